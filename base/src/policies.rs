@@ -1,7 +1,8 @@
 //! Stored access policies: the type and the rules that containers, queues and tables share.
 //!
-//! A service stores policies and returns them unchanged; the server applies them to a SAS that names one. Each service keeps its own
-//! encoding. Source: Define a stored access policy; Set Container ACL, Set Queue ACL, Set Table ACL, "Request body".
+//! A service stores policies and returns them unchanged; the server applies them to a SAS that
+//! names one. Each service keeps its own encoding. Source: Define a stored access policy; Set
+//! Container ACL, Set Queue ACL, Set Table ACL, "Request body".
 
 use std::time::SystemTime;
 
@@ -10,10 +11,12 @@ pub const POLICIES_MAX: usize = 5;
 /// Most characters of a policy's id.
 pub const ID_CHARACTERS_MAX: usize = 64;
 
-/// A stored access policy. Every field except the id is optional, and stays absent if it was not sent.
+/// A stored access policy. Every field except the id is optional, and stays absent if it was not
+/// sent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredPolicy {
-    /// The `si` of a SAS that refers to the policy: 1 to [`ID_CHARACTERS_MAX`] characters, unique within its resource.
+    /// The `si` of a SAS that refers to the policy: 1 to [`ID_CHARACTERS_MAX`] characters, unique
+    /// within its resource.
     pub id: String,
     /// When the policy takes effect. Stored in steps of 100 ns.
     pub start: Option<SystemTime>,
@@ -27,8 +30,8 @@ pub struct StoredPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenRule(pub &'static str);
 
-/// Checks the policies of one resource. `letters` are the permissions that its service knows. The order of letters is not checked:
-/// client libraries disagree about it.
+/// Checks the policies of one resource. `letters` are the permissions that its service knows. The
+/// order of letters is not checked: client libraries disagree about it.
 pub fn check(policies: &[StoredPolicy], letters: &str) -> Result<(), BrokenRule> {
     if policies.len() > POLICIES_MAX {
         return Err(BrokenRule("There are more than 5 stored access policies."));

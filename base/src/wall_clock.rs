@@ -1,18 +1,21 @@
-//! The time of day that records keep. One clock serves all services of a process and never goes back.
+//! The time of day that records keep. One clock serves all services of a process and never goes
+//! back.
 //!
-//! The clock of a machine is stepped: by time synchronisation, by a resumed virtual machine, by hand. A record stamped after a step
-//! back would look older than the one it replaces. [`SystemWallClock`] follows the system's clock by running slower or faster for a
-//! while instead of stepping with it, so that the order of times within a process is the order of writes.
+//! The clock of a machine is stepped: by time synchronisation, by a resumed virtual machine, by
+//! hand. A record stamped after a step back would look older than the one it replaces.
+//! [`SystemWallClock`] follows the system's clock by running slower or faster for a while instead
+//! of stepping with it, so that the order of times within a process is the order of writes.
 //!
-//! Only the order within one process is promised. After a restart the clock begins at the system's time again.
+//! Only the order within one process is promised. After a restart the clock begins at the system's
+//! time again.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// The time of day. A caller that needs times in the order of its writes reads the clock while it holds the lock that orders
-/// them.
+/// The time of day. A caller that needs times in the order of its writes reads the clock while it
+/// holds the lock that orders them.
 pub trait WallClock: Send + Sync + Debug {
     /// The time now, never earlier than a time returned before.
     fn now(&self) -> SystemTime;
@@ -20,12 +23,13 @@ pub trait WallClock: Send + Sync + Debug {
 
 /// A lead of the system's clock that is taken for a step, not for drift.
 const STEP_MIN: Duration = Duration::from_secs(1);
-/// How long the system's clock has to lead by a step before this clock jumps after it. A step that is taken back sooner is never seen.
+/// How long the system's clock has to lead by a step before this clock jumps after it. A step that
+/// is taken back sooner is never seen.
 const STEP_CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
-/// The clock of the system, made monotonic. A system clock that is set back is approached at half speed; one that is set forward at
-/// one and a half times the speed, and at once when it has been ahead by a second or more for ten seconds. Time in suspension counts
-/// as time, not as a step.
+/// The clock of the system, made monotonic. A system clock that is set back is approached at half
+/// speed; one that is set forward at one and a half times the speed, and at once when it has been
+/// ahead by a second or more for ten seconds. Time in suspension counts as time, not as a step.
 #[derive(Debug)]
 pub struct SystemWallClock {
     follower: Mutex<Follower>,

@@ -13,7 +13,8 @@ use std::sync::{Mutex, PoisonError, RwLock};
 #[derive(Debug, Default)]
 pub(crate) struct AccountPolicies {
     known: RwLock<HashMap<String, AccountPolicy>>,
-    /// Held while a policy is stored and published, so that the last one stored is the one published. Nothing else waits for it.
+    /// Held while a policy is stored and published, so that the last one stored is the one
+    /// published. Nothing else waits for it.
     changing: Mutex<()>,
 }
 
@@ -29,7 +30,8 @@ impl AccountPolicies {
             return Ok(*policy);
         }
         drop(known);
-        // Held across the read, so that a policy set meanwhile is not replaced by the one before it.
+        // Held across the read, so that a policy set meanwhile is not replaced by the one before
+        // it.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));

@@ -1,4 +1,5 @@
-//! Block lists: the contents of a new list, and the contents that are no longer referred to. Pure, no store.
+//! Block lists: the contents of a new list, and the contents that are no longer referred to. Pure,
+//! no store.
 
 use crate::error::{Error, Result};
 use crate::keys::File;
@@ -66,7 +67,8 @@ pub(crate) fn check_block_id(id: &[u8]) -> Result<()> {
     }
 }
 
-/// Looks up the chosen blocks, in order. Uncommitted blocks and committed ones that are not chosen are removed.
+/// Looks up the chosen blocks, in order. Uncommitted blocks and committed ones that are not chosen
+/// are removed.
 pub(crate) fn resolve(
     choices: &[BlockChoice],
     committed: &[BlobBlock],
@@ -136,7 +138,8 @@ mod tests {
         choices.iter().map(own).collect()
     }
 
-    /// With `a` (10) and `b` (11) committed, `b` (21) and `c` (22) not: the contents chosen, and those dropped.
+    /// With `a` (10) and `b` (11) committed, `b` (21) and `c` (22) not: the contents chosen, and
+    /// those dropped.
     fn resolved(list: &[(BlockSource, &str)]) -> Result<(Vec<u128>, u64, Vec<u128>)> {
         let committed = [block("a", 1, 10), block("b", 2, 11)];
         let uncommitted = [block("b", 3, 21), block("c", 4, 22)];

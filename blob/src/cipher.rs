@@ -1,8 +1,9 @@
 //! Customer-provided keys: content that the store keeps encrypted with a key it does not keep.
 //!
-//! AES-256 in counter mode, so that any part of a content can be read without the rest. The counter of a content starts at an id
-//! of 128 bits that no other content ever has, drawn when its upload begins. What is copied of a content within the store
-//! stays encrypted as it is, with the place it had. Damage is found by the checksums of the engine.
+//! AES-256 in counter mode, so that any part of a content can be read without the rest. The counter
+//! of a content starts at an id of 128 bits that no other content ever has, drawn when its upload
+//! begins. What is copied of a content within the store stays encrypted as it is, with the place it
+//! had. Damage is found by the checksums of the engine.
 //!
 //! Source: Encryption of data at rest with customer-provided keys.
 
@@ -22,7 +23,8 @@ pub struct CustomerKey {
 }
 
 impl CustomerKey {
-    /// Takes the key and its SHA-256 from the request. Error: `InvalidHeaderValue` if they do not match.
+    /// Takes the key and its SHA-256 from the request. Error: `InvalidHeaderValue` if they do not
+    /// match.
     pub fn new(key: [u8; 32], sha256: [u8; 32]) -> Result<CustomerKey> {
         let computed: [u8; 32] = Sha256::digest(key).into();
         if computed == sha256 {

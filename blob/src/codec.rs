@@ -32,8 +32,9 @@
 //! count       01 count                                                      how many records name a file, or foreign references
 //! ```
 //!
-//! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths and counts are varints
-//! (seven bits a byte, lowest first); text has its length before it; a field that ends in `?` has a byte 0 or 1 before it.
+//! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths
+//! and counts are varints (seven bits a byte, lowest first); text has its length before it; a field
+//! that ends in `?` has a byte 0 or 1 before it.
 
 use crate::error::Result;
 use crate::etag::ETag;

@@ -1,4 +1,5 @@
-//! Download: sends a blob chunk by chunk from one snapshot, so that overwriting it meanwhile has no effect.
+//! Download: sends a blob chunk by chunk from one snapshot, so that overwriting it meanwhile has no
+//! effect.
 
 use crate::cipher::CustomerKey;
 use crate::error::{Error, Result, missing};
@@ -26,13 +27,15 @@ pub struct ByteRange {
 pub struct Download {
     /// The blob; its `length` is that of the whole.
     pub blob: Blob,
-    /// The bytes that `body` reads, end exclusive, if the request has a range; `None` for the whole blob.
+    /// The bytes that `body` reads, end exclusive, if the request has a range; `None` for the whole
+    /// blob.
     pub range: Option<Range<u64>>,
     /// The content.
     pub body: BlobReader,
 }
 
-/// Reads content once, from front to back. Holds its snapshot, and so space on disk, until it is dropped.
+/// Reads content once, from front to back. Holds its snapshot, and so space on disk, until it is
+/// dropped.
 #[derive(Debug)]
 pub struct BlobReader {
     remaining: u64,
@@ -56,7 +59,8 @@ pub(crate) struct Piece {
 }
 
 impl ByteRange {
-    /// The bytes of a blob of `length` that are meant, end exclusive. Error: `InvalidRange` if there are none.
+    /// The bytes of a blob of `length` that are meant, end exclusive. Error: `InvalidRange` if
+    /// there are none.
     pub(crate) fn within(self, length: u64) -> Result<Range<u64>> {
         let end = self
             .last
@@ -125,13 +129,15 @@ impl BlobReader {
         self.remaining
     }
 
-    /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the end. Small blocks and extents come
-    /// together, up to 256 KiB. Blocks for the disk. Errors: those of the engine; `InternalError` if content is missing.
+    /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the
+    /// end. Small blocks and extents come together, up to 256 KiB. Blocks for the disk. Errors:
+    /// those of the engine; `InternalError` if content is missing.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, usize::MAX)
     }
 
-    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller that must not block long.
+    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller
+    /// that must not block long.
     pub fn next_chunk_at_once(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, FEW_PARTS)
     }

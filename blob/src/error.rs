@@ -1,6 +1,7 @@
 //! Error and Result: one variant per protocol error code, with the protocol's message as its text.
 //!
-//! Detail elements and headers that the protocol adds to a code are fields. The server maps errors to statuses.
+//! Detail elements and headers that the protocol adds to a code are fields. The server maps errors
+//! to statuses.
 
 use crate::etag::ETag;
 use crate::md5::Md5;
@@ -27,7 +28,8 @@ pub enum Error {
     ConditionHeadersNotSupported,
     #[error("The condition specified using HTTP conditional header(s) is not met.")]
     ConditionNotMet,
-    /// Code `ConditionNotMet` too, of a read that the client may answer from its own copy: no body, but these validators.
+    /// Code `ConditionNotMet` too, of a read that the client may answer from its own copy: no body,
+    /// but these validators.
     #[error("The condition specified using HTTP conditional header(s) is not met.")]
     NotModified {
         etag: ETag,
@@ -42,7 +44,8 @@ pub enum Error {
         "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     )]
     Crc64Mismatch { specified: u64, calculated: u64 },
-    /// The store holds a record that this service cannot have written. `reason` is for the log, the text for the client.
+    /// The store holds a record that this service cannot have written. `reason` is for the log, the
+    /// text for the client.
     #[error("The server encountered an internal error. Please retry the request.")]
     InternalError { reason: String },
     #[error("The specified blob or block content is invalid.")]

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The version of a container or blob: different after every write to its content, properties or metadata.
+/// The version of a container or blob: different after every write to its content, properties or
+/// metadata.
 ///
-/// Displayed as `0x8DE2A5B1C3D4E5F`, without the quotes that the ETag header needs: see [`ETag::quoted`].
+/// Displayed as `0x8DE2A5B1C3D4E5F`, without the quotes that the ETag header needs: see
+/// [`ETag::quoted`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ETag(pub(crate) u64);
 
@@ -39,7 +41,8 @@ impl fmt::Display for ETag {
 const TICKS_AT_UNIX_EPOCH: u64 = 621_355_968_000_000_000;
 pub(crate) const TICKS_PER_SECOND: u64 = 10_000_000;
 
-/// `time` in 100 ns since the first day of year 1; times that have no such number become the nearest that has.
+/// `time` in 100 ns since the first day of year 1; times that have no such number become the
+/// nearest that has.
 pub(crate) fn ticks(time: SystemTime) -> u64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => TICKS_AT_UNIX_EPOCH.saturating_add(duration_ticks(after)),
@@ -65,7 +68,8 @@ pub(crate) fn time_of_ticks(ticks: u64) -> SystemTime {
     }
 }
 
-/// `time` without its fraction of a second, as an HTTP date: clients send back the date that they received.
+/// `time` without its fraction of a second, as an HTTP date: clients send back the date that they
+/// received.
 pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
     let ticks = ticks(time);
     time_of_ticks(ticks - ticks % TICKS_PER_SECOND)

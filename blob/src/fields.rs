@@ -1,4 +1,5 @@
-//! Fields of stored values: writes and reads the parts of records for `codec.rs`. Does not trust the bytes.
+//! Fields of stored values: writes and reads the parts of records for `codec.rs`. Does not trust
+//! the bytes.
 //!
 //! `codec.rs` documents the values, and the encoding of numbers, texts and times.
 
@@ -307,7 +308,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A count and that many items. An item is at least a byte, so a false count cannot ask for much memory.
+    /// A count and that many items. An item is at least a byte, so a false count cannot ask for
+    /// much memory.
     pub(crate) fn many<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Option<T>,

@@ -1,4 +1,5 @@
-//! Files: ranges of blocks and contents that records name, and the counts that show when no record names them any more.
+//! Files: ranges of blocks and contents that records name, and the counts that show when no record
+//! names them any more.
 //!
 //! A file that only one record has ever named has no row: the record's layer says so, and removing
 //! the record drops the file. When a second record names it, both layers are marked as shared and a
@@ -6,8 +7,8 @@
 //! those of pages are counted one by one. Counts change under the lock of the file, taken after the
 //! locks of the blobs.
 //!
-//! A container counts foreign references: from its records to files of other containers, and from foreign records to its files.
-//! Only a container without any can be dropped by range.
+//! A container counts foreign references: from its records to files of other containers, and from
+//! foreign records to its files. Only a container without any can be dropped by range.
 
 use crate::codec;
 use crate::error::corrupt_record;
@@ -22,8 +23,9 @@ use lazurite_engine::{Batch, Direction, KeyRange, LargeValue, Transaction};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Most names that are examined to find the last record that names a file. If more copies named it and the last one is not found,
-/// blocks that it does not list stay until it gets a new list or is deleted.
+/// Most names that are examined to find the last record that names a file. If more copies named it
+/// and the last one is not found, blocks that it does not list stay until it gets a new list or is
+/// deleted.
 const NAMERS_MAX: usize = 64;
 /// Names that are examined while several records name the file. Some may no longer do.
 const NAMERS_MANY: usize = 8;
@@ -109,8 +111,8 @@ impl FileChanges {
     }
 }
 
-/// The rows of files in a batch: blocks, contents and references. Records of blobs are out of its reach: they are put and removed
-/// with a permit only.
+/// The rows of files in a batch: blocks, contents and references. Records of blobs are out of its
+/// reach: they are put and removed with a permit only.
 pub(crate) struct FileRows<'b> {
     keyspaces: &'b Keyspaces,
     batch: &'b mut Batch,
@@ -215,8 +217,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Sets timers to trim the last record that names the file. It may be a copy under any of these names, and list little of the
-    /// file.
+    /// Sets timers to trim the last record that names the file. It may be a copy under any of these
+    /// names, and list little of the file.
     fn trim_namers_later(
         &self,
         batch: &mut Batch,
@@ -255,7 +257,8 @@ impl BlobService {
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
-            // An error for an existing container only: references to a removed one are no longer counted.
+            // An error for an existing container only: references to a removed one are no longer
+            // counted.
             None if self.container_exists(&container_id)? => {
                 return Err(Error::InternalError {
                     reason: format!("{before} references are foreign, and {change} more are to be"),
@@ -280,8 +283,8 @@ impl BlobService {
         value.map_or(Ok(1), |value| codec::decode_count(&value))
     }
 
-    /// How many records will name the file after a change. Error: `InternalError` if the number were negative: the file would be
-    /// dropped twice.
+    /// How many records will name the file after a change. Error: `InternalError` if the number
+    /// were negative: the file would be dropped twice.
     pub(crate) fn references_after(&self, file: &File, change: i64) -> Result<u64> {
         let before = self.references(file)?;
         before
@@ -291,21 +294,23 @@ impl BlobService {
             })
     }
 
-    /// Whether another record names the layer's file. The caller holds the lock of a blob that names it: until it releases the
-    /// lock, `false` stays valid.
+    /// Whether another record names the layer's file. The caller holds the lock of a blob that
+    /// names it: until it releases the lock, `false` stays valid.
     pub(crate) fn is_shared(&self, layer: &Layer) -> Result<bool> {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// Whether records of the container refer to files of others, or the reverse. `false` stays valid while the caller has the
-    /// container locked: only a copy from the container adds such a reference.
+    /// Whether records of the container refer to files of others, or the reverse. `false` stays
+    /// valid while the caller has the container locked: only a copy from the container adds such a
+    /// reference.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
     }
 }
 
-/// Everything of a container in the keyspaces whose rows begin with its id, except `blob.references`.
+/// Everything of a container in the keyspaces whose rows begin with its id, except
+/// `blob.references`.
 pub(crate) fn container_ranges(
     keyspaces: &Keyspaces,
     container_id: u128,

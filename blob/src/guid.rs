@@ -8,14 +8,16 @@ use uuid::Uuid;
 pub struct Guid(pub u128);
 
 impl Guid {
-    /// Parses a GUID in any of its common spellings: with or without dashes, in braces or parentheses. `None` for any other text.
+    /// Parses a GUID in any of its common spellings: with or without dashes, in braces or
+    /// parentheses. `None` for any other text.
     pub fn parse(text: &str) -> Option<Guid> {
         let text = text.trim();
         let bare = [('{', '}'), ('(', ')')]
             .into_iter()
             .find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
             .unwrap_or(text);
-        // Of the forms that the crate parses, a URN is none of the protocol, and braces are removed above.
+        // Of the forms that the crate parses, a URN is none of the protocol, and braces are removed
+        // above.
         let is_plain = matches!(
             bare.len(),
             uuid::fmt::Simple::LENGTH | uuid::fmt::Hyphenated::LENGTH

@@ -1,6 +1,6 @@
-//! Converts names to engine keys and back; the only module that knows the layout of keys. This file has the keys of accounts,
-//! containers, blobs, their history and timers; `keys/tags.rs` those of the index of tags, `keys/file.rs` those of blocks, contents
-//! and references.
+//! Converts names to engine keys and back; the only module that knows the layout of keys. This file
+//! has the keys of accounts, containers, blobs, their history and timers; `keys/tags.rs` those of
+//! the index of tags, `keys/file.rs` those of blocks, contents and references.
 //!
 //! ```text
 //! blob.accounts     01 account                             -> service properties, as the server wrote them
@@ -36,9 +36,10 @@
 //!                   container-id FF tag-name 00 01 tag-value 00 01 blob-name 00 01 moment  -> empty: of a version
 //! ```
 //!
-//! A file is `container-id file-id`: the container in which it was created and its own id. Ids are 16 bytes, offsets, moments
-//! and times 8, big-endian. In names `00` becomes `00 FF` and `00 01` ends them, so that the order of keys is the byte order
-//! of names. All of a container, and all of a file, are one range of each keyspace: dropping them is one record.
+//! A file is `container-id file-id`: the container in which it was created and its own id. Ids are
+//! 16 bytes, offsets, moments and times 8, big-endian. In names `00` becomes `00 FF` and `00 01`
+//! ends them, so that the order of keys is the byte order of names. All of a container, and all of
+//! a file, are one range of each keyspace: dropping them is one record.
 
 mod file;
 mod tags;
@@ -105,7 +106,8 @@ pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
     (moment[0] == 0).then_some(row)
 }
 
-/// The container's name in a key that begins with [`account_start`] of `account`, and when it was deleted if it was.
+/// The container's name in a key that begins with [`account_start`] of `account`, and when it was
+/// deleted if it was.
 pub(crate) fn container_name(
     key: &[u8],
     account_start: &[u8],
@@ -139,8 +141,8 @@ pub(crate) fn blob(container_id: u128, name: &str) -> Vec<u8> {
     key
 }
 
-/// The common prefix of the rows of blobs whose names begin with `prefix`; also the place to seek to for names from
-/// `prefix` on.
+/// The common prefix of the rows of blobs whose names begin with `prefix`; also the place to seek
+/// to for names from `prefix` on.
 pub(crate) fn blob_name_start(container_id: u128, prefix: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(16 + prefix.len() + 3);
     key.extend_from_slice(&container_id.to_be_bytes());
@@ -179,7 +181,8 @@ pub(crate) fn history(
     key
 }
 
-/// In `blob.history`: the common prefix of the rows of this kind and name; for [`History::Uncommitted`], its only row.
+/// In `blob.history`: the common prefix of the rows of this kind and name; for
+/// [`History::Uncommitted`], its only row.
 pub(crate) fn history_of(container_id: u128, kind: History, name: &str) -> Vec<u8> {
     let mut key = history_start(container_id, kind, name);
     key.extend_from_slice(&escape::END);

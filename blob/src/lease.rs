@@ -1,4 +1,5 @@
-//! Leases: the state machine that containers and blobs share. Pure; time is an argument and moves states when looked at.
+//! Leases: the state machine that containers and blobs share. Pure; time is an argument and moves
+//! states when looked at.
 //!
 //! ```text
 //! available --acquire--> leased --time--> expired        renew: leased, expired -> leased
@@ -212,7 +213,8 @@ impl Lease {
             LeaseState::Breaking if held.id == from => {
                 return Err(Error::LeaseIsBreakingAndCannotBeChanged);
             }
-            // The second id is accepted as well, so that a change whose response was lost can be repeated.
+            // The second id is accepted as well, so that a change whose response was lost can be
+            // repeated.
             LeaseState::Leased if held.id == from || held.id == to => {}
             _ => return Err(Error::LeaseIdMismatchWithLeaseOperation),
         }

@@ -1,15 +1,18 @@
 //! The Blob service on a log-structured store: containers, block blobs, listings. No HTTP here.
 //!
-//! Plain structs in, plain structs out. A call that writes returns its outcome and the [`Ticket`] of its one batch: the
-//! change is visible to later reads at once, and may be acknowledged when the ticket completes. Calls that read see one
-//! snapshot, never half a write. Every call blocks for the disk, so an async caller makes them off its own threads.
+//! Plain structs in, plain structs out. A call that writes returns its outcome and the [`Ticket`]
+//! of its one batch: the change is visible to later reads at once, and may be acknowledged when the
+//! ticket completes. Calls that read see one snapshot, never half a write. Every call blocks for
+//! the disk, so an async caller makes them off its own threads.
 //!
-//! Supported: containers (create, properties, metadata, access policy, leases, delete and restore, list); block blobs (Put
-//! Blob, Put Block, Put Block List, Get Block List), append blobs (Append Block, seal), page blobs (Put Page, Get Page Ranges
-//! and differences, resize, sequence numbers); reads with ranges, properties, metadata, tags and the search for them, tiers,
-//! expiry, immutability, leases, snapshots, versions, delete and undelete, copies; customer-provided keys and encryption
-//! scopes; conditional headers; listing by prefix and delimiter, with snapshots, versions and deleted blobs.
-//! [`BlobService::sweep`] removes expired blobs, uncommitted blocks after a week, and deleted blobs after their retention.
+//! Supported: containers (create, properties, metadata, access policy, leases, delete and restore,
+//! list); block blobs (Put Blob, Put Block, Put Block List, Get Block List), append blobs (Append
+//! Block, seal), page blobs (Put Page, Get Page Ranges and differences, resize, sequence numbers);
+//! reads with ranges, properties, metadata, tags and the search for them, tiers, expiry,
+//! immutability, leases, snapshots, versions, delete and undelete, copies; customer-provided keys
+//! and encryption scopes; conditional headers; listing by prefix and delimiter, with snapshots,
+//! versions and deleted blobs. [`BlobService::sweep`] removes expired blobs, uncommitted blocks
+//! after a week, and deleted blobs after their retention.
 
 mod account;
 mod block_list;

@@ -1,4 +1,5 @@
-//! Plain data: Container, Blob, BlobBlock and their parts. `codec.rs` encodes those that are stored.
+//! Plain data: Container, Blob, BlobBlock and their parts. `codec.rs` encodes those that are
+//! stored.
 
 use crate::etag::ETag;
 use crate::guid::Guid;
@@ -80,7 +81,8 @@ impl Container {
     }
 }
 
-/// Retention of an account's deleted and overwritten blobs and containers. The default keeps nothing.
+/// Retention of an account's deleted and overwritten blobs and containers. The default keeps
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AccountPolicy {
     /// Whether a blob that is overwritten or deleted stays as a version.
@@ -153,8 +155,8 @@ pub enum BlobType {
 /// The headers that a blob is given by its writer and that its readers get back.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlobHeaders {
-    /// `x-ms-blob-content-type`. Readers of a blob without one get `application/octet-stream`, and of an empty one, which was
-    /// cleared, none.
+    /// `x-ms-blob-content-type`. Readers of a blob without one get `application/octet-stream`, and
+    /// of an empty one, which was cleared, none.
     pub content_type: Option<String>,
     /// `x-ms-blob-content-encoding`; only echoed.
     pub content_encoding: Option<String>,
@@ -164,8 +166,8 @@ pub struct BlobHeaders {
     pub cache_control: Option<String>,
     /// `x-ms-blob-content-disposition`.
     pub content_disposition: Option<String>,
-    /// `x-ms-blob-content-md5`: stored as the client sent it, and not verified later. Sixteen bytes, unless Set Blob Properties set
-    /// another value.
+    /// `x-ms-blob-content-md5`: stored as the client sent it, and not verified later. Sixteen
+    /// bytes, unless Set Blob Properties set another value.
     pub content_md5: Option<Vec<u8>>,
 }
 
@@ -215,7 +217,8 @@ pub struct Blob {
     /// The ETag, as a moment, that this page blob had when it was created or copied to: the same in
     /// its snapshots since then.
     pub(crate) replaced_at: Option<SnapshotTime>,
-    /// Whether it is the current blob of its name, not a snapshot, an older version or deleted. Set by reads, not stored.
+    /// Whether it is the current blob of its name, not a snapshot, an older version or deleted. Set
+    /// by reads, not stored.
     pub is_current: bool,
 }
 
@@ -295,7 +298,8 @@ impl Blob {
     }
 }
 
-/// The state of a record before it was deleted. A current blob with a version becomes a version instead.
+/// The state of a record before it was deleted. A current blob with a version becomes a version
+/// instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreviousState {
     /// The blob of its name.
@@ -310,10 +314,12 @@ pub(crate) enum PreviousState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layer {
     pub(crate) file: File,
-    /// Whether other records may name the file too; then it is never changed, and `blob.references` knows how many.
+    /// Whether other records may name the file too; then it is never changed, and `blob.references`
+    /// knows how many.
     pub(crate) shared: bool,
-    /// Where its part of a block or append blob ends; a part begins where the one before it ends. A layer without a part only keeps
-    /// contents that the rows of another refer to. 0 in a page blob.
+    /// Where its part of a block or append blob ends; a part begins where the one before it ends. A
+    /// layer without a part only keeps contents that the rows of another refer to. 0 in a page
+    /// blob.
     pub(crate) end: u64,
     /// The root of its tree of pages; `None` without pages.
     pub(crate) root: Option<u128>,
@@ -346,7 +352,8 @@ impl LayerMerge {
     /// Fewer layers than this are not merged in steps.
     pub(crate) const LAYERS_MIN: usize = 8;
 
-    /// The place of the layers in the record of a blob; `None` unless they are all there, in order and below another one.
+    /// The place of the layers in the record of a blob; `None` unless they are all there, in order
+    /// and below another one.
     pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
         let same = |(a, b): (&Layer, &Layer)| (a.file, a.end) == (b.file, b.end);
         let count = self.layers.len();
@@ -528,6 +535,7 @@ pub struct Written {
     pub last_modified: SystemTime,
     /// The version written, if the account keeps versions. Always `None` of a container.
     pub version: Option<SnapshotTime>,
-    /// The encryption scope of the blob, whether or not the write named it. `None` for a blob in none, and for a container.
+    /// The encryption scope of the blob, whether or not the write named it. `None` for a blob in
+    /// none, and for a container.
     pub encryption_scope: Option<String>,
 }

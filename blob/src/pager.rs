@@ -1,12 +1,13 @@
-//! Pager: a page of a listing, bounded in entries, bytes and rows examined. Marker: where the next page begins.
+//! Pager: a page of a listing, bounded in entries, bytes and rows examined. Marker: where the next
+//! page begins.
 
 use crate::error::{Error, Result};
 use crate::snapshot_time::SnapshotTime;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// A page ends early once its names and metadata have this many bytes. The response is up to six times as long, and stays in memory
-/// until the client has read it.
+/// A page ends early once its names and metadata have this many bytes. The response is up to six
+/// times as long, and stays in memory until the client has read it.
 const BYTES_MAX: usize = 1 << 20;
 
 /// A page as it fills.
@@ -21,8 +22,9 @@ pub(crate) struct Pager<T> {
 }
 
 impl<T> Pager<T> {
-    /// `max_results` is that of the request; `entries_max` is its default and limit. After `rows_max` rows the page ends, short or
-    /// empty, with a marker. Sources: List Blobs and Find Blobs by Tags, "Remarks". Error: `OutOfRangeQueryParameterValue` for 0.
+    /// `max_results` is that of the request; `entries_max` is its default and limit. After
+    /// `rows_max` rows the page ends, short or empty, with a marker. Sources: List Blobs and Find
+    /// Blobs by Tags, "Remarks". Error: `OutOfRangeQueryParameterValue` for 0.
     pub(crate) fn new(
         max_results: Option<u32>,
         entries_max: u32,
@@ -47,7 +49,8 @@ impl<T> Pager<T> {
         })
     }
 
-    /// Adds an entry of this many bytes. If the page is full, returns `false`, and the next page begins at `marker`.
+    /// Adds an entry of this many bytes. If the page is full, returns `false`, and the next page
+    /// begins at `marker`.
     pub(crate) fn push(&mut self, entry: T, bytes: usize, marker: impl FnOnce() -> Marker) -> bool {
         if self.entries.len() == self.entries_max || self.bytes >= BYTES_MAX {
             self.next_marker = Some(marker().text());
@@ -68,12 +71,15 @@ impl<T> Pager<T> {
     }
 }
 
-/// Where a page begins. In text it has a letter for its kind, `!`, and characters that need no escape in a URL.
+/// Where a page begins. In text it has a letter for its kind, `!`, and characters that need no
+/// escape in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marker {
-    /// Names of containers and blobs: at this name, and among those of the name at this moment and kind.
+    /// Names of containers and blobs: at this name, and among those of the name at this moment and
+    /// kind.
     Name(String, Option<(SnapshotTime, u8)>),
-    /// Searches for tags: in this container, at this key of the index; at its start if that is empty.
+    /// Searches for tags: in this container, at this key of the index; at its start if that is
+    /// empty.
     Tag(String, Vec<u8>),
     /// Ranges of pages: at this offset.
     Offset(u64),
@@ -118,8 +124,9 @@ impl Marker {
         })
     }
 
-    /// Parses the marker of a request with `of_kind`, which accepts those of one kind of listing. `None` for the first page.
-    /// Error: `InvalidQueryParameterValue` for a malformed marker, or one of another kind.
+    /// Parses the marker of a request with `of_kind`, which accepts those of one kind of listing.
+    /// `None` for the first page. Error: `InvalidQueryParameterValue` for a malformed marker, or
+    /// one of another kind.
     pub(crate) fn read<M>(
         text: Option<&str>,
         of_kind: impl FnOnce(Marker) -> Option<M>,

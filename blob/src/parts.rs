@@ -1,7 +1,9 @@
-//! Parts: reads a blob of many contents, be they blocks, appends or extents of pages, as one sequence of bytes.
+//! Parts: reads a blob of many contents, be they blocks, appends or extents of pages, as one
+//! sequence of bytes.
 //!
-//! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows. Contents that were written one
-//! after another stand next to each other, so most of them are one step of a scan away.
+//! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows.
+//! Contents that were written one after another stand next to each other, so most of them are one
+//! step of a scan away.
 
 use crate::cipher::CustomerKey;
 use crate::codec;
@@ -18,8 +20,8 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which costs far more than copying a few
-/// hundred bytes.
+/// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which
+/// costs far more than copying a few hundred bytes.
 const SMALL_BYTES: u64 = 64 << 10;
 /// Parts are read together until they have this many bytes, or are this many.
 const BYTES_AT_ONCE: usize = 256 << 10;
@@ -29,7 +31,8 @@ const SCANNED_MIN: usize = 4;
 /// Rows that a scan passes on its way to a content before it seeks.
 const PASSED_MAX: usize = 4;
 
-/// Zeros are read in pieces of these. Made at the first use: as a constant, they would be part of the program's file.
+/// Zeros are read in pieces of these. Made at the first use: as a constant, they would be part of
+/// the program's file.
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| vec![0; 64 << 10].into());
 
 /// Reads parts from front to back.
@@ -155,7 +158,8 @@ impl Parts {
         self.begun = None;
     }
 
-    /// Names the next parts. Returns how many bytes of them, `bytes_max` at most, are of small ones.
+    /// Names the next parts. Returns how many bytes of them, `bytes_max` at most, are of small
+    /// ones.
     fn name_small(&mut self, bytes_max: usize, parts_max: usize) -> Result<usize> {
         let (mut bytes, mut count) = (0, 0);
         while bytes < bytes_max && count < parts_max {
@@ -335,7 +339,8 @@ impl Contents {
         self.rows.as_ref().ok_or_else(absent)
     }
 
-    /// Moves the scan to the row that is sought, within a few steps or by a seek; `false` if it cannot.
+    /// Moves the scan to the row that is sought, within a few steps or by a seek; `false` if it
+    /// cannot.
     fn walk(&mut self) -> Result<bool> {
         let Some(rows) = &mut self.rows else {
             return Ok(false);
@@ -366,7 +371,8 @@ fn put(chunk: &mut BytesMut, start: usize, bytes: &[u8]) {
     }
 }
 
-/// Puts `length` bytes of a value, from `skipped` on, at `start`. Error: `InternalError` if the value is shorter.
+/// Puts `length` bytes of a value, from `skipped` on, at `start`. Error: `InternalError` if the
+/// value is shorter.
 fn read_value(
     value: &ValueReader,
     skipped: u64,
@@ -392,7 +398,8 @@ fn reserve(chunk: &mut BytesMut, start: usize, length: usize) {
     chunk.resize(end, 0);
 }
 
-/// The rest of a block list, or of the appends of an append blob: the rows of the present layer, and the layers after it.
+/// The rest of a block list, or of the appends of an append blob: the rows of the present layer,
+/// and the layers after it.
 #[derive(Debug)]
 struct Blocks {
     snapshot: Snapshot,

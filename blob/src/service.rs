@@ -13,15 +13,16 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// The Blob service over one store. Shared by all threads; holds no state of its own but the policies of accounts and the ETag clock.
+/// The Blob service over one store. Shared by all threads; holds no state of its own but the
+/// policies of accounts and the ETag clock.
 #[derive(Debug)]
 pub struct BlobService {
     pub(crate) db: Db,
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) keyspaces: Keyspaces,
-    /// Held by a sweep, so that no two of them drop the same records. Holds the keys of timers whose values are corrupt, which
-    /// earlier sweeps reported.
+    /// Held by a sweep, so that no two of them drop the same records. Holds the keys of timers
+    /// whose values are corrupt, which earlier sweeps reported.
     pub(crate) sweep_state: Mutex<HashSet<Vec<u8>>>,
     pub(crate) policies: AccountPolicies,
     pub(crate) etags: EtagClock,
@@ -30,10 +31,11 @@ pub struct BlobService {
 }
 
 impl BlobService {
-    /// Opens the service's keyspaces in `db`, creating them if absent. Containers, blobs and contents get ids from `ids`.
+    /// Opens the service's keyspaces in `db`, creating them if absent. Containers, blobs and
+    /// contents get ids from `ids`.
     ///
-    /// `clock` is read by each operation: by a write under the lock that orders it, so that the times of records are in the
-    /// order of writes.
+    /// `clock` is read by each operation: by a write under the lock that orders it, so that the
+    /// times of records are in the order of writes.
     pub fn open(db: &Db, ids: Arc<dyn IdSource>, clock: Arc<dyn WallClock>) -> Result<BlobService> {
         let keyspaces = Keyspaces::open(db)?;
         let bound = db.get(&keyspaces.accounts, keys::ETAG_BOUND)?;

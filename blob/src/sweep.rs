@@ -1,7 +1,8 @@
 //! The sweep: work that is due at a certain time, done a few steps at a time.
 //!
-//! A write that creates something with a limited lifetime sets a timer: a row with a time and a subject. So a sweep reads only due
-//! rows. A timer decides nothing: its subject may have changed since, and is read again.
+//! A write that creates something with a limited lifetime sets a timer: a row with a time and a
+//! subject. So a sweep reads only due rows. A timer decides nothing: its subject may have changed
+//! since, and is read again.
 
 use crate::codec;
 use crate::error::corrupt_record;
@@ -23,7 +24,8 @@ use std::time::{Duration, SystemTime};
 
 /// How long work that cannot be done yet is put off.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rows that one step of a purge deletes. The last blob of a step may exceed it by its uncommitted blocks.
+/// Rows that one step of a purge deletes. The last blob of a step may exceed it by its uncommitted
+/// blocks.
 const PURGED_ROWS: usize = 500;
 
 /// The result of a sweep.
@@ -31,7 +33,8 @@ const PURGED_ROWS: usize = 500;
 pub struct Sweep {
     /// Steps taken, each of them one batch.
     pub steps: u32,
-    /// When the next work is due: a time in the past if the sweep ended early. `None` if there are no timers.
+    /// When the next work is due: a time in the past if the sweep ended early. `None` if there are
+    /// no timers.
     pub next_due: Option<SystemTime>,
     /// Work that failed, one sentence each; it is tried again after a day.
     pub failures: Vec<String>,
@@ -52,11 +55,13 @@ enum Then {
 }
 
 impl BlobService {
-    /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their retention, expired blobs. Takes
-    /// at most `steps_max` steps of bounded size, so that a caller can pace it. Errors: those of the engine, `InternalError`.
+    /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their
+    /// retention, expired blobs. Takes at most `steps_max` steps of bounded size, so that a caller
+    /// can pace it. Errors: those of the engine, `InternalError`.
     ///
-    /// Work that fails is put off and reported in [`Sweep::failures`]; the rest continues. A timer that cannot be read is
-    /// skipped, and reported once while the store is open. A second sweep waits for the first.
+    /// Work that fails is put off and reported in [`Sweep::failures`]; the rest continues. A timer
+    /// that cannot be read is skipped, and reported once while the store is open. A second sweep
+    /// waits for the first.
     pub fn sweep(&self, steps_max: u32) -> Result<Sweep> {
         let mut unreadable = self
             .sweep_state
@@ -70,7 +75,8 @@ impl BlobService {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
                     let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
                     let container_key = due.container_key.clone();
-                    // Admitted before any lock is taken: the sweep never waits for the store while it holds one.
+                    // Admitted before any lock is taken: the sweep never waits for the store while
+                    // it holds one.
                     let transaction = self.db.begin_deletion()?;
                     if let Err(error) = self.sweep_one(due, transaction, &mut failures) {
                         // If the store takes no writes, this fails too and ends the sweep.
@@ -97,9 +103,10 @@ impl BlobService {
         }
     }
 
-    /// The first timer. Skips rows of kinds that only newer programs know, and rows whose values are corrupt: these are added to
-    /// `unreadable`, and to `failures` if they were not there. Errors: a block of an SSTable that is corrupt ends the sweep here,
-    /// because the rows in it, and so the next one, are unknown.
+    /// The first timer. Skips rows of kinds that only newer programs know, and rows whose values
+    /// are corrupt: these are added to `unreadable`, and to `failures` if they were not there.
+    /// Errors: a block of an SSTable that is corrupt ends the sweep here, because the rows in it,
+    /// and so the next one, are unknown.
     fn next_timer(
         &self,
         unreadable: &mut HashSet<Vec<u8>>,
@@ -284,8 +291,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// No operation finds a removed container, but records of others may name files of it. Unreadable and protected rows stay and
-    /// are tried again later; the rest is removed.
+    /// No operation finds a removed container, but records of others may name files of it.
+    /// Unreadable and protected rows stay and are tried again later; the rest is removed.
     fn sweep_purge(
         &self,
         due: DueTimer,
@@ -354,7 +361,8 @@ impl BlobService {
         }
     }
 
-    /// Deletes rows of a keyspace and the content that they refer to, until the step has [`PURGED_ROWS`].
+    /// Deletes rows of a keyspace and the content that they refer to, until the step has
+    /// [`PURGED_ROWS`].
     fn purge(&self, keyspace: &Keyspace, purge: &mut Purge<'_>) -> Result<()> {
         let snapshot = self.db.snapshot();
         let range = keys::all_of_container(purge.home);
@@ -391,8 +399,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Removes a blob's references to its files and drops its uncommitted blocks. If other containers refer to the file, the blocks
-    /// are dropped one by one instead of as a range.
+    /// Removes a blob's references to its files and drops its uncommitted blocks. If other
+    /// containers refer to the file, the blocks are dropped one by one instead of as a range.
     fn purge_blob(&self, blob: &Blob, purge: &mut Purge<'_>) -> Result<()> {
         for layer in &blob.layers {
             let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
@@ -536,7 +544,8 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// Removes an expired blob with its snapshots. Every write to the name does this first; without any, the sweep does.
+    /// Removes an expired blob with its snapshots. Every write to the name does this first; without
+    /// any, the sweep does.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()

@@ -1,4 +1,5 @@
-//! Tags: their rules, and the expressions over them of Find Blobs by Tags and `x-ms-if-tags`. Pure, no store.
+//! Tags: their rules, and the expressions over them of Find Blobs by Tags and `x-ms-if-tags`. Pure,
+//! no store.
 //!
 //! ```text
 //! condition   all { OR all }           OR and <> only in x-ms-if-tags
@@ -227,8 +228,9 @@ impl Comparison {
         matches!(self.operator, Operator::Less | Operator::LessOrEqual)
     }
 
-    /// Whether there is a tag of that name, and it compares so. A tag that is missing differs from nothing, as NULL does in SQL.
-    /// Source: Specifying conditional headers, `x-ms-if-tags`, "a SQL WHERE clause"; Azurite.
+    /// Whether there is a tag of that name, and it compares so. A tag that is missing differs from
+    /// nothing, as NULL does in SQL. Source: Specifying conditional headers, `x-ms-if-tags`, "a SQL
+    /// WHERE clause"; Azurite.
     fn holds(&self, tags: &Tags) -> bool {
         let value = tags.iter().find(|(name, _)| *name == self.name);
         value.is_some_and(|(_, value)| self.admits(value))

@@ -1,7 +1,8 @@
 //! Upload: receives a body in bounded memory, with its length and checksums.
 //!
-//! A small body stays in memory until its end and becomes a row, or one value of the engine's value log. A larger one is written to
-//! the value log as it arrives. No record refers to it until an operation puts it. The engine collects values of dropped uploads.
+//! A small body stays in memory until its end and becomes a row, or one value of the engine's value
+//! log. A larger one is written to the value log as it arrives. No record refers to it until an
+//! operation puts it. The engine collects values of dropped uploads.
 
 use crate::checksum::{Checksummer, Checksums, md5_of_each};
 use crate::cipher::CustomerKey;
@@ -34,11 +35,11 @@ const SEALED_BYTES: usize = 64 << 10;
 const COPY_CHUNK_BYTES: usize = 256 << 10;
 /// Bodies up to this size, in bytes, are gathered in memory and stored at once.
 const INLINE_BYTES_MAX: usize = 16 << 10;
-/// Contents of at least this size, in bytes, are written once, to the value log; smaller ones are rows, which are logged, flushed
-/// and compacted.
+/// Contents of at least this size, in bytes, are written once, to the value log; smaller ones are
+/// rows, which are logged, flushed and compacted.
 const SEPARATED_BYTES_MIN: usize = 4 << 10;
-/// The same where every write waits for the disk. A content in the value log is synced apart from the log that refers to it, and
-/// the second sync costs more than writing such a content twice.
+/// The same where every write waits for the disk. A content in the value log is synced apart from
+/// the log that refers to it, and the second sync costs more than writing such a content twice.
 const SYNCED_SEPARATED_BYTES_MIN: usize = INLINE_BYTES_MAX + 1;
 
 /// The purpose of a body, which decides its limit and its checksums.
@@ -75,8 +76,9 @@ impl UploadKind {
 
 /// A body that is being received. Write it, then pass it to the operation it was begun for.
 ///
-/// Callers that must not wait for the disk replace [`Upload::write`] by its steps: [`Upload::fill`] only uses memory; a full part
-/// is taken out, written by another thread while the next one is filled, and added again.
+/// Callers that must not wait for the disk replace [`Upload::write`] by its steps: [`Upload::fill`]
+/// only uses memory; a full part is taken out, written by another thread while the next one is
+/// filled, and added again.
 pub struct Upload {
     db: Db,
     kind: UploadKind,
@@ -218,8 +220,9 @@ impl Upload {
         Ok(())
     }
 
-    /// Appends as many of the bytes as the present part has room for, and returns how many. Does not block. Errors:
-    /// `RequestBodyTooLarge` before any is taken; `Closed` and similar ones of the engine.
+    /// Appends as many of the bytes as the present part has room for, and returns how many. Does
+    /// not block. Errors: `RequestBodyTooLarge` before any is taken; `Closed` and similar ones of
+    /// the engine.
     pub fn fill(&mut self, bytes: &[u8]) -> Result<usize> {
         if self.length.saturating_add(bytes.len() as u64) > self.length_max {
             return Err(Error::RequestBodyTooLarge {
@@ -375,9 +378,10 @@ impl Upload {
             && matches!(&self.body, Body::Small(body) if is_separated(&self.db, body))
     }
 
-    /// Completes many small bodies at once, at less cost than one by one: computes their MD5s, and writes those that are too large
-    /// for a row to the value log in one write. All belong to one service, and are written to their ends. Work that fails here is
-    /// repeated when they are put. Blocks for the disk.
+    /// Completes many small bodies at once, at less cost than one by one: computes their MD5s, and
+    /// writes those that are too large for a row to the value log in one write. All belong to one
+    /// service, and are written to their ends. Work that fails here is repeated when they are put.
+    /// Blocks for the disk.
     pub fn store_together(uploads: &mut [Upload]) {
         let due: Vec<&mut Upload> = uploads
             .iter_mut()
@@ -436,8 +440,8 @@ impl Upload {
         })
     }
 
-    /// Ends the body and compares its checksums with the client's. `md5_property`, if given, is that of the whole blob, and
-    /// replaces `Content-MD5`.
+    /// Ends the body and compares its checksums with the client's. `md5_property`, if given, is
+    /// that of the whole blob, and replaces `Content-MD5`.
     pub(crate) fn finish(
         mut self,
         kind: UploadKind,

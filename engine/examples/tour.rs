@@ -1,4 +1,5 @@
-//! A tour of the engine: keyspaces, batches, scans, snapshots, large values, a compare-and-set, a checkpoint.
+//! A tour of the engine: keyspaces, batches, scans, snapshots, large values, a compare-and-set, a
+//! checkpoint.
 //!
 //! `cargo run --release -p lazurite-engine --example tour`
 

@@ -1,7 +1,8 @@
 //! Db: open, write, get, scan, snapshot, close.
 //!
-//! A write: `Db::write` -> large values to the value log -> group commit (`queue.rs`, `commit.rs`): log, memtable, visible -> ticket.
-//! A read: `Db::get` -> active memtable, sealed ones newest first, level 0 newest first, one SSTable per deeper level.
+//! A write: `Db::write` -> large values to the value log -> group commit (`queue.rs`, `commit.rs`):
+//! log, memtable, visible -> ticket. A read: `Db::get` -> active memtable, sealed ones newest
+//! first, level 0 newest first, one SSTable per deeper level.
 
 use crate::base::config::{Background, Config, Durability, KeyspaceOptions};
 use crate::base::health::PanicGuard;
@@ -35,8 +36,8 @@ pub struct Admission {
     is_deletion: bool,
 }
 
-/// How much the threads of the engine stand back for those of its callers, and compaction for flushes: on two cores they
-/// would take turns of milliseconds with a writer otherwise.
+/// How much the threads of the engine stand back for those of its callers, and compaction for
+/// flushes: on two cores they would take turns of milliseconds with a writer otherwise.
 const FLUSH_NICE: i32 = 5;
 const COMPACTION_NICE: i32 = 10;
 
@@ -65,9 +66,9 @@ fn spawn(name: &'static str, run: Box<dyn FnOnce() + Send>) -> io::Result<JoinHa
 }
 
 impl Db {
-    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On a full disk a store that is there
-    /// opens too, and is read-only until there is space: writes answer `NoSpace`. Errors: `InvalidOption`, if a setting is out of
-    /// its bounds.
+    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On
+    /// a full disk a store that is there opens too, and is read-only until there is space: writes
+    /// answer `NoSpace`. Errors: `InvalidOption`, if a setting is out of its bounds.
     pub fn open(directory: &Path, config: Config) -> Result<Db> {
         let environment = Environment::system(config.durability);
         Db::open_with(directory, config, environment)
@@ -103,7 +104,8 @@ impl Db {
         Ok(Db(Arc::new(handle)))
     }
 
-    /// Opens the keyspace of that name, creating it if absent; durable on return. Errors: `InvalidOption`.
+    /// Opens the keyspace of that name, creating it if absent; durable on return. Errors:
+    /// `InvalidOption`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let parts = self.parts();
         parts.health.check_open()?;
@@ -131,11 +133,13 @@ impl Db {
         Ok(Keyspace::new(tree))
     }
 
-    /// Makes `batch` visible, whole, to every read that starts after the return; the ticket completes when it is durable.
-    /// A caller that holds a key lock may release it now and wait afterwards. Waits while flushes, compactions or
-    /// syncs lag far behind. Errors: `TooLarge`; `NoSpace`, after which the batch is not there and later ones may succeed, deletions
-    /// before others (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for handles of
-    /// another store, and then the batch is not there either; after any other error the batch may or may not be there after a restart.
+    /// Makes `batch` visible, whole, to every read that starts after the return; the ticket
+    /// completes when it is durable. A caller that holds a key lock may release it now and wait
+    /// afterwards. Waits while flushes, compactions or syncs lag far behind. Errors: `TooLarge`;
+    /// `NoSpace`, after which the batch is not there and later ones may succeed, deletions before
+    /// others (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for
+    /// handles of another store, and then the batch is not there either; after any other error the
+    /// batch may or may not be there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.parts().health.check_writable()?;
         if batch.is_empty() {
@@ -146,25 +150,26 @@ impl Db {
         self.write_admitted(batch, &Admission { is_deletion })
     }
 
-    /// Waits until a writer has to wait no longer: see [`Db::write_admitted`]. Errors: as [`Db::write`]; `NoSpace` if puts are
-    /// refused.
+    /// Waits until a writer has to wait no longer: see [`Db::write_admitted`]. Errors: as
+    /// [`Db::write`]; `NoSpace` if puts are refused.
     pub fn admit(&self) -> Result<Admission> {
         let is_deletion = false;
         self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
-    /// As [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for lack of space, and its few puts are
-    /// not refused either. An operation that puts more than it deletes is no deletion.
+    /// As [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for
+    /// lack of space, and its few puts are not refused either. An operation that puts more than it
+    /// deletes is no deletion.
     pub fn admit_deletion(&self) -> Result<Admission> {
         let is_deletion = true;
         self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
-    /// As [`Db::write`], but does not wait for flushes, compactions or syncs: the caller did before it took the locks under which
-    /// it writes. So the limits are exceeded by no more than the writes of the holders of admissions: write little with each,
-    /// and soon.
+    /// As [`Db::write`], but does not wait for flushes, compactions or syncs: the caller did before
+    /// it took the locks under which it writes. So the limits are exceeded by no more than the
+    /// writes of the holders of admissions: write little with each, and soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -189,8 +194,8 @@ impl Db {
         Ok(parts.log.sync().ticket(sequence))
     }
 
-    /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions or syncs lag behind: a hint for
-    /// callers that must not block.
+    /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions
+    /// or syncs lag behind: a hint for callers that must not block.
     pub fn makes_writers_wait(&self) -> bool {
         let parts = self.parts();
         self.work().is_near_limit()
@@ -206,9 +211,10 @@ impl Db {
             .ticket(self.parts().snapshots.published())
     }
 
-    /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can be read before it is durable, and
-    /// a power cut may take it; wait for [`Db::ticket`] before an answer that must not be taken back. A large value is read whole:
-    /// see [`Snapshot::open_value`].
+    /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can
+    /// be read before it is durable, and a power cut may take it; wait for [`Db::ticket`] before an
+    /// answer that must not be taken back. A large value is read whole: see
+    /// [`Snapshot::open_value`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let parts = self.parts();
         parts.health.check_open()?;
@@ -237,15 +243,16 @@ impl Db {
         Ok(writer.within(self.parts().reserve.clone()))
     }
 
-    /// Puts a value that is in memory as a whole into the value log, whatever its size. On return the operating system has
-    /// it; the batch that names it makes it as durable as itself. Blocks for the disk. Errors: as [`Db::write`], but for
-    /// `TooLarge`.
+    /// Puts a value that is in memory as a whole into the value log, whatever its size. On return
+    /// the operating system has it; the batch that names it makes it as durable as itself. Blocks
+    /// for the disk. Errors: as [`Db::write`], but for `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
         self.parts().health.check_writable()?;
         write_value(self.parts(), value)
     }
 
-    /// As [`Db::write_value`] of each, in their order; small ones in one write, which costs less than one for each of them.
+    /// As [`Db::write_value`] of each, in their order; small ones in one write, which costs less
+    /// than one for each of them.
     pub fn write_values(&self, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -254,8 +261,8 @@ impl Db {
         parts.value_log.write_together(values)
     }
 
-    /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer [`Error::Closed`]; a second
-    /// close waits for the first and answers the same.
+    /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer
+    /// [`Error::Closed`]; a second close waits for the first and answers the same.
     pub fn close(&self) -> Result<()> {
         self.0.close()
     }
@@ -290,15 +297,17 @@ impl Db {
         self.parts().config.durability
     }
 
-    /// Makes everything written so far durable, and notes that it is, so that damage to it is never taken for the torn tail of a
-    /// log. The engine does the same when nothing was written for a quarter of a second. Blocks for the disk.
+    /// Makes everything written so far durable, and notes that it is, so that damage to it is never
+    /// taken for the torn tail of a log. The engine does the same when nothing was written for a
+    /// quarter of a second. Blocks for the disk.
     pub fn sync(&self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
         parts.log.sync_and_mark()
     }
 
-    /// Writes the memtables that the keyspace has now to SSTables. Blocks for the disk, but not for writes that come meanwhile.
+    /// Writes the memtables that the keyspace has now to SSTables. Blocks for the disk, but not for
+    /// writes that come meanwhile.
     pub fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -310,9 +319,10 @@ impl Db {
         Ok(())
     }
 
-    /// As [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a checkpoint of a store that is
-    /// flushed has no log, and each opening of it takes the time of its manifest instead of that of all rows in the log.
-    /// [`Db::compact`] after it keeps each copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any
+    /// As [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a
+    /// checkpoint of a store that is flushed has no log, and each opening of it takes the time of
+    /// its manifest instead of that of all rows in the log. [`Db::compact`] after it keeps each
+    /// copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any
     /// other failure makes the store read-only.
     pub fn flush_all(&self) -> Result<()> {
         let parts = self.parts();
@@ -324,8 +334,9 @@ impl Db {
         Ok(())
     }
 
-    /// Flushes the keyspace and merges all its SSTables into one run. Blocks for as long as that takes, and no keyspace is
-    /// compacted by itself meanwhile: not for a large store that is being written to.
+    /// Flushes the keyspace and merges all its SSTables into one run. Blocks for as long as that
+    /// takes, and no keyspace is compacted by itself meanwhile: not for a large store that is being
+    /// written to.
     pub fn compact(&self, keyspace: &Keyspace) -> Result<()> {
         self.flush(keyspace)?;
         self.work().compact_all(keyspace.tree())
@@ -338,15 +349,17 @@ impl Db {
         self.work().step()
     }
 
-    /// Reads everything and checks every checksum, every order and every reference. Blocks for as long as that takes;
-    /// changes nothing. The error is about the store not being open; damage is in the answer.
+    /// Reads everything and checks every checksum, every order and every reference. Blocks for as
+    /// long as that takes; changes nothing. The error is about the store not being open; damage is
+    /// in the answer.
     pub fn verify(&self) -> Result<Verified> {
         self.parts().health.check_open()?;
         Ok(crate::verify::verify(self.parts()))
     }
 
-    /// The same for a store that is not open, its log included. Takes the lock of the directory meanwhile. Errors: the
-    /// verification cannot start because another process has the store open, or because its manifest cannot be read.
+    /// The same for a store that is not open, its log included. Takes the lock of the directory
+    /// meanwhile. Errors: the verification cannot start because another process has the store open,
+    /// or because its manifest cannot be read.
     pub fn verify_directory(
         directory: &Path,
         config: Config,
@@ -355,18 +368,20 @@ impl Db {
         crate::verify::verify_directory(directory, config, environment)
     }
 
-    /// Makes `directory`, which must be on the same file system and not exist or be empty, a store of its own with everything
-    /// that is visible now: hard links, made while the store is in use, and durable on return, but for a store at
-    /// [`Durability::Memory`]. Later writes to either do
-    /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait meanwhile, writers
-    /// only for a moment. It waits for a flush under way, but for no compaction. The time grows with the number of files, not of
-    /// rows, and with the bytes that are not synced yet. After an error the links made so far are removed as far as possible.
+    /// Makes `directory`, which must be on the same file system and not exist or be empty, a store
+    /// of its own with everything that is visible now: hard links, made while the store is in use,
+    /// and durable on return, but for a store at [`Durability::Memory`]. Later writes to either do
+    /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait
+    /// meanwhile, writers only for a moment. It waits for a flush under way, but for no compaction.
+    /// The time grows with the number of files, not of rows, and with the bytes that are not synced
+    /// yet. After an error the links made so far are removed as far as possible.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.checkpoint_for(directory, self.durability())
     }
 
-    /// As [`Db::checkpoint`], for a copy that is opened at this durability: at [`Durability::Memory`] it is not durable, and takes no sync
-    /// of the directory. A store at [`Durability::Memory`] makes such copies only: its own files are not synced.
+    /// As [`Db::checkpoint`], for a copy that is opened at this durability: at
+    /// [`Durability::Memory`] it is not durable, and takes no sync of the directory. A store at
+    /// [`Durability::Memory`] makes such copies only: its own files are not synced.
     pub fn checkpoint_for(&self, directory: &Path, durability: Durability) -> Result<()> {
         self.parts().health.check_writable()?;
         let is_brief = self.durability() == Durability::Memory;
@@ -513,7 +528,8 @@ impl Handle {
         let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
         fields.push(Field::LastSequence(log.last_sequence));
         fields.push(Field::Closed);
-        // Rewritten, so that CURRENT covers its whole length: a truncated manifest would look like an older one.
+        // Rewritten, so that CURRENT covers its whole length: a truncated manifest would look like
+        // an older one.
         manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;
         self.parts.log.segments().take_next();

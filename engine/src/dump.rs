@@ -1,5 +1,5 @@
-//! Dump: any one file of a store as readable text, a line for each unit. Damage is shown at its place, and the dump continues
-//! behind it if possible.
+//! Dump: any one file of a store as readable text, a line for each unit. Damage is shown at its
+//! place, and the dump continues behind it if possible.
 
 use crate::catalog::manifest;
 use crate::format::dump::Dump;
@@ -13,10 +13,12 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Writes the contents of the file at `path` to `out`: its header, then each frame, edit, block, entry or chunk with its offset,
-/// lengths and the verdict on its checksum. The name of the file gives its kind (`000007.wal`). Returns the number of damaged
-/// places. Nothing is changed, and the store need not be closed; a file that is being written may look damaged. Errors: `Io` if the
-/// file cannot be read or `out` cannot be written, `UnknownFormat` if the name is not one of a store's.
+/// Writes the contents of the file at `path` to `out`: its header, then each frame, edit, block,
+/// entry or chunk with its offset, lengths and the verdict on its checksum. The name of the file
+/// gives its kind (`000007.wal`). Returns the number of damaged places. Nothing is changed, and the
+/// store need not be closed; a file that is being written may look damaged. Errors: `Io` if the
+/// file cannot be read or `out` cannot be written, `UnknownFormat` if the name is not one of a
+/// store's.
 pub fn dump_file(fs: &Arc<dyn Fs>, path: &Path, out: &mut dyn Write) -> Result<u64> {
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name.and_then(FileName::parse) else {

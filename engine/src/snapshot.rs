@@ -40,8 +40,8 @@ impl Snapshot {
         }
     }
 
-    /// A reader over the value of `key`, large or small, without reading it. The value's bytes stay on disk as long as the reader
-    /// lives, even if the key is overwritten or deleted.
+    /// A reader over the value of `key`, large or small, without reading it. The value's bytes stay
+    /// on disk as long as the reader lives, even if the key is overwritten or deleted.
     pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
         let parts = &self.0.parts;
         parts.health.check_open()?;
@@ -84,8 +84,8 @@ impl Scan {
         }
     }
 
-    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from then on. An error ends
-    /// the scan.
+    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from
+    /// then on. An error ends the scan.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         let parts = self.snapshot.parts();
@@ -94,7 +94,8 @@ impl Scan {
         self.rows.advance()
     }
 
-    /// The next `advance` goes to the first entry at or beyond `key` in the scan's direction, within the range.
+    /// The next `advance` goes to the first entry at or beyond `key` in the scan's direction,
+    /// within the range.
     pub fn seek(&mut self, key: &[u8]) {
         self.rows.seek(key);
     }
@@ -110,7 +111,8 @@ impl Scan {
         self.source().key().expect("the scan stands on an entry")
     }
 
-    /// The value at the position; a large one is read now. Panics unless the last `advance` answered `true`.
+    /// The value at the position; a large one is read now. Panics unless the last `advance`
+    /// answered `true`.
     pub fn value(&self) -> Result<Bytes> {
         match self.source().kind() {
             Kind::Large => self.open_value()?.read_all(),
@@ -118,8 +120,9 @@ impl Scan {
         }
     }
 
-    /// The value at the position, borrowed until the scan moves on; a large one is read now. Cheaper than
-    /// [`Scan::value`], which keeps it. Panics unless the last `advance` answered `true`.
+    /// The value at the position, borrowed until the scan moves on; a large one is read now.
+    /// Cheaper than [`Scan::value`], which keeps it. Panics unless the last `advance` answered
+    /// `true`.
     #[inline]
     pub fn value_in_place(&self) -> Result<Cow<'_, [u8]>> {
         match self.source().kind() {
@@ -128,15 +131,16 @@ impl Scan {
         }
     }
 
-    /// The value at the position, borrowed until the scan moves on; `None` for a large one, which [`Scan::open_value`] reads.
-    /// Panics unless the last `advance` answered `true`.
+    /// The value at the position, borrowed until the scan moves on; `None` for a large one, which
+    /// [`Scan::open_value`] reads. Panics unless the last `advance` answered `true`.
     #[inline]
     pub fn small_value(&self) -> Option<&[u8]> {
         let source = self.source();
         (source.kind() != Kind::Large).then(|| source.value_slice())
     }
 
-    /// A reader over the value at the position, without reading it. Panics unless the last `advance` answered `true`.
+    /// A reader over the value at the position, without reading it. Panics unless the last
+    /// `advance` answered `true`.
     pub fn open_value(&self) -> Result<ValueReader> {
         let source = self.source();
         if source.kind() != Kind::Large {
@@ -150,7 +154,8 @@ impl Scan {
         Ok(moved.expect("a snapshot keeps its rows"))
     }
 
-    /// The cost of the scan so far: how many rows of all its sources it has passed, deleted and hidden ones included.
+    /// The cost of the scan so far: how many rows of all its sources it has passed, deleted and
+    /// hidden ones included.
     pub fn rows_passed(&self) -> u64 {
         self.rows.passed()
     }

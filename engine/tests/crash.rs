@@ -1,5 +1,6 @@
-//! The power fails, or a call fails, at each call of the file system in turn: during a script that covers flush, compaction,
-//! manifest switch, WAL rotation and value-log roll. Nothing acknowledged is lost, batches are there whole or not at all.
+//! The power fails, or a call fails, at each call of the file system in turn: during a script that
+//! covers flush, compaction, manifest switch, WAL rotation and value-log roll. Nothing acknowledged
+//! is lost, batches are there whole or not at all.
 
 mod common;
 
@@ -85,7 +86,8 @@ impl Script {
         Ok(store)
     }
 
-    /// Makes a checkpoint in a new directory of a new directory. One that succeeds survives a power cut.
+    /// Makes a checkpoint in a new directory of a new directory. One that succeeds survives a power
+    /// cut.
     fn checkpoint(&self, store: &Store, path: &str) {
         if store.db.checkpoint(path.as_ref()).is_err() {
             return;
@@ -117,7 +119,8 @@ impl Script {
         }
     }
 
-    /// Whether `found` is what the history says, from some moment at or behind `durable` on; in doubt is either way.
+    /// Whether `found` is what the history says, from some moment at or behind `durable` on; in
+    /// doubt is either way.
     fn explains(&self, found: &Model, durable: usize) -> bool {
         let mut states = vec![Model::default()];
         for (index, (changes, outcome)) in self.history.iter().enumerate() {
@@ -249,7 +252,8 @@ fn the_power_may_fail_at_every_call() {
                 &fault(None, ErrorKind::Other, true),
                 |script, ended, context| {
                     let seed = script.history.len() as u64;
-                    // While the store is open: what it would write when it is dropped does not reach the disk.
+                    // While the store is open: what it would write when it is dropped does not
+                    // reach the disk.
                     let left = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything]
                         .map(|keep| (keep, script.memory.crash(seed, keep)));
                     drop(ended);

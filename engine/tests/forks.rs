@@ -62,8 +62,9 @@ fn milliseconds(durations: &mut [Duration]) -> String {
     format!("median {median:.1} ms, most {most:.1} ms")
 }
 
-/// Prints what a fork costs, of a source whose last rows are in the log and of one that is flushed and compacted.
-/// `cargo test --test forks -- --ignored --nocapture`; `LAZURITE_TEST_SCALE=10` for a million rows.
+/// Prints what a fork costs, of a source whose last rows are in the log and of one that is flushed
+/// and compacted. `cargo test --test forks -- --ignored --nocapture`; `LAZURITE_TEST_SCALE=10` for
+/// a million rows.
 #[test]
 #[ignore = "measures, and checks nothing"]
 fn cost_of_a_hundred_forks() {
@@ -273,7 +274,8 @@ fn brief_config() -> Config {
     }
 }
 
-/// A store that its background work would merge: SSTables in level 0 with rows in each keyspace, and a value-log segment of garbage.
+/// A store that its background work would merge: SSTables in level 0 with rows in each keyspace,
+/// and a value-log segment of garbage.
 fn unmerged_source(fs: Arc<dyn Fs>, files: u8) -> (Store, Model) {
     let store = open_in("/source", fs, &config()).unwrap();
     let mut model = Model::default();
@@ -308,7 +310,8 @@ fn open_with_clock(fs: Arc<dyn Fs>, config: &Config) -> (Store, Arc<ManualClock>
     (fork.unwrap(), clock)
 }
 
-/// How many calls of this kind a fork takes of a store with that many SSTables in each keyspace: made, opened, and left to itself.
+/// How many calls of this kind a fork takes of a store with that many SSTables in each keyspace:
+/// made, opened, and left to itself.
 fn calls_of_a_fork(operation: Operation, files: u8) -> u64 {
     let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let (source, _) = unmerged_source(Arc::new(faults.clone()), files);
@@ -751,7 +754,8 @@ fn store_with_few_threads_syncs_flushes_and_compacts_by_itself() {
     assert_eq!(db.get(&keyspace, b"large").unwrap().unwrap(), [2; 5000][..]);
 }
 
-/// Puts a row and a memtable's worth of others into each keyspace while an SSTable is written, as writers do that never pause.
+/// Puts a row and a memtable's worth of others into each keyspace while an SSTable is written, as
+/// writers do that never pause.
 fn put_during_flushes() -> Store {
     let writer: Arc<OnceLock<(Db, Vec<Keyspace>)>> = Arc::default();
     let (target, count) = (writer.clone(), AtomicU32::new(0));

@@ -29,7 +29,8 @@ fn config() -> Config {
     }
 }
 
-/// A history that leaves files of every kind; the state after it, and the state before its last batch.
+/// A history that leaves files of every kind; the state after it, and the state before its last
+/// batch.
 fn example() -> Vec<Vec<Change>> {
     let put = |keyspace, key: &str, value: &[u8]| Change::Put(keyspace, key.into(), value.to_vec());
     let mut history = Vec::new();
@@ -54,7 +55,8 @@ fn example() -> Vec<Vec<Change>> {
     history
 }
 
-/// Flushes and compacts after the deletions, so that some of the history is in SSTables of two levels and some in the log.
+/// Flushes and compacts after the deletions, so that some of the history is in SSTables of two
+/// levels and some in the log.
 fn write_example(fs: &MemoryFs, durability: Durability) -> (Store, Vec<Model>) {
     let config = Config {
         durability,
@@ -147,7 +149,8 @@ fn check_damaged(files: &Files, models: &[Model], context: &str) {
     }
 }
 
-/// Damages each file in every way; `models` are the states that may be found, `cut` those that a shortened log may leave.
+/// Damages each file in every way; `models` are the states that may be found, `cut` those that a
+/// shortened log may leave.
 fn damage_everything(files: &Files, models: &[Model], cut: &[Model]) {
     for index in 0..files.len() {
         let name = files[index].0.display().to_string();
@@ -236,7 +239,8 @@ fn a_verification_reports_every_damaged_place_with_file_and_offset() {
 fn damage_to_a_store_that_was_not_closed_is_noticed_but_for_its_last_batch() {
     let (_, unclean, models) = examples();
     read(&unclean, &models[models.len() - 1..], "whole").unwrap();
-    // The flush after change 42 made all before it durable; a log cut behind that looks like a torn one.
+    // The flush after change 42 made all before it durable; a log cut behind that looks like a torn
+    // one.
     damage_everything(&unclean, &models[models.len() - 2..], &models[43..]);
 }
 
@@ -514,7 +518,8 @@ fn a_missing_current_beside_data_is_not_an_empty_directory() {
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
-/// Keys of the longest kind, one for each file of a compaction, with `inside` behind their first byte.
+/// Keys of the longest kind, one for each file of a compaction, with `inside` behind their first
+/// byte.
 fn hostile_keys(inside: &[u8]) -> Vec<Vec<u8>> {
     let key = |index: u8| {
         let mut key = [&[b'a' + index], inside].concat();
@@ -524,8 +529,8 @@ fn hostile_keys(inside: &[u8]) -> Vec<Vec<u8>> {
     (0..16).map(key).collect()
 }
 
-/// A store whose power fails in the middle of a compaction's edit: its files before the edit, its manifest after it, and what it
-/// holds.
+/// A store whose power fails in the middle of a compaction's edit: its files before the edit, its
+/// manifest after it, and what it holds.
 fn torn_compaction(keys: &[Vec<u8>]) -> (Files, Vec<u8>, Model) {
     let config = Config {
         sstable_bytes: 1,
@@ -551,7 +556,8 @@ fn torn_compaction(keys: &[Vec<u8>]) -> (Files, Vec<u8>, Model) {
     (before, manifest, model)
 }
 
-/// Opens the store with each page of the compaction's edit lost in turn, and expects that the edit is cut off.
+/// Opens the store with each page of the compaction's edit lost in turn, and expects that the edit
+/// is cut off.
 fn check_torn_pages((before, manifest, model): (Files, Vec<u8>, Model)) {
     let is_manifest = |path: &Path| path.display().to_string().contains("MANIFEST");
     let index = before
@@ -687,7 +693,8 @@ fn hex_examples_of_the_documentation_are_in_the_golden_files() {
     assert!(count > 25, "{count} lines have bytes");
 }
 
-/// Writes the golden files of the present version; run by hand once per version, before its release.
+/// Writes the golden files of the present version; run by hand once per version, before its
+/// release.
 #[test]
 #[ignore = "writes into the source tree"]
 #[allow(
@@ -746,7 +753,8 @@ fn whole_chunks_of_streamed_values_lie_in_whole_pages() {
     assert_eq!(verified.value_bytes, lengths.iter().sum::<usize>() as u64);
 }
 
-/// Where the records of all segments of a closed store stand, and the lengths of their payloads. There is nothing else in them.
+/// Where the records of all segments of a closed store stand, and the lengths of their payloads.
+/// There is nothing else in them.
 fn value_log_records(directory: &Path) -> Vec<(usize, usize)> {
     let disk = DiskFs::default();
     let mut records = Vec::new();

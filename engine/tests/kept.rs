@@ -1,5 +1,5 @@
-//! What was acknowledged is kept where two mechanisms meet: collection and replay, a failed sync and those who wait for it, readers
-//! and the store that comes after theirs.
+//! What was acknowledged is kept where two mechanisms meet: collection and replay, a failed sync
+//! and those who wait for it, readers and the store that comes after theirs.
 
 mod common;
 
@@ -67,7 +67,8 @@ fn collect(db: &Db) -> bool {
     db.stats().value_log_bytes < before
 }
 
-/// What was written before a value was collected is there after the death of the process, whatever of it is in SSTables.
+/// What was written before a value was collected is there after the death of the process, whatever
+/// of it is in SSTables.
 fn survives_collection(name: &str, write_rows: impl Fn(&Db, [&Keyspace; 3]) -> bool) {
     for durability in [Durability::Process, Durability::Disk] {
         let fs = MemoryFs::crashable();
@@ -193,7 +194,8 @@ fn an_opening_reports_the_records_that_a_power_cut_has_taken() {
     assert!(lost.path.extension().is_some_and(|kind| kind == "wal"));
 }
 
-/// A disk that refuses the write of this number to a segment of the log, for lack of space, when half of it is done.
+/// A disk that refuses the write of this number to a segment of the log, for lack of space, when
+/// half of it is done.
 fn refusing(fs: &MemoryFs, nth: u64) -> FaultFs {
     let disk = FaultFs::new(Arc::new(fs.clone()));
     disk.set(Some(Fault {

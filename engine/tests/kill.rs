@@ -1,8 +1,10 @@
-//! The process is killed again and again, at any moment, while it writes to a real disk with its own threads. The next open
-//! finds every acknowledged batch, whole, and no batch without its predecessors.
+//! The process is killed again and again, at any moment, while it writes to a real disk with its
+//! own threads. The next open finds every acknowledged batch, whole, and no batch without its
+//! predecessors.
 //!
-//! The child is this binary once more. Its writers derive their batches from a seed, so that the parent can compute them as well.
-//! Through a pipe (its standard error) it reports the last acknowledged batch of each writer.
+//! The child is this binary once more. Its writers derive their batches from a seed, so that the
+//! parent can compute them as well. Through a pipe (its standard error) it reports the last
+//! acknowledged batch of each writer.
 
 mod common;
 
@@ -26,8 +28,8 @@ const CHILD_SESSION: &str = "LAZURITE_KILLED_SESSION";
 /// Reported once segments of the value log have been removed.
 const COLLECTED: &str = "collected";
 
-/// Counts, in the last keyspace, the batches of all writers that say so: each reads it before it writes, so that it gives them an
-/// order.
+/// Counts, in the last keyspace, the batches of all writers that say so: each reads it before it
+/// writes, so that it gives them an order.
 const COUNTER: &[u8] = b"count";
 
 /// What one child does until it is killed.
@@ -258,7 +260,8 @@ impl Parent {
         }
     }
 
-    /// One child after another is killed; then the store is looked at. Answers how many batches were acknowledged.
+    /// One child after another is killed; then the store is looked at. Answers how many batches
+    /// were acknowledged.
     fn round(&mut self, seed: u64) -> u64 {
         let lines = self.choices.below(1 << self.choices.clone().below(13));
         let batches = 1 + self.choices.below(2 * lines + 100);
@@ -274,7 +277,8 @@ impl Parent {
         acknowledged.iter().sum()
     }
 
-    /// Runs a child until it has reported `lines` lines, and a moment longer. Returns the last acknowledged batch of each writer.
+    /// Runs a child until it has reported `lines` lines, and a moment longer. Returns the last
+    /// acknowledged batch of each writer.
     fn kill(&mut self, session: &Session, lines: u64) -> Vec<u64> {
         let mut child = self.start(session);
         let mut reports = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -1,6 +1,8 @@
-//! The folders of `src` are layers: each imports only those before it, and no two files of a layer import each other in a circle.
+//! The folders of `src` are layers: each imports only those before it, and no two files of a layer
+//! import each other in a circle.
 //!
-//! Imports are read from the text: every path that begins with `crate::` or `super::`, tests and comments left out.
+//! Imports are read from the text: every path that begins with `crate::` or `super::`, tests and
+//! comments left out.
 
 #![allow(
     clippy::disallowed_methods,
@@ -44,7 +46,8 @@ fn read_modules(folder: &Path, prefix: &str, modules: &mut BTreeMap<String, Stri
     }
 }
 
-/// The text without comments and what is compiled for tests only; tests stand at the foot of a file.
+/// The text without comments and what is compiled for tests only; tests stand at the foot of a
+/// file.
 fn without_tests(text: &str) -> String {
     let code = text.split("\nmod tests").next().unwrap();
     let code = code.split("#[cfg(test)]\nimpl ").next().unwrap();
@@ -156,8 +159,8 @@ fn no_layer_imports_one_above_it() {
     assert!(upward.is_empty(), "upward imports:\n{}", upward.join("\n"));
 }
 
-/// Folders inside a layer count as one module. A layer's `mod.rs` may hold what its own modules are written for: it names them
-/// without `crate::`.
+/// Folders inside a layer count as one module. A layer's `mod.rs` may hold what its own modules are
+/// written for: it names them without `crate::`.
 fn unit(module: &str) -> String {
     module.split("::").take(2).collect::<Vec<_>>().join("::")
 }

@@ -1,5 +1,5 @@
-//! Empty spans in every order of their steps that the memory model allows (loom): no put is hidden by a span that a scan explored
-//! while it was applied.
+//! Empty spans in every order of their steps that the memory model allows (loom): no put is hidden
+//! by a span that a scan explored while it was applied.
 
 /// The parts of the engine that `empty_spans.rs` stands on, with loom's locks and atomics.
 mod base {

@@ -1,5 +1,5 @@
-//! Costs that must not grow: a pop behind many deleted rows, a range deletion and the first row behind it, an open. And space
-//! that comes back when what filled it is deleted.
+//! Costs that must not grow: a pop behind many deleted rows, a range deletion and the first row
+//! behind it, an open. And space that comes back when what filled it is deleted.
 
 mod common;
 
@@ -161,7 +161,8 @@ fn garbage_that_is_less_than_half_goes_while_writes_go_on() {
     let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
     let value = vec![7; 100_000];
-    // A value to which only a memtable refers, because nothing flushes it, alone in the first segment after the deletion.
+    // A value to which only a memtable refers, because nothing flushes it, alone in the first
+    // segment after the deletion.
     let unflushed = db.keyspace("one", KeyspaceOptions::default()).unwrap();
     fill(&db, &unflushed, 0..1, &value);
     fill(&db, &keyspace, 0..300, &value);
@@ -291,7 +292,8 @@ fn a_memtable_that_scans_pay_for_is_flushed_at_rest() {
         keyspace,
         clock,
     } = &small;
-    // A row now and then: a memtable of this size is flushed without any scan if nothing is written.
+    // A row now and then: a memtable of this size is flushed without any scan if nothing is
+    // written.
     let flushes_after = |milliseconds| {
         for _ in 0..milliseconds / 250 {
             fill(db, keyspace, 30_000..30_001, &[3; 300]);
@@ -421,7 +423,8 @@ fn rows_written_and_deleted_in_order_cost_the_same_beside_any_backlog() {
         level_bytes_base: 1 << 20,
         ..Config::default()
     };
-    // Bytes merged for a byte flushed, while every row passes through a queue of `waiting` messages, which have rows in four places.
+    // Bytes merged for a byte flushed, while every row passes through a queue of `waiting`
+    // messages, which have rows in four places.
     let merged = |waiting: u64| {
         let environment = common::environment(Arc::new(MemoryFs::volatile()));
         let db = Db::open_with("/data".as_ref(), config.clone(), environment).unwrap();

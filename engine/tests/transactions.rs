@@ -213,7 +213,8 @@ fn a_commit_that_fails_unlocks() {
     other.join().unwrap();
 }
 
-/// One committed transaction of a history: the writer of the version that it read of each key, and the keys that it wrote.
+/// One committed transaction of a history: the writer of the version that it read of each key, and
+/// the keys that it wrote.
 #[derive(Debug, Default)]
 struct Done {
     id: u64,
@@ -279,8 +280,9 @@ fn value_of(id: u64, choices: &mut Choices) -> Vec<u8> {
     value
 }
 
-/// That one after the other, in some order, would have read and written the same. Every writer of a key has read it, so the order of
-/// its versions is known: a reader of a version comes after its writer, and before the writer of the next version.
+/// That one after the other, in some order, would have read and written the same. Every writer of a
+/// key has read it, so the order of its versions is known: a reader of a version comes after its
+/// writer, and before the writer of the next version.
 fn assert_serial(history: &[Done]) {
     let mut after: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     let mut replaced: BTreeMap<(u8, u64), u64> = BTreeMap::new();

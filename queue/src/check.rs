@@ -38,7 +38,8 @@ pub(crate) fn metadata_equal(a: &Metadata, b: &Metadata) -> bool {
     sorted(a) == sorted(b)
 }
 
-/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a queue".
+/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions
+/// for a queue".
 pub const POLICY_PERMISSIONS: &str = "raup";
 
 /// Source: Set Queue ACL, "Request body".

@@ -1,7 +1,8 @@
-//! Converts rows to engine values and back. Every value starts with the version of its format, 1 for all so far.
+//! Converts rows to engine values and back. Every value starts with the version of its format, 1
+//! for all so far.
 //!
-//! Numbers are little-endian; a string is its length in bytes (4) and its UTF-8; a list is its count (4) and its items;
-//! an option is `00`, or `01` and the value. After the version byte:
+//! Numbers are little-endian; a string is its length in bytes (4) and its UTF-8; a list is its
+//! count (4) and its items; an option is `00`, or `01` and the value. After the version byte:
 //!
 //! ```text
 //! queue          id 16, metadata (list of name, value), policies (list of id, start, expiry, permission; the last

@@ -1,7 +1,8 @@
-//! Errors: one variant per error code of the protocol, spelled as on the wire, with the protocol's own message as its text.
+//! Errors: one variant per error code of the protocol, spelled as on the wire, with the protocol's
+//! own message as its text.
 //!
-//! Fields hold the values of the extra elements of an error response. The server chooses the status codes.
-//! Source: "Queue Service error codes" and "Common REST API error codes".
+//! Fields hold the values of the extra elements of an error response. The server chooses the status
+//! codes. Source: "Queue Service error codes" and "Common REST API error codes".
 
 /// The result of every operation of the service.
 pub type Result<T> = std::result::Result<T, Error>;

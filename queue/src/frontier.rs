@@ -1,14 +1,18 @@
-//! Frontier: where the scan of an ordered set of rows may start, although rows are consumed and added around that place.
+//! Frontier: where the scan of an ordered set of rows may start, although rows are consumed and
+//! added around that place.
 //!
-//! A log-structured tree keeps a tombstone for every consumed row until compaction removes it, so a scan from the beginning
-//! steps over every row that was ever at the head. The frontier lets each scan start where the last one ended.
+//! A log-structured tree keeps a tombstone for every consumed row until compaction removes it, so a
+//! scan from the beginning steps over every row that was ever at the head. The frontier lets each
+//! scan start where the last one ended.
 //!
-//! Invariant: no row before `start` will be needed again, since the clock does not go back; rows whose writer has not returned
-//! yet are excepted. It holds in memory only: after a restart the first scan starts at the beginning and finds the frontier.
+//! Invariant: no row before `start` will be needed again, since the clock does not go back; rows
+//! whose writer has not returned yet are excepted. It holds in memory only: after a restart the
+//! first scan starts at the beginning and finds the frontier.
 //!
-//! One scan runs at a time, since its caller holds a lock; rows may be added while it runs. A writer calls [`Frontier::added`]
-//! after its row is in the store and before it answers its client. Either the row was in the store before the scan began, and
-//! the scan saw it; or `added` is called after the scan's `begin`, and its place limits how far `finish` moves the frontier.
+//! One scan runs at a time, since its caller holds a lock; rows may be added while it runs. A
+//! writer calls [`Frontier::added`] after its row is in the store and before it answers its client.
+//! Either the row was in the store before the scan began, and the scan saw it; or `added` is called
+//! after the scan's `begin`, and its place limits how far `finish` moves the frontier.
 
 use crate::keys::Position;
 use crate::lock::lock;

@@ -1,51 +1,64 @@
-//! The Queue service: messages that a consumer takes, which hides them for a while, and then deletes or lets reappear.
+//! The Queue service: messages that a consumer takes, which hides them for a while, and then
+//! deletes or lets reappear.
 //!
-//! Synchronous and free of HTTP. Supported: every operation on queues and messages, stored access policies, and storage of the
-//! service properties. Left to the server: the meaning of the properties, statistics, signatures, CORS.
+//! Synchronous and free of HTTP. Supported: every operation on queues and messages, stored access
+//! policies, and storage of the service properties. Left to the server: the meaning of the
+//! properties, statistics, signatures, CORS.
 //!
 //! # How a queue lies in a log-structured store
 //!
-//! Pushing at one end and deleting at the other is the worst case of an LSM tree: every consumed row leaves a tombstone in
-//! front of the head. Each message therefore has four small rows under the id of its queue (`keys.rs`): its place in the order
-//! of delivery (time of next visibility, then insertion); by id, that place and the receipt; its text, which deliveries do not
-//! rewrite; and its place in the order of expiry. The operations use them as follows:
+//! Pushing at one end and deleting at the other is the worst case of an LSM tree: every consumed
+//! row leaves a tombstone in front of the head. Each message therefore has four small rows under
+//! the id of its queue (`keys.rs`): its place in the order of delivery (time of next visibility,
+//! then insertion); by id, that place and the receipt; its text, which deliveries do not rewrite;
+//! and its place in the order of expiry. The operations use them as follows:
 //!
-//! - **Get** scans the order of delivery from the *frontier*, before which no message can be delivered (`frontier.rs`), up to
-//!   the present, and moves the messages it returns to their new time of visibility. At any depth it reads only the rows it
-//!   returns. It steps over neither the tombstones behind the frontier nor those ahead of the present, which consumers leave
-//!   when they delete in time. When nothing is due it reads nothing. After a restart the first scan finds the frontier; an
-//!   occasional range delete covers the rows behind it, so that this scan is short, too.
+//! - **Get** scans the order of delivery from the *frontier*, before which no message can be
+//!   delivered (`frontier.rs`), up to the present, and moves the messages it returns to their new
+//!   time of visibility. At any depth it reads only the rows it returns. It steps over neither the
+//!   tombstones behind the frontier nor those ahead of the present, which consumers leave when they
+//!   delete in time. When nothing is due it reads nothing. After a restart the first scan finds the
+//!   frontier; an occasional range delete covers the rows behind it, so that this scan is short,
+//!   too.
 //! - **Put** only writes: it reads no row and takes no lock that a consumer holds.
 //! - **Update** and **Delete** find the message by its id and check the receipt there.
-//! - **Clear** and **Delete Queue** write one range delete, and the queue gets a new id: no operation waits for the removal of
-//!   the rows or scans the range where they were.
-//! - **Expiry** is not an event. Delivery and peek skip expired messages, a few thousand per step so that the locks are held
-//!   only briefly, and the frontier moves past them. A message disappears from delivery, peek and count at the same instant;
-//!   [`QueueService::sweep`] removes its rows later.
-//! - The **count** is the number of messages added, less those removed, less the expired ones that still have rows, all from one
-//!   snapshot and without a lock. The first two are counters that each Put and Delete writes in its batch. The third is counted
-//!   from the rows in the order of expiry that the sweep has not reached.
+//! - **Clear** and **Delete Queue** write one range delete, and the queue gets a new id: no
+//!   operation waits for the removal of the rows or scans the range where they were.
+//! - **Expiry** is not an event. Delivery and peek skip expired messages, a few thousand per step
+//!   so that the locks are held only briefly, and the frontier moves past them. A message
+//!   disappears from delivery, peek and count at the same instant; [`QueueService::sweep`] removes
+//!   its rows later.
+//! - The **count** is the number of messages added, less those removed, less the expired ones that
+//!   still have rows, all from one snapshot and without a lock. The first two are counters that
+//!   each Put and Delete writes in its batch. The third is counted from the rows in the order of
+//!   expiry that the sweep has not reached.
 //!
 //! # Time
 //!
-//! The service reads its own clock, which never goes back within a process, once for each operation, under the lock that orders
-//! the operation. An expired or visible message therefore stays so until a restart. If the machine's clock is set back between
-//! two runs, expired messages whose rows were not yet removed reappear.
+//! The service reads its own clock, which never goes back within a process, once for each
+//! operation, under the lock that orders the operation. An expired or visible message therefore
+//! stays so until a restart. If the machine's clock is set back between two runs, expired messages
+//! whose rows were not yet removed reappear.
 //!
 //! # Durability and locks
 //!
-//! Each write is one batch and returns its [`Ticket`](lazurite_engine::Ticket): the change is visible at once and may be
-//! acknowledged when the ticket completes. An operation with nothing to write also returns a ticket, which completes once every
-//! change its answer depends on is durable. Reads (Peek, List, count, metadata, policies) return the visible state and never wait
-//! for the disk: at `Durability::Disk` they may show a change that is not acknowledged yet and that a power cut undoes.
+//! Each write is one batch and returns its [`Ticket`](lazurite_engine::Ticket): the change is
+//! visible at once and may be acknowledged when the ticket completes. An operation with nothing to
+//! write also returns a ticket, which completes once every change its answer depends on is durable.
+//! Reads (Peek, List, count, metadata, policies) return the visible state and never wait for the
+//! disk: at `Durability::Disk` they may show a change that is not acknowledged yet and that a power
+//! cut undoes.
 //!
-//! Every write has one shape, in [`QueueService::with_queue`] for messages and [`QueueService::with_exclusive_queue`] for queues:
-//! begin a transaction, which waits to be admitted -> lock (`live.rs`) -> read and check -> fill the transaction's batch -> commit ->
-//! change the state in memory -> unlock. Only [`QueueService::set_service_properties`] writes blindly.
+//! Every write has one shape, in [`QueueService::with_queue`] for messages and
+//! [`QueueService::with_exclusive_queue`] for queues: begin a transaction, which waits to be
+//! admitted -> lock (`live.rs`) -> read and check -> fill the transaction's batch -> commit ->
+//! change the state in memory -> unlock. Only [`QueueService::set_service_properties`] writes
+//! blindly.
 //!
-//! The locks are not those of the engine's transactions. Each guards state in memory that a transaction does not know: a counter
-//! that is written without being read, or whether a queue exists. A reader takes them too, also when the store accepts no writes and
-//! admits no transaction. Producers take any free one of several locks, where a transaction names its keys.
+//! The locks are not those of the engine's transactions. Each guards state in memory that a
+//! transaction does not know: a counter that is written without being read, or whether a queue
+//! exists. A reader takes them too, also when the store accepts no writes and admits no
+//! transaction. Producers take any free one of several locks, where a transaction names its keys.
 //!
 //! Memory is bounded: a few hundred bytes for each recently used queue of any depth.
 

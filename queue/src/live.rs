@@ -1,15 +1,18 @@
 //! In-memory state of the queues in use, and the locks of their operations.
 //!
-//! - The **slot** of a queue name says whether the queue exists. Readers take this state without a lock that a writer holds. The
-//!   slot's lock is held shared by operations that write messages, until `Transaction::commit` returns, and exclusively by
-//!   operations that create, change, clear or delete the queue.
-//! - The **consumer** lock is held by every operation that selects messages or changes one: Get, Update, Delete, sweep. Peek
-//!   takes it only if it is free, to record how far it scanned.
-//! - A producer holds one of several **cells**, so producers do not wait for consumers and rarely wait for each other.
+//! - The **slot** of a queue name says whether the queue exists. Readers take this state without a
+//!   lock that a writer holds. The slot's lock is held shared by operations that write messages,
+//!   until `Transaction::commit` returns, and exclusively by operations that create, change, clear
+//!   or delete the queue.
+//! - The **consumer** lock is held by every operation that selects messages or changes one: Get,
+//!   Update, Delete, sweep. Peek takes it only if it is free, to record how far it scanned.
+//! - A producer holds one of several **cells**, so producers do not wait for consumers and rarely
+//!   wait for each other.
 //!
-//! No lock is held while a writer waits: it is admitted before it locks, and awaits its ticket after it unlocks. Everything here
-//! can be read back from the store. Unused slots are therefore dropped when there are many, and a queue is read again after a
-//! failed write or a panic under one of its locks, either of which may have left a change half applied.
+//! No lock is held while a writer waits: it is admitted before it locks, and awaits its ticket
+//! after it unlocks. Everything here can be read back from the store. Unused slots are therefore
+//! dropped when there are many, and a queue is read again after a failed write or a panic under one
+//! of its locks, either of which may have left a change half applied.
 
 use crate::codec::CounterRow;
 use crate::frontier::Frontier;
@@ -20,12 +23,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// How many slots are added before the slots that were not used in the meantime are dropped. Up to twice as many are kept, plus
-/// those held by running operations: a few megabytes.
+/// How many slots are added before the slots that were not used in the meantime are dropped. Up to
+/// twice as many are kept, plus those held by running operations: a few megabytes.
 const SLOTS_PER_GENERATION: usize = 4 * 1024;
 
-/// Most dropped slots whose next expiry is remembered: some ten megabytes. The sweep finds other queues only in its round over
-/// all queues.
+/// Most dropped slots whose next expiry is remembered: some ten megabytes. The sweep finds other
+/// queues only in its round over all queues.
 const REMEMBERED_EXPIRIES_MAX: usize = 128 * 1024;
 
 /// The slots of all queues in use, by the key of the queue's row.
@@ -37,8 +40,8 @@ struct SlotTable {
     slots: HashMap<Box<[u8]>, Arc<Slot>>,
     /// Slots added since unused ones were last dropped.
     added: usize,
-    /// When the sweep has to look at queues whose slots were dropped, and their keys. A queue may be listed several times, and may
-    /// have a slot again.
+    /// When the sweep has to look at queues whose slots were dropped, and their keys. A queue may
+    /// be listed several times, and may have a slot again.
     remembered: BTreeSet<(Ticks, Box<[u8]>)>,
 }
 
@@ -71,7 +74,8 @@ impl ExclusiveAccess<'_> {
 }
 
 impl Drop for ExclusiveAccess<'_> {
-    /// Runs before the lock is released, so that the next holder reads the queue again after a panic.
+    /// Runs before the lock is released, so that the next holder reads the queue again after a
+    /// panic.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.publish(State::Unknown);
@@ -106,8 +110,9 @@ impl Slots {
         slot
     }
 
-    /// The queues known to have, or to possibly have, expired messages at `now`, the longest overdue first: those in memory, and
-    /// at most `dropped_max` whose slots were dropped. Does not mark slots as used.
+    /// The queues known to have, or to possibly have, expired messages at `now`, the longest
+    /// overdue first: those in memory, and at most `dropped_max` whose slots were dropped. Does not
+    /// mark slots as used.
     pub(crate) fn due(&self, now: Ticks, dropped_max: usize) -> Vec<DueQueue> {
         let table = lock(&self.0);
         let in_memory = table.slots.iter().filter_map(|(key, slot)| {
@@ -205,8 +210,8 @@ impl SlotTable {
         self.slots.entry(key.into()).or_default().clone()
     }
 
-    /// Drops slots that no operation holds and that were not used since the last call. A held slot must stay: two slots of one
-    /// name would be two locks.
+    /// Drops slots that no operation holds and that were not used since the last call. A held slot
+    /// must stay: two slots of one name would be two locks.
     fn drop_unused(&mut self) {
         let remembered = &mut self.remembered;
         self.slots.retain(|key, slot| {
@@ -230,10 +235,12 @@ pub(crate) struct Live {
     pub(crate) head: Frontier,
     /// Over the order of expiry. Scanned under the consumer lock.
     pub(crate) next_expiry: Frontier,
-    /// A lower bound of the expiries of messages that were added since the sweep last passed it, in ticks. Reaches further than
-    /// `next_expiry`, which the sweep moves to the end of its look-ahead.
+    /// A lower bound of the expiries of messages that were added since the sweep last passed it, in
+    /// ticks. Reaches further than `next_expiry`, which the sweep moves to the end of its
+    /// look-ahead.
     first_added_expiry: AtomicU64,
-    /// Rows taken from the head, or swept, since a range delete last covered the tombstones behind it.
+    /// Rows taken from the head, or swept, since a range delete last covered the tombstones behind
+    /// it.
     pub(crate) consumed_rows: AtomicU64,
     last_sequence: AtomicU64,
     next_cell: AtomicUsize,
@@ -243,7 +250,8 @@ pub(crate) struct Live {
     stale: AtomicBool,
 }
 
-/// Holds the lock of one counter: that of a producer's cell, or that of the removed messages, which is the consumer lock.
+/// Holds the lock of one counter: that of a producer's cell, or that of the removed messages, which
+/// is the consumer lock.
 #[derive(Debug)]
 pub(crate) struct QueueGuard<'a> {
     live: &'a Live,
@@ -252,7 +260,8 @@ pub(crate) struct QueueGuard<'a> {
 }
 
 impl Drop for QueueGuard<'_> {
-    /// Runs before the lock is released, so that the next holder reads the queue again after a panic.
+    /// Runs before the lock is released, so that the next holder reads the queue again after a
+    /// panic.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.live.mark_stale();
@@ -299,12 +308,12 @@ impl Live {
         }
     }
 
-    /// When the sweep has to look for expired messages, as far as that is known without a scan: at the place of the frontier, and
-    /// at the first expiry of an added message.
+    /// When the sweep has to look for expired messages, as far as that is known without a scan: at
+    /// the place of the frontier, and at the first expiry of an added message.
     fn sweep_times(&self) -> [Option<Ticks>; 2] {
         let start = self.next_expiry.start();
-        // The frontier is at the very beginning before the first scan, and at a message if the last scan ended at one. Anywhere
-        // else it is at the end of a look-ahead that found none.
+        // The frontier is at the very beginning before the first scan, and at a message if the last
+        // scan ended at one. Anywhere else it is at the end of a look-ahead that found none.
         let is_known = start == Position::MIN || start.id != MessageId(0);
         let added = Ticks(self.first_added_expiry.load(Ordering::Relaxed));
         [

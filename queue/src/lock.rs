@@ -1,7 +1,7 @@
 //! Mutexes whose contents stay valid across a panic.
 //!
-//! The guarded state is either consistent after every statement or marked to be read again from the store, so a poisoned lock is
-//! taken like any other.
+//! The guarded state is either consistent after every statement or marked to be read again from the
+//! store, so a poisoned lock is taken like any other.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 

@@ -1,17 +1,19 @@
 //! Plain data of the service: queues, messages and policies, as operations take and return them.
 //!
-//! Times are exact to 100 ns; rounding to seconds is a matter of display. Numbers of requests are `i64` as parsed, so that an error
-//! can report an out-of-range value as it was sent.
+//! Times are exact to 100 ns; rounding to seconds is a matter of display. Numbers of requests are
+//! `i64` as parsed, so that an error can report an out-of-range value as it was sent.
 
 use std::time::SystemTime;
 
 /// Longest text of a message, in bytes of UTF-8. Source: Put Message, "Remarks".
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
-/// Lifetime of a message if the request names none: 7 days. Source: Put Message, "URI parameters", `messagettl`.
+/// Lifetime of a message if the request names none: 7 days. Source: Put Message, "URI parameters",
+/// `messagettl`.
 pub const MESSAGE_TTL_SECONDS_DEFAULT: i64 = 7 * 24 * 60 * 60;
 /// Longest visibility timeout: 7 days. Source: Put Message, "URI parameters", `visibilitytimeout`.
 pub const VISIBILITY_SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
-/// Visibility timeout of Get Messages if the request names none. Source: Get Messages, "URI parameters".
+/// Visibility timeout of Get Messages if the request names none. Source: Get Messages, "URI
+/// parameters".
 pub const VISIBILITY_SECONDS_DEFAULT: i64 = 30;
 /// Most messages in one response. Source: Get Messages, "URI parameters", `numofmessages`.
 pub const MESSAGES_PER_GET_MAX: i64 = 32;
@@ -19,8 +21,8 @@ pub const MESSAGES_PER_GET_MAX: i64 = 32;
 pub const QUEUES_PER_PAGE_MAX: i64 = 5000;
 /// Shortest and longest name of a queue, in characters.
 pub const QUEUE_NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=63;
-/// Names and values, in their original order and case. Two sets are equal if they hold the same pairs in any order, with names
-/// compared without case.
+/// Names and values, in their original order and case. Two sets are equal if they hold the same
+/// pairs in any order, with names compared without case.
 pub type Metadata = Vec<(String, String)>;
 
 /// The outcome of Create Queue.
@@ -103,7 +105,8 @@ pub struct PutMessageResult {
 pub struct GetMessages {
     /// `numofmessages`, 1 to [`MESSAGES_PER_GET_MAX`]; `None`: 1.
     pub count: Option<i64>,
-    /// `visibilitytimeout` in seconds, 1 to [`VISIBILITY_SECONDS_MAX`]; `None`: [`VISIBILITY_SECONDS_DEFAULT`].
+    /// `visibilitytimeout` in seconds, 1 to [`VISIBILITY_SECONDS_MAX`]; `None`:
+    /// [`VISIBILITY_SECONDS_DEFAULT`].
     pub visibility_seconds: Option<i64>,
 }
 

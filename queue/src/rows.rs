@@ -1,4 +1,5 @@
-//! The rows of messages: scans the order of delivery, and reads, moves and deletes all rows of a message together.
+//! The rows of messages: scans the order of delivery, and reads, moves and deletes all rows of a
+//! message together.
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position, REMOVED_CELL};
@@ -14,8 +15,8 @@ pub(crate) struct Deliverable {
     pub(crate) row: DeliveryRow,
 }
 
-/// Rows of expired messages that one step of an operation skips while it holds a contended lock: about a millisecond. A smaller
-/// number makes more steps, each of which seeks its place again.
+/// Rows of expired messages that one step of an operation skips while it holds a contended lock:
+/// about a millisecond. A smaller number makes more steps, each of which seeks its place again.
 const EXPIRED_ROWS_PER_STEP: usize = 4_000;
 
 /// The result of a scan of the order of delivery.
@@ -48,11 +49,12 @@ impl DeliveryScan {
 }
 
 impl QueueService {
-    /// Scans the order of delivery for the first `count` visible messages, or fewer if many expired ones lie among them. The
-    /// caller got `start` from the frontier `live.head` before this call.
+    /// Scans the order of delivery for the first `count` visible messages, or fewer if many expired
+    /// ones lie among them. The caller got `start` from the frontier `live.head` before this call.
     ///
-    /// The range of the scan ends at the present, so that the scan need not find a later row to stop: ahead of the present lie
-    /// the tombstones of all messages that were deleted before they became visible again, and it would step over each.
+    /// The range of the scan ends at the present, so that the scan need not find a later row to
+    /// stop: ahead of the present lie the tombstones of all messages that were deleted before they
+    /// became visible again, and it would step over each.
     pub(crate) fn find_deliverable(
         &self,
         live: &Live,
@@ -113,7 +115,8 @@ impl QueueService {
         Ok(codec::decode_text(value)?)
     }
 
-    /// Puts the rows of a message that hold its place in the order of delivery: the delivery row and the row by id.
+    /// Puts the rows of a message that hold its place in the order of delivery: the delivery row
+    /// and the row by id.
     pub(crate) fn put_message_rows(
         &self,
         batch: &mut Batch,
@@ -127,7 +130,8 @@ impl QueueService {
         put(&keys::message(live.id, position.id), &row.encode());
     }
 
-    /// Moves a message to the time of visibility in `row`. Returns its new place, which may equal the old one.
+    /// Moves a message to the time of visibility in `row`. Returns its new place, which may equal
+    /// the old one.
     pub(crate) fn move_message(
         &self,
         batch: &mut Batch,

@@ -1,7 +1,7 @@
 //! Ticks: the form in which the service stores and compares times.
 //!
-//! One tick is 100 ns, the resolution of the protocol. Ticks count from the beginning of the year 1, so that every date of a
-//! policy fits an unsigned number, and byte order is time order.
+//! One tick is 100 ns, the resolution of the protocol. Ticks count from the beginning of the year
+//! 1, so that every date of a policy fits an unsigned number, and byte order is time order.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,8 +20,8 @@ impl Ticks {
     /// Source: Put Message, "Response body"; observed as the `ExpirationTime` of such messages.
     pub(crate) const NEVER: Ticks = Ticks(315_537_897_599 * PER_SECOND);
 
-    /// Rounds down, so that no time computed from the result is later than one computed from `time`. Clamps to the years 1 to
-    /// 9999.
+    /// Rounds down, so that no time computed from the result is later than one computed from
+    /// `time`. Clamps to the years 1 to 9999.
     pub(crate) fn from_system(time: SystemTime) -> Ticks {
         let ticks = match time.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(after) => UNIX.saturating_add(ticks_of(after.as_nanos() / NANOSECONDS)),

@@ -1,6 +1,7 @@
 //! Visibility and expiry of messages: checks the numbers of a request and turns them into times.
 //!
-//! A message is visible at `now` if `visible_at <= now < expires_at`. Put fixes the expiry; no later operation changes it.
+//! A message is visible at `now` if `visible_at <= now < expires_at`. Put fixes the expiry; no
+//! later operation changes it.
 
 use crate::model::*;
 use crate::time::Ticks;
@@ -52,7 +53,8 @@ pub(crate) fn lifetime_of_new_message(request: &PutMessage<'_>) -> Result<Lifeti
     })
 }
 
-/// How long Get Messages hides the messages it returns, possibly beyond their expiry. Source: Get Messages, "URI parameters".
+/// How long Get Messages hides the messages it returns, possibly beyond their expiry. Source: Get
+/// Messages, "URI parameters".
 pub(crate) fn seconds_hidden_by_get(request: &GetMessages) -> Result<u64> {
     visibility_seconds(
         request

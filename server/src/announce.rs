@@ -1,5 +1,5 @@
-//! The announcement that the server is ready: the port file, the lines that tools wait for, a banner for people, and warnings about
-//! its exposure.
+//! The announcement that the server is ready: the port file, the lines that tools wait for, a
+//! banner for people, and warnings about its exposure.
 
 use crate::accounts::{Accounts, DEVELOPMENT_KEY};
 use crate::auth::identity;
@@ -103,7 +103,8 @@ pub fn ready(
     for address in addresses {
         let (title, authority) = (address.service.title(), address.authority());
         listening(scheme, address.service, &authority, out);
-        // azurite-blob, azurite-queue and azurite-table say it in other words than azurite: scripts wait for either.
+        // azurite-blob, azurite-queue and azurite-table say it in other words than azurite: scripts
+        // wait for either.
         if program.stands_alone() {
             out.line(format!(
                 "Azurite {title} service successfully listens on {scheme}://{authority}"
@@ -232,8 +233,8 @@ fn trust(authority: &Path) -> String {
     )
 }
 
-/// The environment that makes `DefaultAzureCredential` get its tokens here: as an application with a secret, as a workload, or as a
-/// managed identity.
+/// The environment that makes `DefaultAzureCredential` get its tokens here: as an application with
+/// a secret, as a workload, or as a managed identity.
 fn identity(port: u16) -> String {
     let tenant = identity::TENANT;
     let path = identity::APP_SERVICE_PATH;

@@ -1,4 +1,5 @@
-//! The command line: every flag, its default and its help. Azurite's flags are taken as they are; ours are beside them.
+//! The command line: every flag, its default and its help. Azurite's flags are taken as they are;
+//! ours are beside them.
 
 mod command;
 
@@ -38,7 +39,8 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Print the version. Under the name azurite, the version of Azurite whose flags and lines are served comes first
+    /// Print the version. Under the name azurite, the version of Azurite whose flags and lines are
+    /// served comes first
     #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
     version: Option<bool>,
 
@@ -72,7 +74,8 @@ pub struct Cli {
     #[arg(long = "container-retention", value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=365), help_heading = "Storage")]
     pub container_retention: Option<u16>,
 
-    /// Seconds between writes of the logs and metrics that Set Service Properties enables, to $logs and $Metrics...
+    /// Seconds between writes of the logs and metrics that Set Service Properties enables, to $logs
+    /// and $Metrics...
     #[arg(long = "log-interval", value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600), help_heading = "Storage")]
     pub log_interval: u32,
 
@@ -89,8 +92,8 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", help_heading = "Storage")]
     pub accounts: Option<String>,
 
-    /// The same from a file, one or several accounts a line, # for comments, so that no key stands on a command line; read again on
-    /// SIGHUP
+    /// The same from a file, one or several accounts a line, # for comments, so that no key stands
+    /// on a command line; read again on SIGHUP
     #[arg(
         long = "accounts-file",
         value_name = "FILE",
@@ -126,22 +129,24 @@ pub struct Cli {
     )]
     pub tables: Vec<String>,
 
-    /// Import this directory or archive, of the layout of `lazurite export`, or make what this .toml file declares, before the server is
-    /// ready; containers, queues and tables that are there stay as they are
+    /// Import this directory or archive, of the layout of `lazurite export`, or make what this
+    /// .toml file declares, before the server is ready; containers, queues and tables that are
+    /// there stay as they are
     #[arg(long, value_name = "PATH", help_heading = "Storage")]
     pub seed: Option<PathBuf>,
 
-    /// Import this archive of an earlier run before the server is ready, if it is there; containers, queues and tables that are there
-    /// stay as they are
+    /// Import this archive of an earlier run before the server is ready, if it is there;
+    /// containers, queues and tables that are there stay as they are
     #[arg(long = "import", value_name = "FILE", help_heading = "Storage")]
     pub import: Option<PathBuf>,
 
-    /// Export everything in the first account to the archive of --import when the server stops. It is written beside and renamed; one
-    /// that is not whole stays beside it as FILE.incomplete
+    /// Export everything in the first account to the archive of --import when the server stops. It
+    /// is written beside and renamed; one that is not whole stays beside it as FILE.incomplete
     #[arg(long = "export-on-exit", requires = "import", help_heading = "Storage")]
     pub export_on_exit: bool,
 
-    /// Most that the data directory may take, in megabytes: writes beyond it are answered 507, reads go on
+    /// Most that the data directory may take, in megabytes: writes beyond it are answered 507,
+    /// reads go on
     #[arg(
         long = "disk-quota",
         value_name = "MB",
@@ -151,8 +156,8 @@ pub struct Cli {
     )]
     pub disk_quota: Option<u64>,
 
-    /// Make a fork of the store when a request with credentials first names it, as ACCOUNT--FORK: of the store as it is then, or of a
-    /// snapshot. See docs/testing.md
+    /// Make a fork of the store when a request with credentials first names it, as ACCOUNT--FORK:
+    /// of the store as it is then, or of a snapshot. See docs/testing.md
     #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = fork_source, help_heading = "Storage")]
     pub forks: Option<ForkSource>,
 
@@ -177,8 +182,9 @@ pub struct Cli {
     #[arg(long, value_name = "PORT", help_heading = "Network")]
     pub port: Option<u16>,
 
-    /// Copy from URLs of this other server too (repeatable): clients that may write can then make this machine send requests to it,
-    /// on any port. A name that leads to private addresses needs them named too, or to stand as private:HOST
+    /// Copy from URLs of this other server too (repeatable): clients that may write can then make
+    /// this machine send requests to it, on any port. A name that leads to private addresses needs
+    /// them named too, or to stand as private:HOST
     #[arg(
         long = "allow-copy-from",
         value_name = "HOST",
@@ -187,7 +193,8 @@ pub struct Cli {
     )]
     pub copy_hosts: Vec<String>,
 
-    /// Write the ports in use to this file as JSON, once ready: {"blob":10000,"queue":10001,"table":10002}
+    /// Write the ports in use to this file as JSON, once ready:
+    /// {"blob":10000,"queue":10001,"table":10002}
     #[arg(long = "port-file", value_name = "FILE", help_heading = "Network")]
     pub port_file: Option<PathBuf>,
 
@@ -263,8 +270,8 @@ pub struct Cli {
     #[arg(long = "disableProductStyleUrl", help_heading = "Network")]
     pub path_style_only: bool,
 
-    /// A host name under which web browsers may come, beside localhost and IP addresses, and which copies know as this server's
-    /// (repeatable). Clients other than browsers may use any name
+    /// A host name under which web browsers may come, beside localhost and IP addresses, and which
+    /// copies know as this server's (repeatable). Clients other than browsers may use any name
     #[arg(
         long = "allowed-host",
         value_name = "HOST",
@@ -273,7 +280,8 @@ pub struct Cli {
     )]
     pub allowed_hosts: Vec<String>,
 
-    /// Let web pages of this origin use all services, as a CORS rule behind those that are set (repeatable): http://localhost:3000, or
+    /// Let web pages of this origin use all services, as a CORS rule behind those that are set
+    /// (repeatable): http://localhost:3000, or
     /// * for pages of any origin
     #[arg(
         long,
@@ -283,7 +291,8 @@ pub struct Cli {
     )]
     pub cors: Vec<String>,
 
-    /// Most connections at a time (default: three quarters of the open files that the system allows, 65536 at most)
+    /// Most connections at a time (default: three quarters of the open files that the system
+    /// allows, 65536 at most)
     #[arg(long = "max-connections", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_max: Option<u32>,
 
@@ -291,7 +300,8 @@ pub struct Cli {
     #[arg(long = "max-connections-per-address", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_per_address_max: Option<u32>,
 
-    /// Longest that a request may take, with its body, until its answer begins (default: no limit but the pace of its body)
+    /// Longest that a request may take, with its body, until its answer begins (default: no limit
+    /// but the pace of its body)
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
     pub request_timeout: Option<u64>,
 
@@ -303,7 +313,8 @@ pub struct Cli {
     #[arg(long = "i-know", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
     pub i_know: bool,
 
-    /// Take bearer tokens (--oauth basic) from other machines too, although any client can write one
+    /// Take bearer tokens (--oauth basic) from other machines too, although any client can write
+    /// one
     #[arg(long = "accept-forged-tokens", help_heading = "Rights")]
     pub accept_forged_tokens: bool,
 
@@ -315,7 +326,8 @@ pub struct Cli {
     #[arg(long = "no-shared-key", requires = "oauth", help_heading = "Rights")]
     pub no_shared_key: bool,
 
-    /// Most hours that a SAS may be valid, from its start; a longer one, or one without a start, is refused
+    /// Most hours that a SAS may be valid, from its start; a longer one, or one without a start, is
+    /// refused
     #[arg(long = "max-sas-hours", value_name = "HOURS", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Rights")]
     pub sas_hours_max: Option<u32>,
 
@@ -323,8 +335,9 @@ pub struct Cli {
     #[arg(long = "no-console", help_heading = "Console")]
     pub no_console: bool,
 
-    /// Ask visitors of the web console for this password, and open it beyond this machine, for all accounts. It travels in clear
-    /// without HTTPS; better set in the environment than on a command line
+    /// Ask visitors of the web console for this password, and open it beyond this machine, for all
+    /// accounts. It travels in clear without HTTPS; better set in the environment than on a command
+    /// line
     #[arg(
         long = "console-password",
         value_name = "PASSWORD",
@@ -333,11 +346,13 @@ pub struct Cli {
     )]
     pub console_password: Option<String>,
 
-    /// Accept the header x-lazurite-fault from clients of other machines, too: it asks for an error, latency or a lost response
+    /// Accept the header x-lazurite-fault from clients of other machines, too: it asks for an
+    /// error, latency or a lost response
     #[arg(long = "faults", help_heading = "Console")]
     pub faults: bool,
 
-    /// Most requests that are kept for the console and `lazurite requests`, the newest of them over a restart; 0 keeps none
+    /// Most requests that are kept for the console and `lazurite requests`, the newest of them over
+    /// a restart; 0 keeps none
     #[arg(long = "requests-kept", value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(0..=100_000), help_heading = "Console")]
     pub requests_kept: u32,
 
@@ -349,16 +364,19 @@ pub struct Cli {
     #[arg(long = "requests-body-kib", value_name = "KIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024), help_heading = "Console")]
     pub requests_body_kib: u32,
 
-    /// Have the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them, and the time for which the name of a
-    /// deleted container, queue or table is not free. `PUT /_lazurite/faults` sets each of them
+    /// Have the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them,
+    /// and the time for which the name of a deleted container, queue or table is not free. `PUT
+    /// /_lazurite/faults` sets each of them
     #[arg(long = "as-azure", help_heading = "Protocol")]
     pub as_azure: bool,
 
-    /// Let the secondary endpoint (ACCOUNT-secondary) read the store as it was so many seconds ago (default: as it is)
+    /// Let the secondary endpoint (ACCOUNT-secondary) read the store as it was so many seconds ago
+    /// (default: as it is)
     #[arg(long = "secondary-lag", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400), help_heading = "Protocol")]
     pub secondary_lag: Option<u32>,
 
-    /// Ignore the headers and parameters that an operation does not read, instead of refusing some of them
+    /// Ignore the headers and parameters that an operation does not read, instead of refusing some
+    /// of them
     #[arg(short = 'L', long, help_heading = "Protocol")]
     pub loose: bool,
 
@@ -378,16 +396,19 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
-    /// If a Lazurite serves this directory on these ports already, say so and end with status 0. Told to stop, that one serves on
-    /// until the program that started this one has ended too. Under the name azurite this needs no flag
+    /// If a Lazurite serves this directory on these ports already, say so and end with status 0.
+    /// Told to stop, that one serves on until the program that started this one has ended too.
+    /// Under the name azurite this needs no flag
     #[arg(long, help_heading = "Network")]
     pub attach: bool,
 
-    /// Stop when standard input ends: a program that starts the server keeps it open, so that the server never outlives it
+    /// Stop when standard input ends: a program that starts the server keeps it open, so that the
+    /// server never outlives it
     #[arg(long = "until-stdin-ends", help_heading = "Network")]
     pub until_stdin_ends: bool,
 
-    /// Write a log with what the services and the engine do to this file (- is standard error); directories on its way are made
+    /// Write a log with what the services and the engine do to this file (- is standard error);
+    /// directories on its way are made
     #[arg(short, long, value_name = "FILE", help_heading = "Logs")]
     pub debug: Option<PathBuf>,
 
@@ -399,8 +420,8 @@ pub struct Cli {
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
     pub log_format: LogFormat,
 
-    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that any client can write
-    /// one; without --cert only from this machine
+    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that
+    /// any client can write one; without --cert only from this machine
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "HTTPS")]
     pub oauth: Option<OauthLevel>,
 
@@ -425,12 +446,14 @@ pub struct Cli {
     )]
     pub pwd_file: Option<PathBuf>,
 
-    /// Serve HTTPS beside HTTP, on the same ports, with a certificate for localhost and other names of this machine. A certificate
-    /// authority is made for it once, in the user's configuration directory; how to trust it is printed at start
+    /// Serve HTTPS beside HTTP, on the same ports, with a certificate for localhost and other names
+    /// of this machine. A certificate authority is made for it once, in the user's configuration
+    /// directory; how to trust it is printed at start
     #[arg(long, conflicts_with_all = ["cert", "client_ca"], help_heading = "HTTPS")]
     pub https: bool,
 
-    /// Do not start without a certificate (--cert or --https), so that nothing is ever served in clear
+    /// Do not start without a certificate (--cert or --https), so that nothing is ever served in
+    /// clear
     #[arg(long = "https-only", help_heading = "HTTPS")]
     pub https_only: bool,
 
@@ -476,7 +499,8 @@ pub enum TlsVersion {
 /// Values of `--durability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DurabilityFlag {
-    /// Acknowledged once with the operating system: kill -9 loses nothing, a power cut at most the last 250 ms
+    /// Acknowledged once with the operating system: kill -9 loses nothing, a power cut at most the
+    /// last 250 ms
     Process,
     /// Acknowledged once on the disk: a power cut loses nothing
     Disk,
@@ -544,7 +568,8 @@ impl Cli {
         }
     }
 
-    /// Whether bearer tokens are taken: if a flag says so, and with `--https` if they give access to no more than the public key does.
+    /// Whether bearer tokens are taken: if a flag says so, and with `--https` if they give access
+    /// to no more than the public key does.
     pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
         let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
         self.oauth.is_some() || self.https && all_known()
@@ -586,7 +611,8 @@ impl Cli {
             .unwrap_or("--accounts")
     }
 
-    /// Host and port of a service. Ports follow `--port` unless the service's own flag says otherwise.
+    /// Host and port of a service. Ports follow `--port` unless the service's own flag says
+    /// otherwise.
     pub fn address(&self, service: ServiceKind) -> (String, u16) {
         let (host, port, offset) = match service {
             ServiceKind::Blob => (&self.blob_host, self.blob_port, 0),

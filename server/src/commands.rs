@@ -1,5 +1,5 @@
-//! What the program does instead of serving: it looks at a store without changing it, asks a server for its health, and makes the
-//! names of Azurite.
+//! What the program does instead of serving: it looks at a store without changing it, asks a server
+//! for its health, and makes the names of Azurite.
 
 mod advice;
 mod client;
@@ -212,7 +212,8 @@ fn dump(file: &Path) -> Result<ExitCode, String> {
     }
 }
 
-/// The exit status. A reader that has seen enough, such as `head`, closes the pipe: that is no failure.
+/// The exit status. A reader that has seen enough, such as `head`, closes the pipe: that is no
+/// failure.
 fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, String> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_print(error)),

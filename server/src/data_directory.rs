@@ -1,4 +1,5 @@
-//! Which directory holds the store: the one that `--location` names, or `.lazurite` inside it if other files are kept there.
+//! Which directory holds the store: the one that `--location` names, or `.lazurite` inside it if
+//! other files are kept there.
 
 use crate::commands::azurite;
 use crate::private_files;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The directory that Lazurite makes by itself.
 const OWN_NAME: &str = ".lazurite";
-/// A file of every store. A data directory whose store was reset or restored has the file that names its stores instead.
+/// A file of every store. A data directory whose store was reset or restored has the file that
+/// names its stores instead.
 const STORE_MARK: &str = "CURRENT";
 
 /// A data directory, and what is said about it when it is not the one that was named.
@@ -18,8 +20,8 @@ pub struct Choice {
     pub note: Option<String>,
 }
 
-/// Chooses the same directory at every start, as long as the store stays in it. `log` is the file of `--debug`, which may not exist
-/// yet. Reads the directory; changes nothing.
+/// Chooses the same directory at every start, as long as the store stays in it. `log` is the file
+/// of `--debug`, which may not exist yet. Reads the directory; changes nothing.
 pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     let named = || Choice {
         path: location.to_path_buf(),
@@ -51,8 +53,9 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     chosen(inner, location, &what)
 }
 
-/// The directory of Azurite's whose data a start on this location adopts. The default location of Azurite is the working directory; there
-/// the program looks if it was started under that name and no other was named.
+/// The directory of Azurite's whose data a start on this location adopts. The default location of
+/// Azurite is the working directory; there the program looks if it was started under that name and
+/// no other was named.
 pub fn of_azurite(location: &Path, is_azurite: bool) -> Option<PathBuf> {
     let looks_around = is_azurite && location == Path::new(OWN_NAME);
     let directory = if looks_around {
@@ -81,7 +84,8 @@ fn chosen(path: PathBuf, location: &Path, what: &str) -> Choice {
     }
 }
 
-/// Keeps a directory that Lazurite has made by itself out of version control. A failure changes nothing for the store.
+/// Keeps a directory that Lazurite has made by itself out of version control. A failure changes
+/// nothing for the store.
 pub fn hide_from_version_control(path: &Path) {
     let ignore = path.join(".gitignore");
     if path.file_name().is_some_and(|name| name == OWN_NAME) && !ignore.exists() {

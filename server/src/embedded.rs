@@ -13,7 +13,8 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// A server that is not started yet: by default with `devstoreaccount1`, on free ports of this machine.
+/// A server that is not started yet: by default with `devstoreaccount1`, on free ports of this
+/// machine.
 #[derive(Debug, Clone)]
 pub struct Lazurite {
     flags: Vec<String>,
@@ -26,7 +27,8 @@ impl Lazurite {
         Lazurite::with_flags(["--inMemoryPersistence".to_owned()])
     }
 
-    /// Keeps its data in a directory, which is created if absent. Starting fails while another server has it open.
+    /// Keeps its data in a directory, which is created if absent. Starting fails while another
+    /// server has it open.
     pub fn at(directory: impl AsRef<Path>) -> Lazurite {
         let directory = directory.as_ref().display();
         Lazurite::with_flags([format!("--location={directory}")])
@@ -44,14 +46,15 @@ impl Lazurite {
         self.flag(format!("--port={port}"))
     }
 
-    /// Serves this account, with a key in base64, beside others that are named; `devstoreaccount1` is there only if it is named.
+    /// Serves this account, with a key in base64, beside others that are named; `devstoreaccount1`
+    /// is there only if it is named.
     pub fn account(mut self, name: &str, key: &str) -> Lazurite {
         self.accounts.push(format!("{name}:{key}"));
         self
     }
 
-    /// Adds a flag of the program, with its value behind `=`: `--blob-versioning`, `--oauth=basic`. Flags for output and logs have no
-    /// effect, and the environment sets nothing.
+    /// Adds a flag of the program, with its value behind `=`: `--blob-versioning`, `--oauth=basic`.
+    /// Flags for output and logs have no effect, and the environment sets nothing.
     pub fn flag(mut self, flag: impl Into<String>) -> Lazurite {
         self.flags.push(flag.into());
         self
@@ -62,7 +65,8 @@ impl Lazurite {
         self.start_with(Arc::new(SystemWallClock::default()), None)
     }
 
-    /// Starts the server on a disk and a clock that the caller controls, to inject faults. No part of the stable interface.
+    /// Starts the server on a disk and a clock that the caller controls, to inject faults. No part
+    /// of the stable interface.
     #[doc(hidden)]
     pub fn start_on(
         self,
@@ -184,7 +188,8 @@ impl Store {
         &self.endpoints[2]
     }
 
-    /// Stops the server: requests under way are finished, and the store is closed. The error is the first that closing met.
+    /// Stops the server: requests under way are finished, and the store is closed. The error is the
+    /// first that closing met.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }

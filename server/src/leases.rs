@@ -1,7 +1,9 @@
-//! Programs that asked for a server and found one running: it serves on until the last of them has ended.
+//! Programs that asked for a server and found one running: it serves on until the last of them has
+//! ended.
 //!
-//! Each is a file in the data directory, named after the process that started the second server, with the time at which that process
-//! began, because numbers of processes come again. Systems other than Linux, which do not show that time, have no leases.
+//! Each is a file in the data directory, named after the process that started the second server,
+//! with the time at which that process began, because numbers of processes come again. Systems
+//! other than Linux, which do not show that time, have no leases.
 
 use crate::platform::{parent_process, process_start};
 use crate::port_holder::Holder;
@@ -9,7 +11,8 @@ use std::path::Path;
 
 const PREFIX: &str = "attached-";
 
-/// Notes the parent of this process as one that needs the server of a data directory. The parent alone lives on: this process ends.
+/// Notes the parent of this process as one that needs the server of a data directory. The parent
+/// alone lives on: this process ends.
 pub fn take(directory: &Path) {
     if let Some(parent) = parent_process()
         && let Some(start) = process_start(parent)

@@ -6,7 +6,8 @@
 use crate::platform;
 use crate::state::{FORK_HANDLES_MAX, forks_by_open_files};
 
-/// Open files that are left to the store, which keeps 256 SSTables open beside its logs, and to copies from other servers.
+/// Open files that are left to the store, which keeps 256 SSTables open beside its logs, and to
+/// copies from other servers.
 const FILES_OF_THE_STORE: u64 = 512;
 /// Least connections, where the system allows few files.
 const CONNECTIONS_MIN: u64 = 16;
@@ -25,8 +26,9 @@ fn connections_by_open_files(files: Option<u64>, forks: usize) -> usize {
     left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX) as usize
 }
 
-/// Raises the number of open files to what the system allows at most: the usual 1,024 are fewer than the connections of one busy test
-/// suite, and 256 on some systems fewer than those of one web page.
+/// Raises the number of open files to what the system allows at most: the usual 1,024 are fewer
+/// than the connections of one busy test suite, and 256 on some systems fewer than those of one web
+/// page.
 pub fn raise_open_files() {
     platform::raise_open_files();
 }

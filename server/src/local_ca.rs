@@ -1,5 +1,5 @@
-//! The certificate authority of `--https`: made once in the user's configuration directory, it signs a certificate for this
-//! machine's names at every start.
+//! The certificate authority of `--https`: made once in the user's configuration directory, it
+//! signs a certificate for this machine's names at every start.
 //!
 //! Its key can vouch to programs that trust it, so the file is for its owner alone. It vouches for
 //! names and addresses of this machine and of private networks alone: its certificate says so, for
@@ -183,7 +183,8 @@ impl LocalCa {
         })
     }
 
-    /// A new certificate for this machine's names, for those of the accounts and for others, with the chain behind it, and its key.
+    /// A new certificate for this machine's names, for those of the accounts and for others, with
+    /// the chain behind it, and its key.
     pub fn issue(
         &self,
         accounts: &[String],
@@ -208,7 +209,8 @@ impl LocalCa {
             names.retain(|name| permitted.covers(name) && name != "*.localhost");
         }
         let mut params = CertificateParams::new(names).map_err(failed)?;
-        // Another name than the authority's, or OpenSSL takes the certificate for one that has signed itself.
+        // Another name than the authority's, or OpenSSL takes the certificate for one that has
+        // signed itself.
         params
             .distinguished_name
             .push(DnType::CommonName, "localhost");
@@ -223,7 +225,8 @@ impl LocalCa {
     }
 }
 
-/// Makes the file with the authority and its key, or reads the one that another program has made meanwhile.
+/// Makes the file with the authority and its key, or reads the one that another program has made
+/// meanwhile.
 fn make(identity: &Path, others: &[String]) -> Result<String, String> {
     let failed = |error: rcgen::Error| error.to_string();
     let key = KeyPair::generate().map_err(failed)?;
@@ -244,7 +247,8 @@ fn make(identity: &Path, others: &[String]) -> Result<String, String> {
     }
 }
 
-/// The contents of the authority's certificate. Only the times differ between starts: certificates refer to it by name and key.
+/// The contents of the authority's certificate. Only the times differ between starts: certificates
+/// refer to it by name and key.
 fn authority(permitted: Option<&Permitted>) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, NAME);
@@ -260,7 +264,8 @@ fn life(length: Duration) -> (OffsetDateTime, OffsetDateTime) {
     (now - GRACE, now - GRACE + length)
 }
 
-/// Every name once. Some clients take no `*` right below `localhost`, so accounts have names of their own.
+/// Every name once. Some clients take no `*` right below `localhost`, so accounts have names of
+/// their own.
 fn names(accounts: &[String], others: &[String]) -> Vec<String> {
     let mut names: Vec<String> = NAMES
         .iter()
@@ -284,7 +289,8 @@ fn names(accounts: &[String], others: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether a certificate can have it: an address, or a host name, with `*` as its first label at most.
+/// Whether a certificate can have it: an address, or a host name, with `*` as its first label at
+/// most.
 fn is_name(name: &str) -> bool {
     let labels = name.strip_prefix("*.").unwrap_or(name);
     let is_label = |label: &str| {

@@ -2,14 +2,16 @@
 
 use std::process::ExitCode;
 
-/// Memory goes back to the system, and stays flat under whole-table scans, where the C library's allocator lets it grow.
-/// Mimalloc (0.1.52) is as fast, but keeps twice the memory: 330 MB instead of 137 after a million entities.
+/// Memory goes back to the system, and stays flat under whole-table scans, where the C library's
+/// allocator lets it grow. Mimalloc (0.1.52) is as fast, but keeps twice the memory: 330 MB instead
+/// of 137 after a million entities.
 #[cfg(all(unix, feature = "jemalloc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Memory that was freed goes back within a third of a second, not within ten seconds, also where no thread asks for more: what a
-/// crowd of slow clients needed for a moment would otherwise stay. The allocator reads this when the program starts.
+/// Memory that was freed goes back within a third of a second, not within ten seconds, also where
+/// no thread asks for more: what a crowd of slow clients needed for a moment would otherwise stay.
+/// The allocator reads this when the program starts.
 #[cfg(all(unix, feature = "jemalloc"))]
 #[allow(
     unsafe_code,

@@ -1,7 +1,7 @@
 //! The name the program was started under, its version text, and flags from the environment.
 //!
-//! Scripts, images and tools start Azurite by four names and set it up by `AZURITE_*`. Under these names the program does what
-//! they expect of it; what the flags mean is the same under every name.
+//! Scripts, images and tools start Azurite by four names and set it up by `AZURITE_*`. Under these
+//! names the program does what they expect of it; what the flags mean is the same under every name.
 
 use crate::cli::Cli;
 use crate::service_kind::ServiceKind;
@@ -55,7 +55,8 @@ impl Program {
         }
     }
 
-    /// Whether it is one of the programs that serve a single service, which print a line of their own when they are ready.
+    /// Whether it is one of the programs that serve a single service, which print a line of their
+    /// own when they are ready.
     pub fn stands_alone(&self) -> bool {
         self.services.len() == 1
     }
@@ -108,8 +109,8 @@ fn advice(mut words: impl Iterator<Item = String>, refused: ErrorKind) -> Option
     )
 }
 
-/// Lets every flag be set in the environment, by the first of `LAZURITE_NAME` and `AZURITE_NAME` that `is_set`. An empty variable
-/// counts as none: workflows write such for what they leave out.
+/// Lets every flag be set in the environment, by the first of `LAZURITE_NAME` and `AZURITE_NAME`
+/// that `is_set`. An empty variable counts as none: workflows write such for what they leave out.
 fn with_environment(command: clap::Command, is_set: impl Fn(&str) -> bool) -> clap::Command {
     command.mut_args(|arg| {
         let Some(flag) = arg.get_long().filter(|flag| *flag != "version") else {
@@ -225,8 +226,8 @@ mod tests {
         assert_eq!(host.unwrap().get_env().unwrap(), "AZURITE_BLOB_HOST");
     }
 
-    /// The first three cells of the row that `docs/configuration.md` should have for a flag: its names, its variable, its default. The
-    /// default is `None` where the program computes it.
+    /// The first three cells of the row that `docs/configuration.md` should have for a flag: its
+    /// names, its variable, its default. The default is `None` where the program computes it.
     fn documented(arg: &Arg) -> (String, String, Option<String>) {
         let long = arg.get_long().expect("every flag has a long name");
         let short = arg.get_short().map(|short| format!("`-{short}`, "));

@@ -1,6 +1,8 @@
-//! From flags to listening sockets and back: opens the store, says when it is ready, waits for a signal, closes.
+//! From flags to listening sockets and back: opens the store, says when it is ready, waits for a
+//! signal, closes.
 //!
-//! Standard output has the lines that tools wait for and the access log; messages for people go to standard error.
+//! Standard output has the lines that tools wait for and the access log; messages for people go to
+//! standard error.
 
 use crate::accounts::Accounts;
 use crate::announce;
@@ -36,12 +38,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-/// Threads that wait for the disk on behalf of requests, of all connections together unless there are many processors; more
-/// requests than that wait for a thread.
+/// Threads that wait for the disk on behalf of requests, of all connections together unless there
+/// are many processors; more requests than that wait for a thread.
 const BLOCKING_THREADS_MAX: usize = 64;
 
-/// Threads that serve connections beyond one for each processor: short operations run on them, and while one waits for a page
-/// of a file the others are to keep the processors busy. Each more costs, by taking turns with the others.
+/// Threads that serve connections beyond one for each processor: short operations run on them, and
+/// while one waits for a page of a file the others are to keep the processors busy. Each more
+/// costs, by taking turns with the others.
 const THREADS_SPARE: usize = 1;
 
 /// How often programs that attached are looked for while the server only runs for them.
@@ -110,8 +113,8 @@ fn note_database() {
     }
 }
 
-/// Serves in this process, on this thread, until it is asked to stop. Writes neither to standard output nor to a log. The error is a
-/// sentence.
+/// Serves in this process, on this thread, until it is asked to stop. Writes neither to standard
+/// output nor to a log. The error is a sentence.
 pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
     cli.check()?;
     let accounts = cli.accounts()?;
@@ -267,7 +270,8 @@ fn open_app(
     Ok((Arc::new(app), console))
 }
 
-/// Imports what the flags ask for and makes their names, before the first request. `--import` comes first: it skips what is there.
+/// Imports what the flags ask for and makes their names, before the first request. `--import` comes
+/// first: it skips what is there.
 async fn fill(
     cli: &Cli,
     app: &Arc<App>,
@@ -338,7 +342,8 @@ impl Host<'_> {
                 Ok(Control::Signals(signals))
             }
             Host::Process(guest) => {
-                // The receiver is gone if the caller no longer waits for the start; the stop has completed then.
+                // The receiver is gone if the caller no longer waits for the start; the stop has
+                // completed then.
                 let _ = guest.ready.send(addresses.to_vec());
                 Ok(Control::Guest(guest.stop))
             }
@@ -396,7 +401,8 @@ impl Serving {
     }
 }
 
-/// Waits for a request to stop, and carries out requests to reload until then. A later signal ends the process at once.
+/// Waits for a request to stop, and carries out requests to reload until then. A later signal ends
+/// the process at once.
 async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     loop {
         match control.wait().await {
@@ -434,8 +440,8 @@ async fn close(app: Arc<App>) -> Result<(), String> {
     }
 }
 
-/// Reads keys and certificate again. A file that cannot be read changes nothing, nor do keys that the server would refuse at start on
-/// these addresses.
+/// Reads keys and certificate again. A file that cannot be read changes nothing, nor do keys that
+/// the server would refuse at start on these addresses.
 fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tls>) {
     let keys = cli.accounts().and_then(|newer| {
         announce::check_exposure(cli, &newer, addresses)?;
@@ -458,8 +464,8 @@ struct Refusal {
     sentence: String,
 }
 
-/// Ends well if all ports and the data directory belong to a server that runs already and the caller wants no more than that one
-/// runs. The error is a sentence.
+/// Ends well if all ports and the data directory belong to a server that runs already and the
+/// caller wants no more than that one runs. The error is a sentence.
 fn attach(
     cli: &Cli,
     host: &Host<'_>,
@@ -775,7 +781,8 @@ impl Signals {
     }
 }
 
-/// Reads standard input to its end on a thread of its own, because no read of a terminal or a pipe can be cancelled.
+/// Reads standard input to its end on a thread of its own, because no read of a terminal or a pipe
+/// can be cancelled.
 fn input_end() -> Result<oneshot::Receiver<()>, String> {
     let (sender, receiver) = oneshot::channel();
     std::thread::Builder::new()

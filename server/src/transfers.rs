@@ -1,4 +1,5 @@
-//! Exports and imports over HTTP: `lazurite export` and `lazurite import` within the running server, by the same requests.
+//! Exports and imports over HTTP: `lazurite export` and `lazurite import` within the running
+//! server, by the same requests.
 //!
 //! An export reads a fork, which shows one moment of the store and ends with the export. Files that
 //! it writes, and those of an archive that is imported, lie in a directory `.transfer-…` of the
@@ -49,7 +50,8 @@ const ENTRIES_MAX: u64 = 1 << 20;
 const SPARE_BYTES: u64 = 256 << 20;
 /// What directories with intermediate files begin with.
 const SCRATCH: &str = ".transfer-";
-/// Bytes of an archive that are sent at a time, and how many such pieces wait for the network or the disk.
+/// Bytes of an archive that are sent at a time, and how many such pieces wait for the network or
+/// the disk.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
 /// How often a connection looks whether its client is still there.
@@ -118,7 +120,8 @@ pub struct Export {
 /// Where an archive is imported to, and how.
 pub struct Destination {
     pub account: String,
-    /// Held to the end of the import: its upload may take longer than a fork lives without requests.
+    /// Held to the end of the import: its upload may take longer than a fork lives without
+    /// requests.
     pub fork: Option<HeldFork>,
     pub existing: Existing,
 }
@@ -140,8 +143,8 @@ impl Transfers {
         }
     }
 
-    /// Writes what an account stores to files. Ends if the future is dropped. Errors: `ForkNotFound`; `SnapshotNotFound`; `409` if too many
-    /// are under way; `507`.
+    /// Writes what an account stores to files. Ends if the future is dropped. Errors:
+    /// `ForkNotFound`; `SnapshotNotFound`; `409` if too many are under way; `507`.
     pub async fn export(
         &self,
         stores: &Arc<Stores>,
@@ -169,9 +172,10 @@ impl Transfers {
         })
     }
 
-    /// Imports an archive, which is unpacked as it comes. What has come when the last byte is here is imported even if the future is dropped.
-    /// The counts, and sentences about what was there. Errors: `400`; `404` if the fork was released meanwhile; `409` if something is there
-    /// or another import is under way; `413`; `507`.
+    /// Imports an archive, which is unpacked as it comes. What has come when the last byte is here
+    /// is imported even if the future is dropped. The counts, and sentences about what was there.
+    /// Errors: `400`; `404` if the fork was released meanwhile; `409` if something is there or
+    /// another import is under way; `413`; `507`.
     pub async fn import(
         &self,
         stores: &Stores,
@@ -377,7 +381,8 @@ impl Drop for ExportedFork {
     }
 }
 
-/// Awaits work while the task wakes now and then: a connection notices that its client has left when its task runs.
+/// Awaits work while the task wakes now and then: a connection notices that its client has left
+/// when its task runs.
 async fn with_ticks<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     let mut tick = tokio::time::interval(TICK);
@@ -441,7 +446,8 @@ fn import_failure(error: ImportError) -> Failure {
     }
 }
 
-/// Hands on a body, and an empty piece at its end. Ends early if the pieces are not wanted any more.
+/// Hands on a body, and an empty piece at its end. Ends early if the pieces are not wanted any
+/// more.
 async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>, stop: &Stop) -> Result<()> {
     let mut left = ARCHIVE_BYTES_MAX;
     loop {
@@ -466,7 +472,8 @@ fn too_large() -> Failure {
     Failure::new(413, "RequestBodyTooLarge", message)
 }
 
-/// Reads pieces, of which an empty one is the end. Error: there is none, so that the rest is missing.
+/// Reads pieces, of which an empty one is the end. Error: there is none, so that the rest is
+/// missing.
 struct Pieces {
     pieces: Receiver<Bytes>,
     piece: Bytes,
@@ -506,7 +513,8 @@ impl Export {
             let packed = pack_into(files.path(), target);
             drop((files, turn));
             if let Err(error) = packed {
-                // The receiver is gone if the client has left; else its archive is cut off, as it must see.
+                // The receiver is gone if the client has left; else its archive is cut off, as it
+                // must see.
                 let _ = sender.blocking_send(Err(io::Error::other(error.to_string())));
             }
         });

@@ -24,8 +24,9 @@ pub enum AccessKind {
     Table,
 }
 
-/// The range of (PartitionKey, RowKey) that a shared access signature permits, both ends included; `None` is unbounded. A RowKey
-/// without its PartitionKey is ignored. Source: Create a service SAS, "Specify table access ranges".
+/// The range of (PartitionKey, RowKey) that a shared access signature permits, both ends included;
+/// `None` is unbounded. A RowKey without its PartitionKey is ignored. Source: Create a service SAS,
+/// "Specify table access ranges".
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AccessRange {
     /// `spk`

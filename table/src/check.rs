@@ -1,4 +1,5 @@
-//! Checks entities, table names and lists of policies against the rules of the protocol, before an operation reads or writes.
+//! Checks entities, table names and lists of policies against the rules of the protocol, before an
+//! operation reads or writes.
 
 use crate::codec::ValueRef;
 use crate::error::{Error, InvalidInput, OutOfRangeInput, Result};
@@ -9,8 +10,8 @@ use crate::limits::{
 use crate::model::{Entity, Value, Write};
 use lazurite_base::policies::{BrokenRule, StoredPolicy};
 
-/// Checks an entity to be written, as far as this is possible without reading the stored one. Its size in all is not checked here:
-/// a merge adds to what is stored.
+/// Checks an entity to be written, as far as this is possible without reading the stored one. Its
+/// size in all is not checked here: a merge adds to what is stored.
 pub fn check_entity(write: Write, entity: &Entity) -> Result<()> {
     check_keys(write, &entity.partition_key, &entity.row_key)?;
     match write {
@@ -33,8 +34,8 @@ pub(crate) fn check_result(
     ensure(bytes <= ENTITY_BYTES_MAX, Error::EntityTooLarge)
 }
 
-/// Checks the keys of an entity to be written. The error for a forbidden character is that for a body on Insert, whose keys come
-/// from the body, and that for a URL otherwise.
+/// Checks the keys of an entity to be written. The error for a forbidden character is that for a
+/// body on Insert, whose keys come from the body, and that for a URL otherwise.
 fn check_keys(write: Write, partition_key: &str, row_key: &str) -> Result<()> {
     for (name, value) in [("PartitionKey", partition_key), ("RowKey", row_key)] {
         // The length comes first: the error for characters contains the key.
@@ -92,8 +93,9 @@ fn check_name(name: &str) -> Result<()> {
     )
 }
 
-/// Whether a property name may contain `c`: letters, digits and `_`, and outside ASCII any printable character. The documentation
-/// demands a C# identifier, which is stricter, but the service was not observed to check that.
+/// Whether a property name may contain `c`: letters, digits and `_`, and outside ASCII any
+/// printable character. The documentation demands a C# identifier, which is stricter, but the
+/// service was not observed to check that.
 pub(crate) fn is_name_char(c: char) -> bool {
     if c.is_ascii() {
         c == '_' || c.is_ascii_alphanumeric()
@@ -136,7 +138,8 @@ fn property_bytes(name: &str, value: ValueRef<'_>) -> usize {
     8 + 2 * units(name) + value_bytes
 }
 
-/// Checks the name of a table to be created. Source: Understanding the Table Service Data Model, "Table Names".
+/// Checks the name of a table to be created. Source: Understanding the Table Service Data Model,
+/// "Table Names".
 pub fn check_table_name(name: &str) -> Result<()> {
     ensure(!name.eq_ignore_ascii_case("tables"), InvalidInput::Request)?;
     let length = name.chars().count();
@@ -152,8 +155,9 @@ pub fn check_table_name(name: &str) -> Result<()> {
 /// The prefix of the names of metrics tables.
 const METRICS: &str = "$metrics";
 
-/// Whether a name is that of a metrics table, which the server maintains for an account. Clients can read such tables by name,
-/// but cannot list, create or delete them. Source: Storage Analytics metrics table schema.
+/// Whether a name is that of a metrics table, which the server maintains for an account. Clients
+/// can read such tables by name, but cannot list, create or delete them. Source: Storage Analytics
+/// metrics table schema.
 pub fn is_metrics_table(name: &str) -> bool {
     let Some((start, rest)) = name.split_at_checked(METRICS.len()) else {
         return false;
@@ -162,7 +166,8 @@ pub fn is_metrics_table(name: &str) -> bool {
     start.eq_ignore_ascii_case(METRICS) && plain && name.len() <= 63
 }
 
-/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a table".
+/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions
+/// for a table".
 pub const POLICY_PERMISSIONS: &str = "raud";
 
 /// Checks stored access policies. Source: Set Table ACL, "Remarks".

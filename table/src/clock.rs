@@ -1,18 +1,20 @@
 //! Clock: issues Timestamps, each later than every Timestamp before it.
 //!
-//! Clients use the ETag, which is the Timestamp, as a version: two writes of one entity must never share it, even if the entity
-//! was deleted in between. A caller takes a Timestamp while it holds the lock of the entity, so Timestamps are in the order of
-//! the writes.
+//! Clients use the ETag, which is the Timestamp, as a version: two writes of one entity must never
+//! share it, even if the entity was deleted in between. A caller takes a Timestamp while it holds
+//! the lock of the entity, so Timestamps are in the order of the writes.
 //!
-//! Within a process the wall clock never goes back, but it may have been set back between two runs. The store therefore records a
-//! bound that no Timestamp exceeds, and raises it by a second whenever Timestamps reach it. The next process continues from the
-//! bound, and stays ahead of the wall clock until that has caught up.
+//! Within a process the wall clock never goes back, but it may have been set back between two runs.
+//! The store therefore records a bound that no Timestamp exceeds, and raises it by a second
+//! whenever Timestamps reach it. The next process continues from the bound, and stays ahead of the
+//! wall clock until that has caught up.
 //!
-//! A bound far ahead of the wall clock was recorded while that was wrong, and is not followed: new Timestamps follow the wall
-//! clock, and stored rows may be ahead of them. A write then has to read the row that it replaces, to be later than it. The store
-//! therefore holds two bounds: one of the Timestamps that follow the wall clock, which starts anew in this case, and one of all
-//! rows. A background scan ([`TableService::sweep`](crate::TableService::sweep)) lowers the bound of the rows to the latest
-//! Timestamp that is really stored.
+//! A bound far ahead of the wall clock was recorded while that was wrong, and is not followed: new
+//! Timestamps follow the wall clock, and stored rows may be ahead of them. A write then has to read
+//! the row that it replaces, to be later than it. The store therefore holds two bounds: one of the
+//! Timestamps that follow the wall clock, which starts anew in this case, and one of all rows. A
+//! background scan ([`TableService::sweep`](crate::TableService::sweep)) lowers the bound of the
+//! rows to the latest Timestamp that is really stored.
 
 use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
@@ -23,10 +25,11 @@ use lazurite_engine::{Admission, Batch, Db, Keyspace};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far the recorded bound may be ahead of the wall clock at the start and still be followed, in ticks.
+/// How far the recorded bound may be ahead of the wall clock at the start and still be followed, in
+/// ticks.
 const CLOCK_AHEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
-/// How far each record raises a bound, in ticks. A higher value saves writes; a lower value keeps Timestamps closer to the wall
-/// clock after a restart.
+/// How far each record raises a bound, in ticks. A higher value saves writes; a lower value keeps
+/// Timestamps closer to the wall clock after a restart.
 const RECORDED_AHEAD_TICKS: u64 = TICKS_PER_SECOND;
 
 #[derive(Debug)]
@@ -38,7 +41,8 @@ pub(crate) struct Clock {
     last: AtomicU64,
     /// No stored row has a Timestamp later than this, `ahead_since_scan` and `last`.
     rows_ahead: AtomicU64,
-    /// The latest Timestamp since [`Clock::begin_scan`] that was derived from the replaced row, not from the wall clock.
+    /// The latest Timestamp since [`Clock::begin_scan`] that was derived from the replaced row, not
+    /// from the wall clock.
     ahead_since_scan: AtomicU64,
     /// The recorded bound of the Timestamps that followed the wall clock.
     recorded: AtomicU64,
@@ -95,14 +99,16 @@ impl Clock {
         DateTime::from(self.wall.now())
     }
 
-    /// Whether a row may have a later Timestamp than the next one issued, so that a write has to read the row that it replaces. The
-    /// answer is valid for a row as long as the caller holds its lock.
+    /// Whether a row may have a later Timestamp than the next one issued, so that a write has to
+    /// read the row that it replaces. The answer is valid for a row as long as the caller holds its
+    /// lock.
     pub(crate) fn rows_may_be_ahead(&self) -> bool {
         let last = self.last.load(SeqCst);
         last < self.rows_ahead.load(SeqCst) || last < self.ahead_since_scan.load(SeqCst)
     }
 
-    /// The Timestamp of a write. It is later than `previous`, the Timestamp of the replaced row, if the caller has read that.
+    /// The Timestamp of a write. It is later than `previous`, the Timestamp of the replaced row, if
+    /// the caller has read that.
     pub(crate) fn timestamp(
         &self,
         previous: Option<DateTime>,
@@ -112,7 +118,8 @@ impl Clock {
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
         if after_previous > next {
             let ahead = after_previous.ticks();
-            // In this order, and before the recorded bound is read: `begin_scan` and `lower_rows_bound` rely on it.
+            // In this order, and before the recorded bound is read: `begin_scan` and
+            // `lower_rows_bound` rely on it.
             self.ahead_since_scan.fetch_max(ahead, SeqCst);
             self.rows_ahead.fetch_max(ahead, SeqCst);
         }
@@ -128,7 +135,8 @@ impl Clock {
         now.max(after(last))
     }
 
-    /// Raises the recorded bounds, if need be, before a row can have this Timestamp. The log keeps the order of writes.
+    /// Raises the recorded bounds, if need be, before a row can have this Timestamp. The log keeps
+    /// the order of writes.
     fn record(
         &self,
         following: DateTime,
@@ -180,11 +188,13 @@ impl Clock {
         self.ahead_since_scan.store(0, SeqCst);
     }
 
-    /// Lowers the bound of the rows after a scan of all rows that found no Timestamp later than `latest`.
+    /// Lowers the bound of the rows after a scan of all rows that found no Timestamp later than
+    /// `latest`.
     ///
-    /// The scan may have missed two kinds of rows that are ahead of the wall clock. The first was stamped before the scan began
-    /// and written after the scan had passed its key: the scan saw the replaced row, which is one tick earlier. The second was
-    /// stamped after the scan began, and is counted in `ahead_since_scan`.
+    /// The scan may have missed two kinds of rows that are ahead of the wall clock. The first was
+    /// stamped before the scan began and written after the scan had passed its key: the scan saw
+    /// the replaced row, which is one tick earlier. The second was stamped after the scan began,
+    /// and is counted in `ahead_since_scan`.
     pub(crate) fn lower_rows_bound(
         &self,
         latest: Option<DateTime>,
@@ -199,7 +209,8 @@ impl Clock {
             return Ok(());
         }
         self.recorded_rows.store(lowered, SeqCst);
-        // A writer that saw the higher bound had counted its Timestamp by then; any other waits for `recording`.
+        // A writer that saw the higher bound had counted its Timestamp by then; any other waits for
+        // `recording`.
         let ahead = self.ahead_since_scan.load(SeqCst);
         let rows = lowered.max(ahead);
         self.recorded_rows.store(rows, SeqCst);

@@ -7,9 +7,9 @@
 //! | number of the catalog | u64, without a version |
 //! | ACL | version `01`, then policies to the end: id text, start, expiry, permission; optional ones: `00`, or `01` and value |
 //!
-//! Integers are little-endian. A text or a binary is its length as a LEB128 varint, then its bytes. An instant is its ticks since
-//! 1601 as u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double f64, 5 false and 6 true (no bytes), 7 DateTime
-//! u64, 8 Guid 16 bytes in text order, 9 Binary.
+//! Integers are little-endian. A text or a binary is its length as a LEB128 varint, then its bytes.
+//! An instant is its ticks since 1601 as u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double
+//! f64, 5 false and 6 true (no bytes), 7 DateTime u64, 8 Guid 16 bytes in text order, 9 Binary.
 
 use crate::datetime::DateTime;
 use crate::error::{Error, Result};
@@ -89,8 +89,8 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Inlined, like everything that reads rows, because filtered scans call it for each row, and returning a `Result` would take
-    /// longer than the work itself.
+    /// Inlined, like everything that reads rows, because filtered scans call it for each row, and
+    /// returning a `Result` would take longer than the work itself.
     #[inline(always)]
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Row<'a>> {
         let mut reader = Reader::open(bytes, "entity")?;
@@ -121,8 +121,8 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// Decodes the values of some properties, and no others: `slot` maps the name of a requested property to its index in `values`.
-    /// Stops after `wanted` properties.
+    /// Decodes the values of some properties, and no others: `slot` maps the name of a requested
+    /// property to its index in `values`. Stops after `wanted` properties.
     #[inline(always)]
     pub(crate) fn find(
         self,

@@ -1,8 +1,10 @@
-//! `DateTime`: an instant of the protocol, counted in its own ticks, and the text forms it has on the wire.
+//! `DateTime`: an instant of the protocol, counted in its own ticks, and the text forms it has on
+//! the wire.
 //!
-//! The text forms are here and not in the server because `$filter`, ETags and JSON share them. Every value lies in the range of the
-//! protocol, so formatting cannot fail. The calendar is that of the `time` crate; its parser does not fit, because the protocol's
-//! texts may lack the time, the seconds or the zone.
+//! The text forms are here and not in the server because `$filter`, ETags and JSON share them.
+//! Every value lies in the range of the protocol, so formatting cannot fail. The calendar is that
+//! of the `time` crate; its parser does not fit, because the protocol's texts may lack the time,
+//! the seconds or the zone.
 
 use std::fmt;
 use std::ops::Deref;
@@ -17,14 +19,16 @@ const UNIX_EPOCH_TICKS: u64 = 134_774 * TICKS_PER_DAY;
 /// The Julian day of 1601-01-01.
 const FIRST_JULIAN_DAY: i32 = 2_305_814;
 
-/// An instant in UTC, to 100 ns, from 1601-01-01T00:00:00Z to 9999-12-31T23:59:59.9999999Z. Later instants are greater.
+/// An instant in UTC, to 100 ns, from 1601-01-01T00:00:00Z to 9999-12-31T23:59:59.9999999Z. Later
+/// instants are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DateTime(u64);
 
 /// Why a text is not a [`DateTime`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateTimeError {
-    /// The text does not have the form `2013-08-22T01:12:06.2608595Z`, or there is no such day or time of day.
+    /// The text does not have the form `2013-08-22T01:12:06.2608595Z`, or there is no such day or
+    /// time of day.
     Malformed,
     /// The instant is before 1601 or after 9999.
     OutOfRange,
@@ -63,8 +67,9 @@ impl DateTime {
         }
     }
 
-    /// Parses `YYYY-MM-DDThh:mm:ss.fffffffZ`. The time of day, the seconds and the fraction are optional; digits of the fraction
-    /// after the seventh are ignored; an offset such as `+02:00` is converted; without a zone the text is in UTC.
+    /// Parses `YYYY-MM-DDThh:mm:ss.fffffffZ`. The time of day, the seconds and the fraction are
+    /// optional; digits of the fraction after the seventh are ignored; an offset such as `+02:00`
+    /// is converted; without a zone the text is in UTC.
     pub fn parse(text: &str) -> Result<DateTime, DateTimeError> {
         Reader(text.as_bytes())
             .date_time()
@@ -94,7 +99,8 @@ impl DateTime {
         text
     }
 
-    /// The form of stored values: the fraction without trailing zeros, and no fraction for a whole second.
+    /// The form of stored values: the fraction without trailing zeros, and no fraction for a whole
+    /// second.
     pub fn to_text(self) -> DateTimeText {
         let mut text = self.to_full_text();
         let mut end = FULL_TEXT_BYTES - 1;
@@ -122,7 +128,8 @@ fn put_digits(place: &mut [u8], mut number: u64) {
     }
 }
 
-/// The text of an instant. Formatted without allocation, since every row in a response has one or two.
+/// The text of an instant. Formatted without allocation, since every row in a response has one or
+/// two.
 #[derive(Debug, Clone, Copy)]
 pub struct DateTimeText {
     bytes: [u8; FULL_TEXT_BYTES],

@@ -22,7 +22,8 @@ pub enum Error {
     /// The entity exceeds 1 MiB, possibly only after a merge.
     #[error("The entity is larger than the maximum allowed size (1MB).")]
     EntityTooLarge,
-    /// A stored row that cannot be decoded, through no fault of the client. The text is for the log.
+    /// A stored row that cannot be decoded, through no fault of the client. The text is for the
+    /// log.
     #[error("The server encountered an internal error: {0}")]
     InternalError(String),
     /// An operation of a transaction names the same entity as an earlier one.
@@ -34,7 +35,8 @@ pub enum Error {
     /// Invalid input without an error code of its own; see [`InvalidInput`].
     #[error(transparent)]
     InvalidInput(InvalidInput),
-    /// A table name has characters other than letters and digits, or begins with a digit. The typo in the text is Azure's.
+    /// A table name has characters other than letters and digits, or begins with a digit. The typo
+    /// in the text is Azure's.
     #[error("The specifed resource name contains invalid characters.")]
     InvalidResourceName,
     /// A stored access policy breaks a rule.
@@ -49,7 +51,8 @@ pub enum Error {
     /// A value outside the range of the protocol; see [`OutOfRangeInput`].
     #[error(transparent)]
     OutOfRangeInput(OutOfRangeInput),
-    /// A key is missing or null. Raised by the server when it reads a request: an [`Entity`](crate::Entity) always has both keys.
+    /// A key is missing or null. Raised by the server when it reads a request: an
+    /// [`Entity`](crate::Entity) always has both keys.
     #[error("The values are not specified for all properties in the entity.")]
     PropertiesNeedValue,
     /// A property name that is not an identifier.
@@ -58,7 +61,8 @@ pub enum Error {
     /// A property name longer than 255 characters.
     #[error("The property name exceeds the maximum allowed length (255).")]
     PropertyNameTooLong,
-    /// A String over 32,768 UTF-16 code units, a Binary over 65,536 bytes, or a key over 512 UTF-16 code units.
+    /// A String over 32,768 UTF-16 code units, a Binary over 65,536 bytes, or a key over 512 UTF-16
+    /// code units.
     #[error(
         "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 \
          encoded and the maximum number of characters should be 32K or less."
@@ -166,7 +170,8 @@ impl From<OutOfRangeInput> for Error {
 /// A feature of OData that a `$filter` must not use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedFilter {
-    /// Two properties are compared: most often the second one is a string without quotes, and holds its name.
+    /// Two properties are compared: most often the second one is a string without quotes, and holds
+    /// its name.
     #[error(
         "The filter compares a property with the property '{0}'. If that is a string, write it in quotes: '{0}'."
     )]

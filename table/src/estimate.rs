@@ -1,9 +1,10 @@
 //! Estimates how many rows a range of keys has, with a bounded number of reads.
 //!
-//! A few rows are counted. A range with more is sampled: its keys form a tree, in which a node is a common prefix and its children
-//! are the bytes that follow. Seeks find the children of a node. Those with few rows are counted; of the others some are looked into,
-//! and the rest count as much as these do on average. Keys that end in numbers make regular trees, whose estimates are close; those of
-//! irregular ones may be off by a factor of two or three.
+//! A few rows are counted. A range with more is sampled: its keys form a tree, in which a node is a
+//! common prefix and its children are the bytes that follow. Seeks find the children of a node.
+//! Those with few rows are counted; of the others some are looked into, and the rest count as much
+//! as these do on average. Keys that end in numbers make regular trees, whose estimates are close;
+//! those of irregular ones may be off by a factor of two or three.
 
 use crate::error::Result;
 use crate::plan::intersect;
@@ -14,12 +15,13 @@ use std::sync::{Mutex, PoisonError};
 
 /// Rows of a range that are counted one by one.
 const COUNTED_ROWS_MAX: usize = 32;
-/// Rows of a child that are counted while the children of a node are found. Without that, a node with one large child and one small
-/// one would count as two large ones.
+/// Rows of a child that are counted while the children of a node are found. Without that, a node
+/// with one large child and one small one would count as two large ones.
 const CHILD_ROWS_MAX: usize = 8;
 /// Branches of the tree that one estimate follows to the end.
 const SAMPLES: usize = 8;
-/// Most seeks of an estimate. A node that is reached without any left counts as [`COUNTED_ROWS_MAX`] rows.
+/// Most seeks of an estimate. A node that is reached without any left counts as
+/// [`COUNTED_ROWS_MAX`] rows.
 const SEEKS_MAX: usize = 256;
 /// Most estimates made in a second.
 const ESTIMATES_PER_SECOND_MAX: usize = 32;
@@ -67,7 +69,8 @@ impl fmt::Display for RowCount {
     }
 }
 
-/// The estimates of the current second: the same query again pays nothing, and many different ones pay for some.
+/// The estimates of the current second: the same query again pays nothing, and many different ones
+/// pay for some.
 #[derive(Debug, Default)]
 pub(crate) struct Estimates(Mutex<Recent>);
 
@@ -78,7 +81,8 @@ struct Recent {
 }
 
 impl Estimates {
-    /// The rows in `range`, up to a second old; `None` once too many estimates were made in the second `second`.
+    /// The rows in `range`, up to a second old; `None` once too many estimates were made in the
+    /// second `second`.
     pub(crate) fn rows(
         &self,
         second: u64,
@@ -237,8 +241,8 @@ impl Sampler<'_> {
     }
 }
 
-/// Counts the keys from here on that begin with `prefix`, at most one more than [`CHILD_ROWS_MAX`]. The scan stands on the key behind
-/// them, or at its end.
+/// Counts the keys from here on that begin with `prefix`, at most one more than [`CHILD_ROWS_MAX`].
+/// The scan stands on the key behind them, or at its end.
 fn count_below(scan: &mut Scan, prefix: &[u8]) -> Result<usize> {
     let mut rows = 0;
     while rows <= CHILD_ROWS_MAX && scan.key().starts_with(prefix) {

@@ -1,8 +1,8 @@
 //! Converts names to engine keys and back; the only file that knows the layout of keys.
 //!
-//! A component is UTF-8 text whose bytes are mapped so that byte order is the order of UTF-16 code units, as the protocol demands.
-//! `00` becomes `00 FF`, and `00 01` ends the component. So no component is a prefix of another, and `a` sorts before every longer
-//! text that begins with it.
+//! A component is UTF-8 text whose bytes are mapped so that byte order is the order of UTF-16 code
+//! units, as the protocol demands. `00` becomes `00 FF`, and `00 01` ends the component. So no
+//! component is a prefix of another, and `a` sorts before every longer text that begins with it.
 //!
 //! | keyspace | key | value |
 //! | --- | --- | --- |
@@ -14,7 +14,8 @@
 //! | catalog | `06` | upper bound of the Timestamps that followed the wall clock since it was last wrong |
 //! | entities | table id, PartitionKey, RowKey | row |
 //!
-//! A table id is 8 bytes, big-endian, and never reused: deleting a table of any size is one range delete.
+//! A table id is 8 bytes, big-endian, and never reused: deleting a table of any size is one range
+//! delete.
 
 use lazurite_engine::{KeyRange, escape};
 use std::borrow::Cow;
@@ -32,7 +33,8 @@ pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
 /// The key of the upper bound of the Timestamps of all rows.
 pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
 
-/// The key of the upper bound of the Timestamps that followed the wall clock since it was last wrong.
+/// The key of the upper bound of the Timestamps that followed the wall clock since it was last
+/// wrong.
 pub(crate) const FOLLOWING_BOUND: &[u8] = &[6];
 
 /// Initial capacity for a key of the catalog.
@@ -100,7 +102,8 @@ pub(crate) fn entities_before(table: TableId, partition_key: &str) -> KeyRange {
     }
 }
 
-/// PartitionKey and RowKey in the key of an entity, which is without its table id; `None` if the key is malformed.
+/// PartitionKey and RowKey in the key of an entity, which is without its table id; `None` if the
+/// key is malformed.
 pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let (partition_key, rest) = parse_component(key)?;
     let (row_key, rest) = parse_component(rest)?;
@@ -134,8 +137,8 @@ pub(crate) fn first_component_bytes(key: &[u8]) -> Option<usize> {
     Some(end + 2)
 }
 
-/// The first component of `key`, and the rest of the key. Borrowed unless the component has a mapped or escaped byte,
-/// which is rare.
+/// The first component of `key`, and the rest of the key. Borrowed unless the component has a
+/// mapped or escaped byte, which is rare.
 pub(crate) fn parse_component(key: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
     let (bytes, rest) = escape::take_component(key)?;
     let text = match bytes {
@@ -164,8 +167,9 @@ pub(crate) fn compare_utf16(left: &str, right: &str) -> Ordering {
 
 const MAPPED_FROM: u8 = 0xee;
 
-/// Maps bytes of UTF-8 so that they sort as UTF-16 does. The two orders differ only in that UTF-16 puts U+E000 to U+FFFF (lead
-/// bytes EE and EF) after all higher code points (F0 to F4). Where two texts first differ, a lead byte never meets another kind.
+/// Maps bytes of UTF-8 so that they sort as UTF-16 does. The two orders differ only in that UTF-16
+/// puts U+E000 to U+FFFF (lead bytes EE and EF) after all higher code points (F0 to F4). Where two
+/// texts first differ, a lead byte never meets another kind.
 fn rank(byte: u8) -> u8 {
     match byte {
         0xee | 0xef => byte + 5,

@@ -1,7 +1,8 @@
-//! Known tables: the ids of existing tables, so that most operations on entities do not read the catalog.
+//! Known tables: the ids of existing tables, so that most operations on entities do not read the
+//! catalog.
 //!
-//! An operation that creates or deletes a table locks the key of its record, and removes the id from here before it unlocks the key.
-//! Readers take the id without that lock.
+//! An operation that creates or deletes a table locks the key of its record, and removes the id
+//! from here before it unlocks the key. Readers take the id without that lock.
 
 use crate::keys::TableId;
 use std::collections::HashMap;
@@ -19,7 +20,8 @@ pub(crate) struct Stripe(Mutex<Ids>);
 struct Ids {
     /// By the key of the table's record.
     ids: HashMap<Box<[u8]>, TableId>,
-    /// The number of creations and deletions so far. A record that was read before one of them may be outdated.
+    /// The number of creations and deletions so far. A record that was read before one of them may
+    /// be outdated.
     changes: u64,
 }
 
@@ -33,7 +35,8 @@ pub(crate) struct Changing<'a> {
 }
 
 impl Drop for Changing<'_> {
-    /// Runs after the write and before the key is unlocked, so that no reader can remember the old id.
+    /// Runs after the write and before the key is unlocked, so that no reader can remember the old
+    /// id.
     fn drop(&mut self) {
         let mut known = self.stripe.lock();
         known.ids.remove(&*self.key);
@@ -66,7 +69,8 @@ impl Stripe {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of a table; if it is not known, the number of changes so far, for [`Stripe::remember`].
+    /// The id of a table; if it is not known, the number of changes so far, for
+    /// [`Stripe::remember`].
     pub(crate) fn find(&self, key: &[u8]) -> Result<TableId, u64> {
         let known = self.lock();
         known.ids.get(key).copied().ok_or(known.changes)

@@ -1,26 +1,32 @@
-//! The Table service: tables of entities, `$filter` queries and entity group transactions, on the engine.
+//! The Table service: tables of entities, `$filter` queries and entity group transactions, on the
+//! engine.
 //!
-//! Synchronous, and free of HTTP: plain structs go in and come out. Every operation takes the account it acts for; an
-//! account needs no creation. Every operation that writes returns with its [`Ticket`](lazurite_engine::Ticket): the
-//! change is visible to all reads from then on, and acknowledged once the ticket has completed.
+//! Synchronous, and free of HTTP: plain structs go in and come out. Every operation takes the
+//! account it acts for; an account needs no creation. Every operation that writes returns with its
+//! [`Ticket`](lazurite_engine::Ticket): the change is visible to all reads from then on, and
+//! acknowledged once the ticket has completed.
 //!
-//! Supported: Query, Create, Get and Delete Table; Insert, Update, Merge, Insert Or Replace, Insert Or Merge, Delete, Get
-//! and Query Entities; transactions; Get and Set Table ACL; storage of the service properties. Left to the server: `$select`, JSON,
-//! the text form of continuation tokens, and which nulls of a request mean "no such property".
+//! Supported: Query, Create, Get and Delete Table; Insert, Update, Merge, Insert Or Replace, Insert
+//! Or Merge, Delete, Get and Query Entities; transactions; Get and Set Table ACL; storage of the
+//! service properties. Left to the server: `$select`, JSON, the text form of continuation tokens,
+//! and which nulls of a request mean "no such property".
 //!
 //! # Durability
 //!
-//! Reads return the visible state and never wait for the disk: at `Durability::Disk` they may show a change that is not acknowledged
-//! yet and that a power cut undoes. Before it answers a refused write, the caller waits for `Db::ticket`, as it does for a write.
+//! Reads return the visible state and never wait for the disk: at `Durability::Disk` they may show
+//! a change that is not acknowledged yet and that a power cut undoes. Before it answers a refused
+//! write, the caller waits for `Db::ticket`, as it does for a write.
 //!
 //! # Locks
 //!
-//! Every write is a transaction of the engine, which admits it before it locks a key, so that it does not wait for the disk under a
-//! lock. A write of entities locks the record of their table, shared, then the entities; an operation that creates or deletes a
-//! table locks its record alone. So no row is ever written under the id of a deleted table, where no later operation would find or
-//! delete it. Readers take no lock that a writer holds while it reads or writes.
+//! Every write is a transaction of the engine, which admits it before it locks a key, so that it
+//! does not wait for the disk under a lock. A write of entities locks the record of their table,
+//! shared, then the entities; an operation that creates or deletes a table locks its record alone.
+//! So no row is ever written under the id of a deleted table, where no later operation would find
+//! or delete it. Readers take no lock that a writer holds while it reads or writes.
 //!
-//! Entities are ordered by PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by lower-case name.
+//! Entities are ordered by PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by
+//! lower-case name.
 //!
 //! ```text
 //! write: check -> Db::begin -> table locked, shared: its id -> entity locked -> read, check, new row -> Timestamp

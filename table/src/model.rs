@@ -1,15 +1,17 @@
-//! The plain data of the service: entities and their typed properties, conditions on writes, stored access policies.
+//! The plain data of the service: entities and their typed properties, conditions on writes, stored
+//! access policies.
 //!
-//! Independent of storage and wire format, except for the text forms that the protocol defines for single values: those of ETags
-//! and GUIDs are here, those of instants in `datetime.rs`.
+//! Independent of storage and wire format, except for the text forms that the protocol defines for
+//! single values: those of ETags and GUIDs are here, those of instants in `datetime.rs`.
 
 use crate::datetime::DateTime;
 use crate::error::{Error, InvalidInput, Result};
 use std::fmt;
 use uuid::Uuid;
 
-/// A property's value with its type. Types belong to the value, not to the table: one property may be a String in one
-/// entity and an Int32 in the next. There is no null: a property without a value does not exist.
+/// A property's value with its type. Types belong to the value, not to the table: one property may
+/// be a String in one entity and an Int32 in the next. There is no null: a property without a value
+/// does not exist.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// `Edm.String`: at most 32,768 UTF-16 code units.
@@ -35,7 +37,8 @@ pub enum Value {
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// Parses the 36-character form, in any case, such as `c9da6455-213d-42c9-9a79-3e9149a57833`. `None` for any other text.
+    /// Parses the 36-character form, in any case, such as `c9da6455-213d-42c9-9a79-3e9149a57833`.
+    /// `None` for any other text.
     pub fn parse(text: &str) -> Option<Guid> {
         if text.len() != uuid::fmt::Hyphenated::LENGTH {
             return None;
@@ -97,8 +100,8 @@ impl Entity {
 pub struct ETag(pub DateTime);
 
 impl ETag {
-    /// Parses `W/"datetime'2021-09-20T21%3A54%3A20.9694602Z'"`. The colons may be unescaped, since some clients send them back so.
-    /// Errors: [`InvalidInput::ETag`].
+    /// Parses `W/"datetime'2021-09-20T21%3A54%3A20.9694602Z'"`. The colons may be unescaped, since
+    /// some clients send them back so. Errors: [`InvalidInput::ETag`].
     pub fn parse(text: &str) -> Result<ETag> {
         let malformed = || Error::InvalidInput(InvalidInput::ETag(text.to_owned()));
         let inner = text.trim().strip_prefix("W/\"datetime'");
@@ -138,7 +141,8 @@ pub enum IfMatch {
 }
 
 impl IfMatch {
-    /// Parses the value of an `If-Match` header: `*` or one weak ETag. Errors: [`InvalidInput::ETag`].
+    /// Parses the value of an `If-Match` header: `*` or one weak ETag. Errors:
+    /// [`InvalidInput::ETag`].
     pub fn parse(text: &str) -> Result<IfMatch> {
         let trimmed = text.trim();
         match ETag::parse(text) {
@@ -150,7 +154,8 @@ impl IfMatch {
     }
 }
 
-/// Whether a text is a single weak ETag. Source: HTTP Semantics (RFC 9110), section 8.8.3. The prefix may have any case.
+/// Whether a text is a single weak ETag. Source: HTTP Semantics (RFC 9110), section 8.8.3. The
+/// prefix may have any case.
 fn is_weak_etag(text: &str) -> bool {
     let quoted = text
         .strip_prefix(['W', 'w'])
@@ -166,7 +171,8 @@ pub enum Write {
     Insert,
     /// Update Entity: the entity must exist and match; its properties are replaced.
     Update(IfMatch),
-    /// Merge Entity: the entity must exist and match; the given properties are replaced, the others stay.
+    /// Merge Entity: the entity must exist and match; the given properties are replaced, the others
+    /// stay.
     Merge(IfMatch),
     /// Insert Or Replace Entity: unconditional; the properties are replaced.
     InsertOrReplace,

@@ -1,10 +1,12 @@
-//! Plans a filter: the key ranges that contain every match, and the part of the filter to evaluate on each row.
+//! Plans a filter: the key ranges that contain every match, and the part of the filter to evaluate
+//! on each row.
 //!
-//! Each term selects a union of regions; a region is a span of the first key component times a span of the second. `and`
-//! intersects unions, `or` joins them, and `not` is pushed down to the comparisons. A term on a property other than the keys selects
-//! everything and is evaluated on each row. A region of one partition, or of whole partitions, is one range of keys. Any other
-//! region becomes a skip scan (`skip.rs`) over the range of its partitions, which looks for the requested spans of RowKeys in each
-//! partition; its rows are evaluated as well.
+//! Each term selects a union of regions; a region is a span of the first key component times a span
+//! of the second. `and` intersects unions, `or` joins them, and `not` is pushed down to the
+//! comparisons. A term on a property other than the keys selects everything and is evaluated on
+//! each row. A region of one partition, or of whole partitions, is one range of keys. Any other
+//! region becomes a skip scan (`skip.rs`) over the range of its partitions, which looks for the
+//! requested spans of RowKeys in each partition; its rows are evaluated as well.
 //!
 //! | filter | plan here | plan of the hosted service |
 //! | --- | --- | --- |
@@ -47,13 +49,13 @@ pub(crate) struct Access {
     pub(crate) range: KeyRange,
     /// A [`AccessKind::Point`] has its one key as the start of the range.
     pub(crate) kind: AccessKind,
-    /// Spans of the second component that contain every match, disjoint and in order. A [`AccessKind::SkipScan`] looks for them in
-    /// each partition.
+    /// Spans of the second component that contain every match, disjoint and in order. A
+    /// [`AccessKind::SkipScan`] looks for them in each partition.
     pub(crate) rows: Vec<KeyRange>,
 }
 
-/// Pairs of regions that are intersected to plan one `and`. More would take longer than a few milliseconds; the remaining terms are
-/// evaluated on each row instead.
+/// Pairs of regions that are intersected to plan one `and`. More would take longer than a few
+/// milliseconds; the remaining terms are evaluated on each row instead.
 const PAIRS_MAX: usize = 16 * 1024;
 /// Most regions of an `and`: more would cost too many seeks.
 const REGIONS_MAX: usize = 2048;
@@ -243,7 +245,8 @@ fn rows_within(partition: &KeyRange, rows: &KeyRange) -> KeyRange {
     }
 }
 
-/// Sorts accesses and joins those whose ranges touch. An access to some RowKeys of many partitions becomes a skip scan.
+/// Sorts accesses and joins those whose ranges touch. An access to some RowKeys of many partitions
+/// becomes a skip scan.
 fn join(mut accesses: Vec<Access>) -> Vec<Access> {
     accesses.sort_by(|a, b| a.range.start.cmp(&b.range.start));
     let mut joined: Vec<Access> = Vec::new();
@@ -318,7 +321,8 @@ impl KeyRanges {
     }
 }
 
-/// The intersection of all ranges; `false` if some were left out because there were too many regions.
+/// The intersection of all ranges; `false` if some were left out because there were too many
+/// regions.
 fn intersect_all(ranges: &[KeyRanges]) -> (Vec<Region>, bool) {
     let mut regions = vec![Region::all()];
     let mut complete = true;
@@ -380,7 +384,8 @@ impl Planner<'_> {
                 },
                 _,
             ) => match self.column(*property) {
-                // Keys always exist, so the negation of a comparison is the comparison with the negated operator.
+                // Keys always exist, so the negation of a comparison is the comparison with the
+                // negated operator.
                 Some(column) if negated => comparison_ranges(column, operator.negated(), literal),
                 Some(column) => comparison_ranges(column, *operator, literal),
                 None => KeyRanges::unknown(),
@@ -388,8 +393,9 @@ impl Planner<'_> {
         }
     }
 
-    /// How the hosted service would access the rows: by comparisons of keys that must all be true. Terms of `or`, `not` and `ne` do
-    /// not restrict its scans. Source: Azure storage table design guide, "Design for querying".
+    /// How the hosted service would access the rows: by comparisons of keys that must all be true.
+    /// Terms of `or`, `not` and `ne` do not restrict its scans. Source: Azure storage table design
+    /// guide, "Design for querying".
     fn azure(&self, terms: &[Expression]) -> Azure {
         let mut ranges = Vec::new();
         self.collect_comparisons(terms, &mut ranges);

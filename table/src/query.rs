@@ -1,7 +1,7 @@
 //! Queries: one page at a time, from one snapshot, with its cost.
 //!
-//! A continuation names the first row that was not examined yet. A full page looks a little ahead for the next match, so that the
-//! last page of a query is usually recognised as the last.
+//! A continuation names the first row that was not examined yet. A full page looks a little ahead
+//! for the next match, so that the last page of a query is usually recognised as the last.
 
 use crate::TableService;
 use crate::access::{AccessKind, AccessRange};
@@ -34,7 +34,8 @@ pub struct Query<'a> {
     pub filter: Option<&'a str>,
     /// `$top`: most entities of the page, 0 to 1,000; `None` means 1,000.
     pub top: Option<u32>,
-    /// The keys of the first entity to return, from [`Page::next`]; an absent NextRowKey is the empty RowKey.
+    /// The keys of the first entity to return, from [`Page::next`]; an absent NextRowKey is the
+    /// empty RowKey.
     pub continuation: Option<(&'a str, &'a str)>,
     /// The query sees only entities in this range.
     pub access_range: Option<&'a AccessRange>,
@@ -51,8 +52,9 @@ pub struct Cost {
     pub azure_access: AccessKind,
     /// Rows read.
     pub examined: usize,
-    /// Rows that the hosted service would read for the page: counted where it reads the same, otherwise estimated. `None` for
-    /// [`AccessKind::Nothing`], and where an estimate failed or would be one of too many in a second.
+    /// Rows that the hosted service would read for the page: counted where it reads the same,
+    /// otherwise estimated. `None` for [`AccessKind::Nothing`], and where an estimate failed or
+    /// would be one of too many in a second.
     pub azure_examined: Option<RowCount>,
     /// Rows returned.
     pub returned: usize,
@@ -101,8 +103,9 @@ pub struct TablePage {
 }
 
 impl TableService {
-    /// One page of the matching entities, from one snapshot. It ends at `$top`, at about 4 MiB, or, possibly empty, once `expired`
-    /// returns `true`; it is called every hundred rows. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
+    /// One page of the matching entities, from one snapshot. It ends at `$top`, at about 4 MiB, or,
+    /// possibly empty, once `expired` returns `true`; it is called every hundred rows. Errors:
+    /// `TableNotFound`, `InvalidInput`, `NotImplemented`.
     pub fn query_entities(
         &self,
         account: &str,
@@ -124,7 +127,8 @@ impl TableService {
         })
     }
 
-    /// As [`TableService::query_entities`], but passes each row of the page to `visit` as it is read.
+    /// As [`TableService::query_entities`], but passes each row of the page to `visit` as it is
+    /// read.
     pub fn visit_entities(
         &self,
         account: &str,
@@ -209,7 +213,8 @@ impl TableService {
         if pager.top == 0 || plan.reads_as_azure() {
             return Some(RowCount::exact(pager.examined));
         }
-        // The answer is complete without it, so a block that cannot be read fails only those queries that need the block.
+        // The answer is complete without it, so a block that cannot be read fails only those
+        // queries that need the block.
         let rows = self.estimate_azure(snapshot, prefix, plan, next);
         let rows = rows.ok().flatten();
         rows.map(|rows| rows.at_least(pager.examined))
@@ -236,8 +241,8 @@ impl TableService {
         self.estimates.rows(second, snapshot, &self.entities, range)
     }
 
-    /// One page of the account's tables, with the limits and errors of [`TableService::query_entities`]. A filter may only refer to
-    /// `TableName`.
+    /// One page of the account's tables, with the limits and errors of
+    /// [`TableService::query_entities`]. A filter may only refer to `TableName`.
     pub fn query_tables(
         &self,
         account: &str,
@@ -350,7 +355,8 @@ impl<'a> Pager<'a> {
         })
     }
 
-    /// Passes every row of the plan to `visit`, with its key without `prefix`, until that returns [`Step::Stop`].
+    /// Passes every row of the plan to `visit`, with its key without `prefix`, until that returns
+    /// [`Step::Stop`].
     fn walk(
         &mut self,
         snapshot: &Snapshot,

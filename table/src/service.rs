@@ -23,8 +23,9 @@ pub struct TableService {
 }
 
 impl TableService {
-    /// Opens the service's keyspaces in `db`, and creates them if absent; durable on return. Timestamps come from `clock`, which is
-    /// read right before a write, under the locks of its entities.
+    /// Opens the service's keyspaces in `db`, and creates them if absent; durable on return.
+    /// Timestamps come from `clock`, which is read right before a write, under the locks of its
+    /// entities.
     pub fn open(db: &Db, clock: Arc<dyn WallClock>) -> Result<TableService> {
         let catalog = db.keyspace("table.catalog", KeyspaceOptions::default())?;
         Ok(TableService {
@@ -46,7 +47,8 @@ impl TableService {
     }
 }
 
-/// Entities are read one by one and scanned by the million. Zstd added 5 us to a get whose block was not in the cache.
+/// Entities are read one by one and scanned by the million. Zstd added 5 us to a get whose block
+/// was not in the cache.
 fn entity_options() -> KeyspaceOptions {
     KeyspaceOptions {
         compression: Some(Compression::Lz4),

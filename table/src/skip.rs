@@ -1,12 +1,15 @@
-//! Skip scan: reads the rows of many partitions whose RowKeys lie in given spans, and seeks past the rows in between.
+//! Skip scan: reads the rows of many partitions whose RowKeys lie in given spans, and seeks past
+//! the rows in between.
 //!
-//! A seek costs as much as several rows, and the number of rows that it skips is not known in advance. Some jumps are therefore
-//! probes: they first read on for a few rows. A probe that reaches its destination shows that the partitions are too small for
-//! seeks. Then a run of rows is read without seeks; runs double in length while probes keep reaching their destinations. A probe
+//! A seek costs as much as several rows, and the number of rows that it skips is not known in
+//! advance. Some jumps are therefore probes: they first read on for a few rows. A probe that
+//! reaches its destination shows that the partitions are too small for seeks. Then a run of rows is
+//! read without seeks; runs double in length while probes keep reaching their destinations. A probe
 //! that does not reach its destination seeks, and so do the next jumps.
 //!
-//! A skip scan reads no row that a plain scan of the range would not read. If a seek costs as much as [`SEEK_ROWS`] rows, a skip
-//! scan costs at most six times as much as the plain scan, plus a constant.
+//! A skip scan reads no row that a plain scan of the range would not read. If a seek costs as much
+//! as [`SEEK_ROWS`] rows, a skip scan costs at most six times as much as the plain scan, plus a
+//! constant.
 
 use crate::keys::{first_component_bytes, skip_component};
 use lazurite_engine::KeyRange;
@@ -57,8 +60,8 @@ impl<'a> Skipper<'a> {
         }
     }
 
-    /// The key to seek to after the row of `key`, or `None` to read the next row. Keys are without table ids. No row in between lies
-    /// in the spans.
+    /// The key to seek to after the row of `key`, or `None` to read the next row. Keys are without
+    /// table ids. No row in between lies in the spans.
     pub(crate) fn after(&mut self, key: &[u8]) -> Option<&[u8]> {
         match &mut self.mode {
             Mode::Run { left: 0 } => self.mode = Mode::Seek { left: 0 },
@@ -103,7 +106,8 @@ impl<'a> Skipper<'a> {
         }
     }
 
-    /// Sets `destination` to the first key after `key` that may lie in the spans; `false` if that is the next key.
+    /// Sets `destination` to the first key after `key` that may lie in the spans; `false` if that
+    /// is the next key.
     fn find_destination(&mut self, key: &[u8]) -> bool {
         let Some(partition_bytes) = first_component_bytes(key) else {
             // The key is malformed, which decoding the row will report.

@@ -1,7 +1,9 @@
-//! Entity group transactions: up to 100 writes of one partition, all or nothing, in one engine batch.
+//! Entity group transactions: up to 100 writes of one partition, all or nothing, in one engine
+//! batch.
 //!
-//! Transactions are isolated: the locks of all entities are held from the first read to the write, and readers see all writes of a
-//! transaction or none. Source: Performing Entity Group Transactions.
+//! Transactions are isolated: the locks of all entities are held from the first read to the write,
+//! and readers see all writes of a transaction or none. Source: Performing Entity Group
+//! Transactions.
 
 use crate::error::{Error, InvalidInput, Result};
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
@@ -38,9 +40,10 @@ fn at<T>(index: usize, result: Result<T>) -> Result<T, TransactionError> {
 }
 
 impl TableService {
-    /// Applies all `operations` or none. Returns the new Timestamp of each entity, in the order of the operations; `None` for a
-    /// deletion. An error names the first operation that failed. The transaction as a whole is checked first (count, partition,
-    /// repeated entities), then each operation, with the errors that it has by itself.
+    /// Applies all `operations` or none. Returns the new Timestamp of each entity, in the order of
+    /// the operations; `None` for a deletion. An error names the first operation that failed. The
+    /// transaction as a whole is checked first (count, partition, repeated entities), then each
+    /// operation, with the errors that it has by itself.
     pub fn execute_transaction(
         &self,
         account: &str,

@@ -1,4 +1,5 @@
-//! A view of an entity: a stored row whose properties are decoded on demand, or an entity that was just written.
+//! A view of an entity: a stored row whose properties are decoded on demand, or an entity that was
+//! just written.
 
 use crate::DateTime;
 use crate::codec::{Row, ValueRef};
@@ -77,7 +78,8 @@ impl<'a> EntityView<'a> {
         ETag(self.timestamp)
     }
 
-    /// The properties in stored order, without the system properties. An error, from damaged bytes, ends the iteration.
+    /// The properties in stored order, without the system properties. An error, from damaged bytes,
+    /// ends the iteration.
     pub fn properties(&self) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> + use<'a> {
         let (stored, plain) = match self.properties {
             Properties::Stored(row) => (Some(row.properties()), None),

@@ -1,8 +1,8 @@
-//! Random operations on the service and on a map that obeys the protocol, compared after each; and what must hold when
-//! many threads write at once.
+//! Random operations on the service and on a map that obeys the protocol, compared after each; and
+//! what must hold when many threads write at once.
 //!
-//! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs, `LAZURITE_TEST_SEED` repeats one;
-//! a failure prints its seed.
+//! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs,
+//! `LAZURITE_TEST_SEED` repeats one; a failure prints its seed.
 
 use lazurite_base::wall_clock::{ManualWallClock, WallClock};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Keep, MemoryFs, Operation as Disk};
@@ -254,7 +254,8 @@ impl Run {
             0 => self.clock.set(self.clock.now() - Duration::from_millis(5)),
             1 => {
                 self.clock.set(self.clock.now() - Duration::from_secs(3600));
-                // After a step this large the service follows the clock, and Timestamps of deleted entities may be repeated.
+                // After a step this large the service follows the clock, and Timestamps of deleted
+                // entities may be repeated.
                 self.used.clear();
             }
             step => self
@@ -821,8 +822,9 @@ fn concurrent_transactions_with_if_match_lose_nothing() {
     }
 }
 
-/// Every transaction writes its number to the rows from 0 to its size, which row 0 holds, so that a reader can check the result of
-/// the last one. One in seven ends with an operation that fails, and must change nothing.
+/// Every transaction writes its number to the rows from 0 to its size, which row 0 holds, so that a
+/// reader can check the result of the last one. One in seven ends with an operation that fails, and
+/// must change nothing.
 #[test]
 fn readers_never_see_half_a_transaction() {
     const ROWS: usize = 100;

@@ -1,4 +1,5 @@
-//! Keys of the index of tags, `blob.tags`: rows of current blobs and, in a range of their own, of versions.
+//! Keys of the index of tags, `blob.tags`: rows of current blobs and, in a range of their own, of
+//! versions.
 
 use crate::keys::take_name;
 use crate::snapshot_time::SnapshotTime;
@@ -32,7 +33,8 @@ pub(crate) fn tag(
     key
 }
 
-/// In `blob.tags`: the common prefix of the rows whose tag of that name has a value that begins with `prefix`.
+/// In `blob.tags`: the common prefix of the rows whose tag of that name has a value that begins
+/// with `prefix`.
 pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str) -> Vec<u8> {
     let mut key = container_id.to_be_bytes().to_vec();
     if of == Tagged::Versions {

@@ -5,7 +5,8 @@
 pub(crate) enum Timer {
     /// The retention of a deleted blob ends. Subject: its key in `blob.history`.
     Deleted = 1,
-    /// No uncommitted block of a name was put for a week. Subject: the key of the blob in `blob.blobs`.
+    /// No uncommitted block of a name was put for a week. Subject: the key of the blob in
+    /// `blob.blobs`.
     Staging = 2,
     /// A blob expires. Subject: its key in `blob.blobs`.
     Expiry = 3,
@@ -16,9 +17,11 @@ pub(crate) enum Timer {
     /// Nodes of a file of pages have no references. Subject: the key of the file in
     /// `blob.references`.
     Pages = 6,
-    /// The blob of these snapshots has expired. Subject: the key of the last of them in `blob.history`.
+    /// The blob of these snapshots has expired. Subject: the key of the last of them in
+    /// `blob.history`.
     Snapshots = 7,
-    /// A record was removed for good, and only one other may name its files. Subject: its key in `blob.history`.
+    /// A record was removed for good, and only one other may name its files. Subject: its key in
+    /// `blob.history`.
     Trim = 8,
     /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
     Merge = 9,

@@ -1,4 +1,5 @@
-//! Listings: one page at a time in byte order of names, by prefix, and by delimiter with a seek past each group.
+//! Listings: one page at a time in byte order of names, by prefix, and by delimiter with a seek
+//! past each group.
 
 mod entry;
 mod walk;
@@ -16,7 +17,8 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
 use walk::{Position, Step, Walk};
 
-/// Most entries of a page, and how many a page has when the request does not say. Source: List Blobs, `maxresults`.
+/// Most entries of a page, and how many a page has when the request does not say. Source: List
+/// Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
 
 /// Rows that one page looks at, listed or not.
@@ -35,7 +37,8 @@ pub struct ListContainers {
     pub metadata: bool,
     /// Whether to list the service's own containers, such as `$logs`.
     pub system: bool,
-    /// Whether to list deleted containers that can be restored, after those of their name that are there.
+    /// Whether to list deleted containers that can be restored, after those of their name that are
+    /// there.
     pub deleted: bool,
 }
 

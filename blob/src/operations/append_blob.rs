@@ -57,7 +57,8 @@ pub struct AppendBlockOutcome {
 }
 
 impl BlobService {
-    /// Makes an empty append blob, in place of any blob that has the name. Errors: as [`BlobService::put_blob`].
+    /// Makes an empty append blob, in place of any blob that has the name. Errors: as
+    /// [`BlobService::put_blob`].
     pub fn put_append_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -87,10 +88,11 @@ impl BlobService {
     }
 
     /// Appends a body to an append blob, whole or not at all. Appends to one blob are ordered.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`,
-    /// `InvalidBlobType`; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a
-    /// write and of leases; `BlobIsSealed`, `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`,
-    /// `BlockCountExceedsLimit`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
+    /// `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for an empty body; `Md5Mismatch`,
+    /// `Crc64Mismatch`; those of the conditions of a write and of leases; `BlobIsSealed`,
+    /// `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`, `BlockCountExceedsLimit`;
+    /// `BlobImmutableDueToPolicy`, `PendingCopyOperation`.
     pub fn append_block(
         &self,
         address: &BlobAddress<'_>,

@@ -71,10 +71,11 @@ pub struct BlobDeletion {
 }
 
 impl BlobService {
-    /// The blob and its content, or a range of it, as of now: later writes do not change the result.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a read; of a lease id that does not
-    /// match; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption`,
-    /// `BlobDoesNotUseCustomerSpecifiedEncryption`; `InvalidRange`.
+    /// The blob and its content, or a range of it, as of now: later writes do not change the
+    /// result. Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions
+    /// of a read; of a lease id that does not match; `BlobArchived`, `BlobBeingRehydrated`;
+    /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`;
+    /// `InvalidRange`.
     pub fn get_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -106,9 +107,9 @@ impl BlobService {
     }
 
     /// Replaces all the headers of the blob: those that are `None` are cleared.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the
-    /// conditions of a write and of leases; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
-    /// `BlobImmutableDueToPolicy`.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
+    /// `BlobNotFound`; those of the conditions of a write and of leases; `PendingCopyOperation`,
+    /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
     pub fn set_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -161,12 +162,13 @@ impl BlobService {
         Ok((blob.written(), write.commit()?))
     }
 
-    /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Running reads are not
-    /// affected. It can be undeleted while the account retains it.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write and of leases;
-    /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`; `OperationNotAllowedOnRootBlob` for the version
-    /// that is current; `InvalidOperation` for `snapshots` with a snapshot or version, and for `permanent` without one or
-    /// where the account does not allow it.
+    /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Running reads
+    /// are not affected. It can be undeleted while the account retains it. Errors: of the names;
+    /// `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write and of leases;
+    /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`;
+    /// `OperationNotAllowedOnRootBlob` for the version that is current; `InvalidOperation` for
+    /// `snapshots` with a snapshot or version, and for `permanent` without one or where the account
+    /// does not allow it.
     pub fn delete_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -176,9 +178,10 @@ impl BlobService {
         deleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::delete_blob`], in at most `steps_max` steps; `None` if snapshots are left. Each step is a batch of bounded
-    /// size. The locks are held over all of them: a refused deletion has deleted nothing. A deletion that a kill cuts short was not
-    /// acknowledged; deleting again completes it.
+    /// As [`BlobService::delete_blob`], in at most `steps_max` steps; `None` if snapshots are left.
+    /// Each step is a batch of bounded size. The locks are held over all of them: a refused
+    /// deletion has deleted nothing. A deletion that a kill cuts short was not acknowledged;
+    /// deleting again completes it.
     pub(super) fn delete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -217,8 +220,9 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Deletes some of the snapshots, oldest first, or the rest and the blob. Returns whether they are deleted for good; `None` if
-    /// there is more to do. Checks for protected records before it deletes any.
+    /// Deletes some of the snapshots, oldest first, or the rest and the blob. Returns whether they
+    /// are deleted for good; `None` if there is more to do. Checks for protected records before it
+    /// deletes any.
     fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,

@@ -1,4 +1,5 @@
-//! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them a blob.
+//! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them
+//! a blob.
 
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
@@ -27,8 +28,8 @@ use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
 pub struct PutBlob {
     /// The body, begun as [`UploadKind::PutBlob`] and written to its end.
     pub upload: Upload,
-    /// Headers of the blob. An MD5 among them must be the body's, and is checked instead of `Content-MD5`; without one
-    /// the MD5 of the body is stored.
+    /// Headers of the blob. An MD5 among them must be the body's, and is checked instead of
+    /// `Content-MD5`; without one the MD5 of the body is stored.
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
@@ -75,9 +76,10 @@ pub struct PutBlockList {
 const LONG_LIST: usize = 500;
 
 impl BlobService {
-    /// Begins a body, which the caller writes to the upload and then gives to the operation it is for. The body is
-    /// invisible until then, and dropping the upload removes it. `claimed` holds the checksums in the request: `Content-MD5` or
-    /// `x-ms-content-crc64`. Errors: `BothCrc64AndMd5HeaderPresent`.
+    /// Begins a body, which the caller writes to the upload and then gives to the operation it is
+    /// for. The body is invisible until then, and dropping the upload removes it. `claimed` holds
+    /// the checksums in the request: `Content-MD5` or `x-ms-content-crc64`. Errors:
+    /// `BothCrc64AndMd5HeaderPresent`.
     pub fn begin_upload(&self, kind: UploadKind, claimed: Checksums) -> Result<Upload> {
         Upload::begin(self, kind, claimed, None)
     }
@@ -92,9 +94,10 @@ impl BlobService {
         Upload::begin(self, kind, claimed, Some(key))
     }
 
-    /// Fails as Put Blob or Put Block List would now for reasons that need no body: for a server that decides before it
-    /// takes one. They check again themselves. Errors: of the names; those of the conditions of a write and of leases,
-    /// `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`.
+    /// Fails as Put Blob or Put Block List would now for reasons that need no body: for a server
+    /// that decides before it takes one. They check again themselves. Errors: of the names; those
+    /// of the conditions of a write and of leases, `BlobAlreadyExists` for `If-None-Match: *`;
+    /// `ContainerNotFound`.
     pub fn check_put(&self, address: &BlobAddress<'_>, conditions: &Conditions) -> Result<()> {
         let condition = conditions.for_write()?;
         let found = self.find(address)?;
@@ -107,10 +110,10 @@ impl BlobService {
         lease.check_write(conditions.lease_id, found.now, Leased::Blob)
     }
 
-    /// Makes a block blob of one body, in place of any blob that has the name, its uncommitted blocks included.
-    /// Errors: of the names, metadata and tags; those of the conditions of a write and of leases, `BlobAlreadyExists` for
-    /// `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`; `ContainerNotFound`; `PendingCopyOperation`,
-    /// `BlobImmutableDueToPolicy`.
+    /// Makes a block blob of one body, in place of any blob that has the name, its uncommitted
+    /// blocks included. Errors: of the names, metadata and tags; those of the conditions of a write
+    /// and of leases, `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`;
+    /// `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`.
     pub fn put_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -214,10 +217,11 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Makes the blob the sequence of these blocks. All uncommitted blocks and all content that is not listed are dropped.
-    /// Errors: of the names, metadata and tags; `BlockListTooLong`; `InvalidBlockList` for a block that is not there; those of
-    /// the conditions of a write and of leases, `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`;
-    /// `InvalidBlobType`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`, `BlobBeingRehydrated`.
+    /// Makes the blob the sequence of these blocks. All uncommitted blocks and all content that is
+    /// not listed are dropped. Errors: of the names, metadata and tags; `BlockListTooLong`;
+    /// `InvalidBlockList` for a block that is not there; those of the conditions of a write and of
+    /// leases, `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`; `InvalidBlobType`;
+    /// `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`, `BlobBeingRehydrated`.
     pub fn put_block_list(
         &self,
         address: &BlobAddress<'_>,
@@ -258,8 +262,8 @@ impl BlobService {
     }
 
     /// The blob's block lists. Of the conditions the tags and the lease count.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`, `ConditionNotMet`; of a lease id that does
-    /// not match.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`,
+    /// `ConditionNotMet`; of a lease id that does not match.
     pub fn get_block_list(
         &self,
         address: &BlobAddress<'_>,
@@ -353,7 +357,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The file for the body of a blob: the one that the blob has, if nothing else names it, or a new one.
+    /// The file for the body of a blob: the one that the blob has, if nothing else names it, or a
+    /// new one.
     fn file_for(&mut self, body: &Uploaded) -> Result<File> {
         match self.replaceable_file()? {
             Some(file) if body.key.is_none() => Ok(file),
@@ -387,7 +392,8 @@ impl BlobWrite<'_> {
         rows.put_block(&file.uncommitted(block_id), &codec::encode_block(&block));
     }
 
-    /// The file of a blob put whole, if no other record names it and the blob is not kept: its only content can be replaced.
+    /// The file of a blob put whole, if no other record names it and the blob is not kept: its only
+    /// content can be replaced.
     fn replaceable_file(&self) -> Result<Option<File>> {
         match self.current() {
             Some(blob)

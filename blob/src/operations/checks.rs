@@ -12,8 +12,9 @@ use crate::service::BlobService;
 use std::time::SystemTime;
 
 impl BlobService {
-    /// Begins a change of a blob, of this type if one is given: see [`BlobWrite::check`]. Does not check that the blob exists.
-    /// Errors: of [`BlobService::begin_write`]; `InvalidBlobType`; those of the conditions of a write and of leases.
+    /// Begins a change of a blob, of this type if one is given: see [`BlobWrite::check`]. Does not
+    /// check that the blob exists. Errors: of [`BlobService::begin_write`]; `InvalidBlobType`;
+    /// those of the conditions of a write and of leases.
     pub(crate) fn begin_change(
         &self,
         address: &BlobAddress<'_>,
@@ -87,7 +88,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a missing blob.
+    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a missing
+    /// blob.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,
@@ -112,8 +114,9 @@ impl BlobWrite<'_> {
             .map_or_else(Lease::default, |blob| blob.lease)
     }
 
-    /// The existing blob, for a change of its content, properties or metadata. Errors: `BlobNotFound`; `PendingCopyOperation`,
-    /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
+    /// The existing blob, for a change of its content, properties or metadata. Errors:
+    /// `BlobNotFound`; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
+    /// `BlobImmutableDueToPolicy`.
     pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {
         let blob = self.existing()?;
         let permit = self.permit(Action::Change, RecordSlot::Current, Some(&blob))?;

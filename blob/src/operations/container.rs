@@ -18,8 +18,8 @@ use lazurite_base::policies::{BrokenRule, StoredPolicy};
 use lazurite_engine::{Batch, Direction, Ticket, Transaction};
 use std::time::{Duration, SystemTime};
 
-/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions for a directory, container,
-/// or blob".
+/// Permissions that a stored access policy may grant. Source: Create a service SAS, "Permissions
+/// for a directory, container, or blob".
 pub const POLICY_PERMISSIONS: &str = "racwdxyltfmeopi";
 
 /// Settings of a new container.
@@ -33,7 +33,8 @@ pub struct ContainerSettings {
     pub default_encryption_scope: Option<String>,
     /// `x-ms-deny-encryption-scope-override`.
     pub deny_encryption_scope_override: bool,
-    /// `x-ms-immutable-storage-with-versioning-enabled`: the container is deleted only when it is empty.
+    /// `x-ms-immutable-storage-with-versioning-enabled`: the container is deleted only when it is
+    /// empty.
     pub immutable_versions: bool,
 }
 
@@ -93,8 +94,8 @@ impl BlobService {
         Ok((written, self.commit_records(&mut transaction)?))
     }
 
-    /// The container: properties, metadata and access policy. Serves Get Container Properties, Metadata and ACL.
-    /// Errors: of the name; `ContainerNotFound`.
+    /// The container: properties, metadata and access policy. Serves Get Container Properties,
+    /// Metadata and ACL. Errors: of the name; `ContainerNotFound`.
     pub fn get_container_properties(&self, account: &str, container: &str) -> Result<Container> {
         names::check_container_name(container)?;
         self.keyspaces
@@ -113,8 +114,8 @@ impl BlobService {
     }
 
     /// Replaces the container's metadata. Conditions: `If-Modified-Since` only.
-    /// Errors: of the name and metadata; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
-    /// of a lease id that does not match.
+    /// Errors: of the name and metadata; `ConditionHeadersNotSupported`, `ConditionNotMet`,
+    /// `ContainerNotFound`; of a lease id that does not match.
     pub fn set_container_metadata(
         &self,
         account: &str,
@@ -150,11 +151,12 @@ impl BlobService {
         })
     }
 
-    /// Deletes the container with its contents, at a cost that does not depend on them. It can be restored if the account retains
-    /// deleted containers. If any of its blobs has ever had a policy or a hold, all records are checked first: a protected one
-    /// prevents the deletion. Conditions: dates only.
-    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases;
-    /// `BlobImmutableDueToPolicy`, also for a container with immutable versions that is not empty.
+    /// Deletes the container with its contents, at a cost that does not depend on them. It can be
+    /// restored if the account retains deleted containers. If any of its blobs has ever had a
+    /// policy or a hold, all records are checked first: a protected one prevents the deletion.
+    /// Conditions: dates only. Errors: of the name; `ConditionHeadersNotSupported`,
+    /// `ConditionNotMet`, `ContainerNotFound`; those of leases; `BlobImmutableDueToPolicy`, also
+    /// for a container with immutable versions that is not empty.
     pub fn delete_container(
         &self,
         account: &str,
@@ -216,7 +218,8 @@ impl BlobService {
     }
 
     /// Fails if a container with immutable versions is not empty.
-    /// Source: Immutable storage for blobs, "Version-level scope": such a container goes when it is empty.
+    /// Source: Immutable storage for blobs, "Version-level scope": such a container goes when it is
+    /// empty.
     fn check_empty(&self, container: &Container) -> Result<()> {
         if !container.immutable_versions {
             return Ok(());
@@ -249,7 +252,8 @@ impl BlobService {
         }
     }
 
-    /// Drops the contents of a removed container: by range, or row by row in the sweep if it has foreign references.
+    /// Drops the contents of a removed container: by range, or row by row in the sweep if it has
+    /// foreign references.
     pub(crate) fn drop_container(
         &self,
         batch: &mut Batch,
@@ -276,9 +280,10 @@ impl BlobService {
         Ok(())
     }
 
-    /// Restores a deleted container with everything in it, under its former name. `version` is that of its listing. Its pending
-    /// copies have failed: they found no container meanwhile.
-    /// Errors: of the name; `ContainerNotFound` if none of that name and version is kept; `ContainerAlreadyExists`.
+    /// Restores a deleted container with everything in it, under its former name. `version` is that
+    /// of its listing. Its pending copies have failed: they found no container meanwhile. Errors:
+    /// of the name; `ContainerNotFound` if none of that name and version is kept;
+    /// `ContainerAlreadyExists`.
     pub fn restore_container(
         &self,
         account: &str,
@@ -307,14 +312,15 @@ impl BlobService {
         let ticket = self.commit_records(&mut transaction)?;
         drop(transaction);
         let description = "The container was deleted while the copy was under way.";
-        // The container is restored even if copies cannot be ended; the next start tries them again.
+        // The container is restored even if copies cannot be ended; the next start tries them
+        // again.
         let _ = self.fail_copies(keys::all_of_container(found.id), description);
         Ok((found.written(), ticket))
     }
 
-    /// Renames the container, at a cost that does not depend on its size. Pending copies to its blobs have failed: they use the old
-    /// name. Errors: of the names; `InvalidInput` for containers of the service; `ContainerNotFound`; those of leases;
-    /// `ContainerAlreadyExists`.
+    /// Renames the container, at a cost that does not depend on its size. Pending copies to its
+    /// blobs have failed: they use the old name. Errors: of the names; `InvalidInput` for
+    /// containers of the service; `ContainerNotFound`; those of leases; `ContainerAlreadyExists`.
     pub fn rename_container(
         &self,
         account: &str,
@@ -355,7 +361,8 @@ impl BlobService {
         Ok((written, ticket))
     }
 
-    /// The present key of a container's row. The container may have been renamed since another row referred to it.
+    /// The present key of a container's row. The container may have been renamed since another row
+    /// referred to it.
     pub(crate) fn current_key(&self, container_id: u128, named: Vec<u8>) -> Result<Vec<u8>> {
         let moved = self
             .db
@@ -364,7 +371,8 @@ impl BlobService {
     }
 
     /// One page of the account's containers, in byte order of names.
-    /// Errors: `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is none.
+    /// Errors: `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is
+    /// none.
     pub fn list_containers(
         &self,
         account: &str,
@@ -378,8 +386,8 @@ impl BlobService {
         )
     }
 
-    /// One page of the container's blobs, in byte order of names; costs in proportion to its length.
-    /// Errors: of the name; `ContainerNotFound`; as [`BlobService::list_containers`].
+    /// One page of the container's blobs, in byte order of names; costs in proportion to its
+    /// length. Errors: of the name; `ContainerNotFound`; as [`BlobService::list_containers`].
     pub fn list_blobs(
         &self,
         account: &str,

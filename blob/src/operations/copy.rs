@@ -41,7 +41,8 @@ pub struct CopyBlob {
     pub copy_tags: bool,
     /// Whether an append blob takes no more once it is copied; `None`: as its source.
     pub seal: Option<bool>,
-    /// The priority of rehydration, if the source is archived and the destination gets another tier.
+    /// The priority of rehydration, if the source is archived and the destination gets another
+    /// tier.
     pub rehydrate_priority: RehydratePriority,
     /// Conditions on the source.
     pub source_conditions: Conditions,
@@ -77,12 +78,14 @@ enum CopyKind {
 }
 
 impl BlobService {
-    /// Copy Blob within the server: at once for any size, because the content is shared. The destination gets content, type,
-    /// block list, headers and sequence number of the source; a snapshot or version may be copied over its own blob.
-    /// Errors: of the names, metadata and tags; `BlobNotFound` of the source, `ContainerNotFound` of the destination;
-    /// `SourceConditionNotMet`; those of the conditions of a write and of leases, `InfiniteLeaseDurationRequired`;
-    /// `InvalidBlobType`; `BlobArchived`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`,
-    /// `OperationNotAllowedOnIncrementalCopyBlob`, `BlobUsesCustomerSpecifiedEncryption`.
+    /// Copy Blob within the server: at once for any size, because the content is shared. The
+    /// destination gets content, type, block list, headers and sequence number of the source; a
+    /// snapshot or version may be copied over its own blob. Errors: of the names, metadata and
+    /// tags; `BlobNotFound` of the source, `ContainerNotFound` of the destination;
+    /// `SourceConditionNotMet`; those of the conditions of a write and of leases,
+    /// `InfiniteLeaseDurationRequired`; `InvalidBlobType`; `BlobArchived`; `PendingCopyOperation`,
+    /// `BlobImmutableDueToPolicy`, `OperationNotAllowedOnIncrementalCopyBlob`,
+    /// `BlobUsesCustomerSpecifiedEncryption`.
     pub fn copy_blob(
         &self,
         source: &BlobAddress<'_>,
@@ -92,8 +95,9 @@ impl BlobService {
         self.copy_within(source, destination, request, CopyKind::Asynchronous)
     }
 
-    /// Copy Blob From URL within the server: as [`BlobService::copy_blob`], of a block blob of at most 256 MiB.
-    /// Errors: as there; `InvalidSourceBlobType`; `InvalidHeaderValue` for a larger one.
+    /// Copy Blob From URL within the server: as [`BlobService::copy_blob`], of a block blob of at
+    /// most 256 MiB. Errors: as there; `InvalidSourceBlobType`; `InvalidHeaderValue` for a larger
+    /// one.
     pub fn copy_blob_from_url(
         &self,
         source: &BlobAddress<'_>,
@@ -180,9 +184,9 @@ impl BlobService {
         Download::open(&self.keyspaces, snapshot, blob, None, None)
     }
 
-    /// The content of the source of another operation, under the conditions for a source. For Put Block From URL and its
-    /// like: write it to their upload with [`Upload::write_from`].
-    /// Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
+    /// The content of the source of another operation, under the conditions for a source. For Put
+    /// Block From URL and its like: write it to their upload with [`Upload::write_from`]. Errors:
+    /// as [`BlobService::get_blob`]; `PendingCopyOperation`.
     pub fn open_source(
         &self,
         source: &BlobAddress<'_>,
@@ -273,7 +277,8 @@ pub(super) fn completed(id: Guid, source: String, length: u64, now: SystemTime) 
 }
 
 impl BlobWrite<'_> {
-    /// The record of the destination of a copy that is complete. The settings of `request` are checked.
+    /// The record of the destination of a copy that is complete. The settings of `request` are
+    /// checked.
     fn copied_blob(
         &self,
         source: &Blob,
@@ -345,8 +350,8 @@ impl BlobWrite<'_> {
         Ok(source)
     }
 
-    /// Records both names of a copy of blocks for its files. Once one record is left that names a file, it is found by them and its
-    /// file is trimmed. See `trim.rs`.
+    /// Records both names of a copy of blocks for its files. Once one record is left that names a
+    /// file, it is found by them and its file is trimmed. See `trim.rs`.
     fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;

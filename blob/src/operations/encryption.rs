@@ -1,14 +1,16 @@
-//! Encryption of requests: the customer's key or the encryption scope that a request names, checked against the settings of the
-//! container and the encryption of the blob.
+//! Encryption of requests: the customer's key or the encryption scope that a request names, checked
+//! against the settings of the container and the encryption of the blob.
 //!
-//! Reads need no scope. A change names the blob's scope unless it is the container's default. The hosted service was observed to
-//! answer the official clients like this: `BlobUsesCustomerSpecifiedEncryption` to Set Blob Metadata without the scope of the blob,
-//! and to Put Block List without that of the blocks; `BlobCustomerSpecifiedEncryptionMismatch` to Snapshot Blob with another scope;
-//! Put Block in any scope is accepted.
+//! Reads need no scope. A change names the blob's scope unless it is the container's default. The
+//! hosted service was observed to answer the official clients like this:
+//! `BlobUsesCustomerSpecifiedEncryption` to Set Blob Metadata without the scope of the blob, and to
+//! Put Block List without that of the blocks; `BlobCustomerSpecifiedEncryptionMismatch` to Snapshot
+//! Blob with another scope; Put Block in any scope is accepted.
 //!
-//! No page and no client shows what happens for a scope on a blob without one, blocks put in two scopes, a scope together with a
-//! key, and a key where the container denies other scopes. We refuse them, as similar requests are. Source: Encryption scopes for
-//! Blob Storage; Shared access signature error codes.
+//! No page and no client shows what happens for a scope on a blob without one, blocks put in two
+//! scopes, a scope together with a key, and a key where the container denies other scopes. We
+//! refuse them, as similar requests are. Source: Encryption scopes for Blob Storage; Shared access
+//! signature error codes.
 
 use crate::cipher::CustomerKey;
 use crate::conditions::Conditions;
@@ -26,8 +28,9 @@ pub(crate) struct RequestEncryption {
 }
 
 impl RequestEncryption {
-    /// Fails unless it is what something stored is encrypted with. Errors: `BlobUsesCustomerSpecifiedEncryption`,
-    /// `BlobDoesNotUseCustomerSpecifiedEncryption`, `BlobCustomerSpecifiedEncryptionMismatch`.
+    /// Fails unless it is what something stored is encrypted with. Errors:
+    /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`,
+    /// `BlobCustomerSpecifiedEncryptionMismatch`.
     pub(crate) fn check(&self, stored: &Encryption) -> Result<()> {
         match stored {
             stored if *stored == self.encryption => Ok(()),
@@ -39,9 +42,9 @@ impl RequestEncryption {
 }
 
 impl BlobWrite<'_> {
-    /// The encryption of the request: a key, from its body or its conditions; or the scope in the conditions; or the container's
-    /// default. Errors: `InvalidHeaderValue` for a malformed scope, or a scope with a key;
-    /// `RequestForbiddenByContainerEncryptionPolicy`.
+    /// The encryption of the request: a key, from its body or its conditions; or the scope in the
+    /// conditions; or the container's default. Errors: `InvalidHeaderValue` for a malformed scope,
+    /// or a scope with a key; `RequestForbiddenByContainerEncryptionPolicy`.
     pub(crate) fn brought(
         &self,
         key: Option<&CustomerKey>,

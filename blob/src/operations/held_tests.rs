@@ -1,4 +1,5 @@
-//! A disk that is held up: which operations answer, which wait, and that no write waits for the store while it holds a lock.
+//! A disk that is held up: which operations answer, which wait, and that no write waits for the
+//! store while it holds a lock.
 
 use crate::operations::kept_tests::versions;
 use crate::operations::tests::*;

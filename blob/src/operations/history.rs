@@ -11,7 +11,8 @@ use crate::operations::write::BlobWrite;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange};
 
-/// Most rows of a history that one batch changes. Each may hold 8 KiB of metadata, and a batch 64 MiB.
+/// Most rows of a history that one batch changes. Each may hold 8 KiB of metadata, and a batch 64
+/// MiB.
 pub(crate) const HISTORY_STEP: usize = 256;
 /// Before every assigned moment.
 pub(crate) const FIRST: SnapshotTime = SnapshotTime(0);
@@ -50,7 +51,8 @@ impl BlobWrite<'_> {
         moment(rows.key()).map(Some)
     }
 
-    /// Fails if a snapshot is protected. Reads all of them, unless no record of the container was ever protected.
+    /// Fails if a snapshot is protected. Reads all of them, unless no record of the container was
+    /// ever protected.
     pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
         let (service, home) = (self.service, self.home());
         if !service.may_hold_protected(home)? {
@@ -67,8 +69,8 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Removes the snapshots up to `last` of an expired blob, except protected ones. Removes as many as fit in a batch, and returns
-    /// whether there are more.
+    /// Removes the snapshots up to `last` of an expired blob, except protected ones. Removes as
+    /// many as fit in a batch, and returns whether there are more.
     pub(crate) fn end_snapshots(&mut self, last: SnapshotTime) -> Result<bool> {
         let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         let is_full = present.len() == HISTORY_STEP;

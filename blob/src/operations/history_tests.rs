@@ -1,4 +1,5 @@
-//! Names with many snapshots, blobs that go by themselves, policies that change, and clocks that are set back over a restart.
+//! Names with many snapshots, blobs that go by themselves, policies that change, and clocks that
+//! are set back over a restart.
 
 use crate::operations::history::HISTORY_STEP;
 use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
@@ -114,7 +115,8 @@ fn a_refused_deletion_of_many_snapshots_deletes_none() {
     assert_eq!(store.count("snapshot", at(6)), MANY);
 }
 
-/// The writer starts once it has seen that the first snapshot is gone, when the last one may still be there.
+/// The writer starts once it has seen that the first snapshot is gone, when the last one may still
+/// be there.
 #[test]
 fn a_writer_between_the_steps_of_a_deletion_waits_for_the_last() {
     for _ in 0..4 {
@@ -298,8 +300,8 @@ fn versions_increase_though_the_clock_was_set_back_over_a_restart() {
     assert_eq!(store.read_state("name", state).unwrap(), b"first");
 }
 
-/// A blob was written before versions were kept, a version has the same ETag, and the clock was set back: the new version and the
-/// current blob get different ids.
+/// A blob was written before versions were kept, a version has the same ETag, and the clock was set
+/// back: the new version and the current blob get different ids.
 #[test]
 fn a_snapshot_gives_the_version_and_the_current_blob_different_ids() {
     let store = keeping(AccountPolicy::default());

@@ -14,9 +14,9 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Incremental Copy Blob within the server: the destination gets the content of a snapshot of a page blob, and a snapshot of
-    /// its own. The content is shared.
-    /// Errors: as [`BlobService::copy_blob`]; `IncrementalCopySourceMustBeSnapshot`, `InvalidSourceBlobType`,
+    /// Incremental Copy Blob within the server: the destination gets the content of a snapshot of a
+    /// page blob, and a snapshot of its own. The content is shared. Errors: as
+    /// [`BlobService::copy_blob`]; `IncrementalCopySourceMustBeSnapshot`, `InvalidSourceBlobType`,
     /// `IncrementalCopyBlobMismatch`, `IncrementalCopyOfEarlierSnapshotNotAllowed`.
     pub fn incremental_copy_blob(
         &self,

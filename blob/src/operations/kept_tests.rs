@@ -1,4 +1,5 @@
-//! Retention: what an account keeps of overwritten and deleted blobs, and when the sweep removes it.
+//! Retention: what an account keeps of overwritten and deleted blobs, and when the sweep removes
+//! it.
 
 use crate::operations::tests::*;
 use crate::*;

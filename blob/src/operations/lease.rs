@@ -11,9 +11,10 @@ use crate::{keys, names};
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Acquires, renews, changes, releases or breaks the lease of a blob. Its validators stay as they are.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of the
-    /// conditions of a write; those of leases; `PendingCopyOperation`.
+    /// Acquires, renews, changes, releases or breaks the lease of a blob. Its validators stay as
+    /// they are. Errors: of the names; `InvalidOperation` for a snapshot or version;
+    /// `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write; those of leases;
+    /// `PendingCopyOperation`.
     pub fn lease_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -31,7 +32,8 @@ impl BlobService {
     }
 
     /// As [`BlobService::lease_blob`] of a container. Conditions: dates only.
-    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases.
+    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
+    /// those of leases.
     pub fn lease_container(
         &self,
         account: &str,

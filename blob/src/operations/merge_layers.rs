@@ -2,7 +2,8 @@
 //! Adjacent layers are copied into one, so that records, reads and later snapshots cost the same
 //! however many there were.
 //!
-//! A write merges small layers itself. Everything else is left to the sweep: see `merge_in_steps.rs`.
+//! A write merges small layers itself. Everything else is left to the sweep: see
+//! `merge_in_steps.rs`.
 
 use crate::codec;
 use crate::error::Result;
@@ -24,8 +25,8 @@ const STEP_BYTES: u64 = if cfg!(test) { 256 << 10 } else { 4 << 20 };
 /// A step ends once it has copied this many contents.
 const STEP_CONTENTS: usize = 2048;
 
-/// Whether a write tries to merge layers. A failed attempt is repeated when there are some more layers, and more rarely
-/// the more there are.
+/// Whether a write tries to merge layers. A failed attempt is repeated when there are some more
+/// layers, and more rarely the more there are.
 fn is_attempt_due(layers: usize) -> bool {
     layers >= LAYERS_MIN && layers.is_multiple_of(layers.next_power_of_two() / 16)
 }
@@ -58,9 +59,10 @@ impl MergeStep {
     }
 }
 
-/// The first of the layers before `end` that are worth merging: each has at most twice as many bytes as those after it together. Each
-/// time a byte is copied, its layer grows by half, so a byte is copied a few times. The layers that stay shrink by two thirds from one
-/// to the next, so they are few. `bytes_of` is given the number of a layer.
+/// The first of the layers before `end` that are worth merging: each has at most twice as many
+/// bytes as those after it together. Each time a byte is copied, its layer grows by half, so a byte
+/// is copied a few times. The layers that stay shrink by two thirds from one to the next, so they
+/// are few. `bytes_of` is given the number of a layer.
 pub(super) fn first_to_merge(begin: usize, end: usize, bytes_of: impl Fn(usize) -> u64) -> usize {
     let (mut first, mut bytes) = (end, 0_u64);
     while first > begin {
@@ -225,8 +227,8 @@ impl BlobService {
 mod tests {
     use super::*;
 
-    /// The sizes of layers after layers of these sizes were pushed and merged, `LayerMerge::LAYERS_MIN` or more at a time, and how
-    /// many bytes were copied.
+    /// The sizes of layers after layers of these sizes were pushed and merged,
+    /// `LayerMerge::LAYERS_MIN` or more at a time, and how many bytes were copied.
     fn grown(lengths: impl Iterator<Item = u64>) -> (Vec<u64>, u64) {
         let (mut layers, mut copied) = (Vec::<u64>::new(), 0);
         for length in lengths {

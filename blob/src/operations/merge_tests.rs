@@ -1,4 +1,5 @@
-//! Merging layers in the background: few layers, every snapshot as it was, and nothing left over, whatever happens between two steps.
+//! Merging layers in the background: few layers, every snapshot as it was, and nothing left over,
+//! whatever happens between two steps.
 
 use crate::model::LayerMerge;
 use crate::operations::tests::*;
@@ -229,7 +230,8 @@ fn a_merge_ends_with_its_blob_and_leaves_nothing() {
     }
 }
 
-/// The cost of a write and a read is that of the layers: they stay few over ten thousand snapshots and copies.
+/// The cost of a write and a read is that of the layers: they stay few over ten thousand snapshots
+/// and copies.
 #[test]
 fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {
     let store = store();

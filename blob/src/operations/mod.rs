@@ -1,5 +1,5 @@
-//! The operations: one file per resource, and one function per REST operation, under its REST name. They share the look-ups here
-//! and, in `write.rs`, the one way to write to a blob.
+//! The operations: one file per resource, and one function per REST operation, under its REST name.
+//! They share the look-ups here and, in `write.rs`, the one way to write to a blob.
 
 mod append_blob;
 #[cfg(test)]
@@ -176,8 +176,8 @@ impl BlobService {
         })
     }
 
-    /// As [`BlobService::find`], for operations that need a committed blob, and with the conditions of a read. Errors: `BlobNotFound`;
-    /// those of the conditions.
+    /// As [`BlobService::find`], for operations that need a committed blob, and with the conditions
+    /// of a read. Errors: `BlobNotFound`; those of the conditions.
     fn find_for_read(
         &self,
         address: &BlobAddress<'_>,
@@ -212,8 +212,9 @@ impl BlobService {
         Ok(deleted.is_some_and(|blob| blob.was(address.state) && blob.is_kept(found.now)))
     }
 
-    /// The validators of a write now to a blob that had `previous`. Neither goes back, even if the clock was set back over a
-    /// restart: a client that has read a later state must not be answered that nothing has changed since.
+    /// The validators of a write now to a blob that had `previous`. Neither goes back, even if the
+    /// clock was set back over a restart: a client that has read a later state must not be answered
+    /// that nothing has changed since.
     fn stamp(&self, now: SystemTime, previous: Option<Validators>) -> Written {
         let last_modified = whole_seconds(now);
         Written {

@@ -26,7 +26,8 @@ pub struct BlobSettings {
 }
 
 impl BlobSettings {
-    /// With its tags in order. Errors: of the tags; `InvalidBlobTier` if blobs of this type do not have the tier.
+    /// With its tags in order. Errors: of the tags; `InvalidBlobTier` if blobs of this type do not
+    /// have the tier.
     pub(crate) fn checked(mut self, blob_type: BlobType) -> Result<BlobSettings> {
         self.tags = tags::checked(self.tags)?;
         if let Some(tier) = self.tier {
@@ -63,7 +64,8 @@ impl NewBlob {
 }
 
 impl BlobWrite<'_> {
-    /// The record of a blob that is created or replaced now. Replacing keeps the time of creation and an active lease.
+    /// The record of a blob that is created or replaced now. Replacing keeps the time of creation
+    /// and an active lease.
     pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
@@ -98,8 +100,8 @@ impl BlobWrite<'_> {
         if !self.policy.versioning {
             return Ok(None);
         }
-        // Later than the ETag: a snapshot makes a later version, the clock may have been set back, and deleted versions may be
-        // restored.
+        // Later than the ETag: a snapshot makes a later version, the clock may have been set back,
+        // and deleted versions may be restored.
         self.after_all_moments(SnapshotTime(written.etag.0))
             .map(Some)
     }

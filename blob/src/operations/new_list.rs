@@ -1,4 +1,5 @@
-//! Put Block List: which rows and contents of a blob stay, which are removed, and which file has the new list.
+//! Put Block List: which rows and contents of a blob stay, which are removed, and which file has
+//! the new list.
 
 use crate::block_list::{self, BlockChoice, NewList};
 use crate::codec;
@@ -10,8 +11,8 @@ use crate::operations::write::{BlobWrite, LAST, RetireReason};
 use std::collections::{BTreeSet, HashSet};
 
 impl BlobWrite<'_> {
-    /// Replaces the rows of the block list, and drops contents that are no longer referred to. Returns the list and the files that
-    /// the blob names from now on.
+    /// Replaces the rows of the block list, and drops contents that are no longer referred to.
+    /// Returns the list and the files that the blob names from now on.
     pub(super) fn replace_blocks(
         &mut self,
         choices: &[BlockChoice],
@@ -52,8 +53,8 @@ impl BlobWrite<'_> {
         Ok((list, layers))
     }
 
-    /// Fails unless all listed blocks are encrypted with the key or scope of the request. `staged`: the contents of uncommitted
-    /// blocks.
+    /// Fails unless all listed blocks are encrypted with the key or scope of the request. `staged`:
+    /// the contents of uncommitted blocks.
     fn check_encryption_of_blocks(
         &self,
         list: &NewList,
@@ -118,7 +119,8 @@ impl BlobWrite<'_> {
         Ok(exclusive)
     }
 
-    /// The files that the blob names once its list is in `target`. Removes its name from files that it no longer needs.
+    /// The files that the blob names once its list is in `target`. Removes its name from files that
+    /// it no longer needs.
     fn rearrange(
         &mut self,
         list: &NewList,

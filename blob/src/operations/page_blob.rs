@@ -119,8 +119,8 @@ pub enum SequenceAction {
 
 impl BlobService {
     /// Makes a page blob of zeros, which take no space, in place of any blob that has the name.
-    /// Errors: as [`BlobService::put_blob`]; `InvalidHeaderValue` for a length or sequence number out of range;
-    /// `ContentLengthLargerThanTierLimit`.
+    /// Errors: as [`BlobService::put_blob`]; `InvalidHeaderValue` for a length or sequence number
+    /// out of range; `ContentLengthLargerThanTierLimit`.
     pub fn put_page_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -153,11 +153,13 @@ impl BlobService {
     }
 
     /// Writes a stretch of pages, or clears it. The cost does not depend on the size of the blob.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`,
-    /// `InvalidBlobType`; `InvalidHeaderValue` for a stretch that is not of pages, or of another length than the body;
-    /// `InvalidPageRange` for one beyond the end; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a write and of
-    /// leases; `BlobUsesCustomerSpecifiedEncryption` and its like, cleared or written; `SequenceNumberConditionNotMet`;
-    /// `BlobImmutableDueToPolicy`, `PendingCopyOperation`, `OperationNotAllowedOnIncrementalCopyBlob`.
+    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
+    /// `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for a stretch that is not of pages,
+    /// or of another length than the body; `InvalidPageRange` for one beyond the end;
+    /// `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a write and of leases;
+    /// `BlobUsesCustomerSpecifiedEncryption` and its like, cleared or written;
+    /// `SequenceNumberConditionNotMet`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`,
+    /// `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn put_page(
         &self,
         address: &BlobAddress<'_>,
@@ -195,11 +197,13 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Set Blob Properties of a page blob: another length, another sequence number, and, if they are given, other headers.
-    /// Returns the sequence number as well. Bytes beyond a shorter length are removed; a longer one adds zeros. Another
-    /// length needs the blob's key or scope, if it has one; the rest does not: the clients send none with it.
-    /// Errors: as [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
-    /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`; `OperationNotAllowedOnIncrementalCopyBlob`.
+    /// Set Blob Properties of a page blob: another length, another sequence number, and, if they
+    /// are given, other headers. Returns the sequence number as well. Bytes beyond a shorter length
+    /// are removed; a longer one adds zeros. Another length needs the blob's key or scope, if it
+    /// has one; the rest does not: the clients send none with it. Errors: as
+    /// [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
+    /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`;
+    /// `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn set_page_blob_properties(
         &self,
         address: &BlobAddress<'_>,

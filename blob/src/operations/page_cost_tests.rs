@@ -1,4 +1,5 @@
-//! Costs of page blobs: reads after many snapshots, clearing of many extents, and space after snapshots are deleted.
+//! Costs of page blobs: reads after many snapshots, clearing of many extents, and space after
+//! snapshots are deleted.
 
 use crate::model::{Layer, WINDOW_BYTES};
 use crate::operations::page_model_tests::random;
@@ -64,7 +65,8 @@ impl Store {
     }
 }
 
-/// A blob of 16 windows with one small extent each, and `count` snapshots with a write to one of the windows after each.
+/// A blob of 16 windows with one small extent each, and `count` snapshots with a write to one of
+/// the windows after each.
 fn after_snapshots(count: u64) -> (Store, Vec<SnapshotTime>) {
     let store = store();
     store.put_page_blob("pages", 16 * WINDOW_BYTES);
@@ -156,7 +158,8 @@ fn pages_only_in_a_deleted_blob_are_dropped_while_a_copy_keeps_the_rest() {
     store.delete("pages").unwrap();
     let content = store.read("copy").unwrap();
     assert_eq!((content[0], content[4096]), (1, 0));
-    // While the rows of the deleted blob are there the copy does not come upon them by a snapshot of its own.
+    // While the rows of the deleted blob are there the copy does not come upon them by a snapshot
+    // of its own.
     store.put_page("copy", 512, &[3; 512]).unwrap();
     store.snapshot("copy").unwrap();
     store.sweep_all();
@@ -231,8 +234,9 @@ fn clearing_is_one_small_write_however_many_pages_there_are() {
     }
 }
 
-/// A blob of `length` bytes, written in bodies of 4 MiB, of which 4 KiB at random places were then written over `count` times. With
-/// it the bytes of its pages as they should be, and the bytes that were put for each of the small writes.
+/// A blob of `length` bytes, written in bodies of 4 MiB, of which 4 KiB at random places were then
+/// written over `count` times. With it the bytes of its pages as they should be, and the bytes that
+/// were put for each of the small writes.
 fn written_over(length: usize, count: u64) -> (Store, Vec<u8>, u64) {
     let store = store();
     store.put_page_blob("pages", length as u64);

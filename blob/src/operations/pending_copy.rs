@@ -1,4 +1,5 @@
-//! Copies from other servers: the destination is pending until the content has been fetched, or fetching has failed.
+//! Copies from other servers: the destination is pending until the content has been fetched, or
+//! fetching has failed.
 
 use crate::codec;
 use crate::conditions::WriteKind;
@@ -40,9 +41,9 @@ pub struct FailedCopies {
 }
 
 impl BlobService {
-    /// Begins a copy from another server: the destination is an empty block blob, pending, until [`BlobService::finish_copy`],
-    /// [`BlobService::fail_copy`] or [`BlobService::abort_copy`]. `length` is the source's. Errors: as [`BlobService::copy_blob`],
-    /// except those of the source.
+    /// Begins a copy from another server: the destination is an empty block blob, pending, until
+    /// [`BlobService::finish_copy`], [`BlobService::fail_copy`] or [`BlobService::abort_copy`].
+    /// `length` is the source's. Errors: as [`BlobService::copy_blob`], except those of the source.
     pub fn start_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -80,7 +81,8 @@ impl BlobService {
     }
 
     /// Ends a pending copy with the content that was fetched.
-    /// Errors: `NoPendingCopyOperation` if it was aborted meanwhile, `CopyIdMismatch`; of the store.
+    /// Errors: `NoPendingCopyOperation` if it was aborted meanwhile, `CopyIdMismatch`; of the
+    /// store.
     pub fn finish_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -112,7 +114,8 @@ impl BlobService {
         to.end_copy(blob, CopyStatus::Success, None)
     }
 
-    /// Ends a pending copy without content, and records the reason. Errors: as [`BlobService::finish_copy`].
+    /// Ends a pending copy without content, and records the reason. Errors: as
+    /// [`BlobService::finish_copy`].
     pub fn fail_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -124,9 +127,10 @@ impl BlobService {
         to.end_copy(blob, CopyStatus::Failed, Some(description.to_string()))
     }
 
-    /// Ends the copies that were pending when the store was closed, as [`BlobService::fail_copy`] does, and returns how many there
-    /// were. Call it before the first [`BlobService::start_copy`]. Reads only the list of pending copies. Copies that cannot be
-    /// ended are tried again by the next call. Errors: those of reading the list.
+    /// Ends the copies that were pending when the store was closed, as [`BlobService::fail_copy`]
+    /// does, and returns how many there were. Call it before the first [`BlobService::start_copy`].
+    /// Reads only the list of pending copies. Copies that cannot be ended are tried again by the
+    /// next call. Errors: those of reading the list.
     pub fn fail_interrupted_copies(&self, description: &str) -> Result<FailedCopies> {
         self.fail_copies(KeyRange::all(), description)
     }
@@ -185,8 +189,8 @@ impl BlobService {
     }
 
     /// Abort Copy Blob: the destination stays, empty.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of leases; `NoPendingCopyOperation`,
-    /// `CopyIdMismatch`.
+    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of leases;
+    /// `NoPendingCopyOperation`, `CopyIdMismatch`.
     pub fn abort_copy(
         &self,
         destination: &BlobAddress<'_>,

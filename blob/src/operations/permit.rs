@@ -1,7 +1,9 @@
-//! Permits: which actions the record of a blob allows, given policies, legal holds, pending copies and the archive tier.
+//! Permits: which actions the record of a blob allows, given policies, legal holds, pending copies
+//! and the archive tier.
 //!
-//! Putting or removing a record takes a [`Permit`], and only [`Permit::new`] makes one. Every operation names its action there, so
-//! none can skip the checks. Leases and conditions are checked with the request: see `checks.rs`.
+//! Putting or removing a record takes a [`Permit`], and only [`Permit::new`] makes one. Every
+//! operation names its action there, so none can skip the checks. Leases and conditions are checked
+//! with the request: see `checks.rs`.
 
 use crate::codec;
 use crate::error::{Error, Result};
@@ -57,8 +59,9 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Allows an action at a place. `blob` is the record there now; `keeps`: a replaced or deleted blob stays as a version. Errors:
-    /// `PendingCopyOperation`; `BlobArchived`, `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
+    /// Allows an action at a place. `blob` is the record there now; `keeps`: a replaced or deleted
+    /// blob stays as a version. Errors: `PendingCopyOperation`; `BlobArchived`,
+    /// `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
     pub(super) fn new(
         action: Action,
         place: RecordSlot,
@@ -77,7 +80,8 @@ impl Permit {
     }
 }
 
-/// Fails if this record forbids the action. `keeps`: a replaced or deleted blob stays as a version. Errors: as [`Permit::new`].
+/// Fails if this record forbids the action. `keeps`: a replaced or deleted blob stays as a version.
+/// Errors: as [`Permit::new`].
 pub(crate) fn check_allowed(
     action: Action,
     blob: &Blob,
@@ -114,7 +118,8 @@ pub(crate) fn check_allowed(
     }
 }
 
-/// The right to drop everything in a container. The caller excludes writers from before it is given until the container is removed.
+/// The right to drop everything in a container. The caller excludes writers from before it is given
+/// until the container is removed.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct ContainerPermit {
@@ -136,7 +141,8 @@ impl ContainerPermit {
 /// Evidence that a container held no protected record before it was locked.
 pub(crate) struct Unprotected {
     home: u128,
-    /// The row of `blob.protected` before the search. It changes whenever a record becomes protected.
+    /// The row of `blob.protected` before the search. It changes whenever a record becomes
+    /// protected.
     mark: Option<Bytes>,
 }
 
@@ -155,8 +161,8 @@ impl BlobService {
         Ok(mark.is_none_or(|mark| mark != NEVER_PROTECTED))
     }
 
-    /// Searches for protected records before the container is locked, because that may take long. `None` if there are
-    /// some.
+    /// Searches for protected records before the container is locked, because that may take long.
+    /// `None` if there are some.
     pub(crate) fn find_unprotected(
         &self,
         container: &Container,
@@ -174,8 +180,8 @@ impl BlobService {
         }
     }
 
-    /// Allows deleting the container with everything in it. The caller has locked it; `found` is the result of its search
-    /// before. Error: `BlobImmutableDueToPolicy`.
+    /// Allows deleting the container with everything in it. The caller has locked it; `found` is
+    /// the result of its search before. Error: `BlobImmutableDueToPolicy`.
     pub(crate) fn permit_container(
         &self,
         container: &Container,

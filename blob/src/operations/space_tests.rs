@@ -1,4 +1,5 @@
-//! Space under churn: overwritten and deleted blobs free their space once the engine's background work is done.
+//! Space under churn: overwritten and deleted blobs free their space once the engine's background
+//! work is done.
 
 use crate::operations::tests::*;
 use lazurite_engine::fs::ManualClock;

@@ -32,7 +32,8 @@ impl BlobService {
         Ok(id.map(|id| File { home, id }))
     }
 
-    /// Drops the uncommitted blocks of a file whose other contents stay. Returns how many there were.
+    /// Drops the uncommitted blocks of a file whose other contents stay. Returns how many there
+    /// were.
     pub(crate) fn drop_staged(&self, rows: &mut FileRows<'_>, file: File) -> Result<usize> {
         let staged = self.blocks(&self.db.snapshot(), file.all_uncommitted())?;
         for block in &staged {
@@ -55,8 +56,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// The file for an uncommitted block: that of the others if there are any, the file of the blob if the list is going to replace
-    /// it, or a new one.
+    /// The file for an uncommitted block: that of the others if there are any, the file of the blob
+    /// if the list is going to replace it, or a new one.
     pub(super) fn staging_file(&self) -> Result<File> {
         if let Some(id) = self.staging() {
             return Ok(self.file(id));
@@ -88,8 +89,9 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The common record of the uncommitted blocks, with the one of this id. Their ids have one length. Ids of committed blocks may
-    /// have another, so that one tool can overwrite the upload of another. Source: Put Block, "Remarks".
+    /// The common record of the uncommitted blocks, with the one of this id. Their ids have one
+    /// length. Ids of committed blocks may have another, so that one tool can overwrite the upload
+    /// of another. Source: Put Block, "Remarks".
     pub(super) fn staging_with(
         &self,
         file: &File,

@@ -37,11 +37,11 @@ pub enum Expiry {
 }
 
 impl BlobService {
-    /// Set Blob Tier of a blob, snapshot or version. Its validators stay as they are. Of the conditions, the tags and the lease
-    /// count.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier` for one
-    /// that blobs of its type do not have, `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength` for one that
-    /// this page blob cannot have; `BlobBeingRehydrated`.
+    /// Set Blob Tier of a blob, snapshot or version. Its validators stay as they are. Of the
+    /// conditions, the tags and the lease count. Errors: of the names; `ContainerNotFound`,
+    /// `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier` for one that blobs of
+    /// its type do not have, `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength` for
+    /// one that this page blob cannot have; `BlobBeingRehydrated`.
     pub fn set_blob_tier(
         &self,
         address: &BlobAddress<'_>,
@@ -58,7 +58,8 @@ impl BlobService {
         check_tier(blob.blob_type(), tier)?;
         check_premium(&blob, tier)?;
         let outcome = match blob.tiering.rehydrating(now) {
-            // The same again may only make it faster. Source: Blob rehydration, "Rehydration priority".
+            // The same again may only make it faster. Source: Blob rehydration, "Rehydration
+            // priority".
             Some((target, before)) if target != tier || priority < before => {
                 return Err(Error::BlobBeingRehydrated);
             }
@@ -82,9 +83,10 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Set Blob Expiry: once it has expired, the blob does not exist. Errors: of the names; `InvalidOperation` for a snapshot or
-    /// version; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write and of leases; `PendingCopyOperation`;
-    /// `BlobImmutableDueToPolicy`; `InvalidHeaderValue` for a time that is not ahead, or after the year 9999.
+    /// Set Blob Expiry: once it has expired, the blob does not exist. Errors: of the names;
+    /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
+    /// the conditions of a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`;
+    /// `InvalidHeaderValue` for a time that is not ahead, or after the year 9999.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
@@ -112,10 +114,10 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Set Blob Immutability Policy of a blob, snapshot or version. A locked one can only be extended. Of the conditions,
-    /// `If-Unmodified-Since` counts.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; `InvalidHeaderValue` for a time that has
-    /// passed; `BlobImmutableDueToPolicy` for changes that a locked policy does not allow.
+    /// Set Blob Immutability Policy of a blob, snapshot or version. A locked one can only be
+    /// extended. Of the conditions, `If-Unmodified-Since` counts. Errors: of the names;
+    /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; `InvalidHeaderValue` for a time that
+    /// has passed; `BlobImmutableDueToPolicy` for changes that a locked policy does not allow.
     pub fn set_blob_immutability_policy(
         &self,
         address: &BlobAddress<'_>,
@@ -162,7 +164,8 @@ impl BlobService {
         write.commit()
     }
 
-    /// Set Blob Legal Hold of a blob, snapshot or version. Errors: of the names; `ContainerNotFound`, `BlobNotFound`.
+    /// Set Blob Legal Hold of a blob, snapshot or version. Errors: of the names;
+    /// `ContainerNotFound`, `BlobNotFound`.
     pub fn set_blob_legal_hold(
         &self,
         address: &BlobAddress<'_>,

@@ -49,7 +49,8 @@ pub struct TaggedBlob {
 /// The answer of Find Blobs by Tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindBlobsByTagsPage {
-    /// By container, then by the value of the leading tag, then by name; versions before the current blob.
+    /// By container, then by the value of the leading tag, then by name; versions before the
+    /// current blob.
     pub blobs: Vec<TaggedBlob>,
     /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,
@@ -69,8 +70,8 @@ impl BlobService {
     }
 
     /// Replaces the tags of a blob or of a version. Its validators stay as they are.
-    /// Errors: of the names and tags; `InvalidOperation` for a snapshot; `ContainerNotFound`, `BlobNotFound`; those of the
-    /// conditions of a write and of leases.
+    /// Errors: of the names and tags; `InvalidOperation` for a snapshot; `ContainerNotFound`,
+    /// `BlobNotFound`; those of the conditions of a write and of leases.
     pub fn set_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -98,9 +99,10 @@ impl BlobService {
         write.commit()
     }
 
-    /// One page of the account's blobs that match the query. Costs in proportion to the blobs that match the leading comparison:
-    /// one for equality if there is any.
-    /// Errors: of the container's name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is none.
+    /// One page of the account's blobs that match the query. Costs in proportion to the blobs that
+    /// match the leading comparison: one for equality if there is any. Errors: of the container's
+    /// name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is
+    /// none.
     pub fn find_blobs_by_tags(
         &self,
         account: &str,
@@ -171,7 +173,8 @@ struct Search<'a> {
     request: &'a FindBlobsByTags,
     snapshot: Snapshot,
     now: SystemTime,
-    /// The container, and the row of the index, at which the page begins; no row for the container's first.
+    /// The container, and the row of the index, at which the page begins; no row for the
+    /// container's first.
     from: Option<(String, Option<Row>)>,
     page: Pager<TaggedBlob>,
 }

@@ -20,10 +20,10 @@ impl BlobService {
     /// it, having nothing to restore is no error: a blob that was deleted while the account keeps
     /// versions is one of them. Source: recorded answers of the hosted service.
     ///
-    /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be that of the blob's lease;
-    /// deleted blobs have none.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a lease id
-    /// that does not match.
+    /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be
+    /// that of the blob's lease; deleted blobs have none. Errors: of the names; `InvalidOperation`
+    /// for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a lease id that does not
+    /// match.
     pub fn undelete_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -33,8 +33,9 @@ impl BlobService {
         undeleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more to restore. The lease is checked
-    /// before the first step only: a lease acquired meanwhile does not stop an undeletion that has begun.
+    /// As [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more to
+    /// restore. The lease is checked before the first step only: a lease acquired meanwhile does
+    /// not stop an undeletion that has begun.
     pub(super) fn undelete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -69,10 +70,12 @@ impl BlobService {
     }
 }
 
-/// The progress of an undeletion in bounded steps. One that a kill cuts short is completed by the next request.
+/// The progress of an undeletion in bounded steps. One that a kill cuts short is completed by the
+/// next request.
 struct Undeletion {
     from: SnapshotTime,
-    /// The blob, neither snapshot nor version, that was deleted last among those seen. It is still deleted.
+    /// The blob, neither snapshot nor version, that was deleted last among those seen. It is still
+    /// deleted.
     last: Option<SnapshotTime>,
     any: bool,
 }

@@ -21,7 +21,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// A write to the blobs of one name. Until it is committed or dropped, no other write changes them or deletes their container.
+/// A write to the blobs of one name. Until it is committed or dropped, no other write changes them
+/// or deletes their container.
 pub(crate) struct BlobWrite<'a> {
     pub(crate) service: &'a BlobService,
     pub(crate) policy: AccountPolicy,
@@ -43,7 +44,8 @@ pub(crate) struct BlobWrite<'a> {
     /// The merge of layers of the current blob that is under way.
     merge: Option<LayerMerge>,
     files: FileChanges,
-    /// Holds, in this order, the container shared, the name alone, and at the end the files that change hands.
+    /// Holds, in this order, the container shared, the name alone, and at the end the files that
+    /// change hands.
     pub(crate) transaction: Transaction<'a>,
     /// Whether it holds a file already: then it can lock no others.
     pub(crate) has_file_lock: bool,
@@ -57,7 +59,8 @@ impl BlobService {
         self.begin_any_write(address)
     }
 
-    /// As [`BlobService::begin_write`], for operations that a full store admits too: see [`Db::admit_deletion`].
+    /// As [`BlobService::begin_write`], for operations that a full store admits too: see
+    /// [`Db::admit_deletion`].
     ///
     /// [`Db::admit_deletion`]: lazurite_engine::Db::admit_deletion
     pub(crate) fn begin_housekeeping(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
@@ -65,7 +68,8 @@ impl BlobService {
         self.begin_deletion(address)
     }
 
-    /// As [`BlobService::begin_write`], for operations that snapshots and versions accept too: see [`BlobWrite::find`].
+    /// As [`BlobService::begin_write`], for operations that snapshots and versions accept too: see
+    /// [`BlobWrite::find`].
     pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_in(address, || Ok(self.db.begin()?))
     }
@@ -95,8 +99,8 @@ impl BlobService {
         self.open_write(container_key, container, policy, name, transaction)
     }
 
-    /// Begins two writes at once: to the source of a copy, whose files are about to be shared, and to the destination, which holds
-    /// the locks of both.
+    /// Begins two writes at once: to the source of a copy, whose files are about to be shared, and
+    /// to the destination, which holds the locks of both.
     pub(crate) fn begin_two_writes(
         &self,
         source: &BlobAddress<'_>,
@@ -130,7 +134,8 @@ impl BlobService {
         Ok([from, to])
     }
 
-    /// Begins a change of the container of that key: no write to its blobs goes on until the transaction is dropped.
+    /// Begins a change of the container of that key: no write to its blobs goes on until the
+    /// transaction is dropped.
     pub(crate) fn begin_container_change(&self, key: &[u8]) -> Result<Transaction<'_>> {
         let mut transaction = self.db.begin()?;
         transaction.lock([(&self.keyspaces.containers, key)])?;
@@ -150,13 +155,15 @@ impl BlobService {
         Ok(transaction.commit()?)
     }
 
-    /// Marks an operation that holds locks for long until the guard is dropped: see [`BlobService::has_long_operation`].
+    /// Marks an operation that holds locks for long until the guard is dropped: see
+    /// [`BlobService::has_long_operation`].
     pub(crate) fn begin_long_operation(&self) -> LongOperation<'_> {
         self.long_operations.fetch_add(1, Ordering::Relaxed);
         LongOperation(&self.long_operations)
     }
 
-    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint for callers that must not block.
+    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint
+    /// for callers that must not block.
     pub fn has_long_operation(&self) -> bool {
         self.long_operations.load(Ordering::Relaxed) > 0
     }
@@ -325,7 +332,8 @@ impl<'a> BlobWrite<'a> {
         service.keyspaces.past(&service.db, self.home(), &key)
     }
 
-    /// A moment later than all that are assigned under this name, even if the clock was set back over a restart.
+    /// A moment later than all that are assigned under this name, even if the clock was set back
+    /// over a restart.
     pub(crate) fn new_moment(&self) -> Result<SnapshotTime> {
         let etag = self.current.as_ref().map(|blob| blob.etag);
         self.after_all_moments(SnapshotTime(self.service.etags.next(self.now, etag).0))
@@ -346,7 +354,8 @@ impl<'a> BlobWrite<'a> {
         Ok(moment)
     }
 
-    /// Allows an action at a place. `blob` is the record that is there now, if any. Errors: as [`Permit::new`].
+    /// Allows an action at a place. `blob` is the record that is there now, if any. Errors: as
+    /// [`Permit::new`].
     pub(crate) fn permit(
         &self,
         action: Action,
@@ -367,7 +376,8 @@ impl<'a> BlobWrite<'a> {
         self.permit(action, RecordSlot::Current, self.current())
     }
 
-    /// Puts a record in place of the one that is there. Indexes the tags of the current blob and of versions.
+    /// Puts a record in place of the one that is there. Indexes the tags of the current blob and of
+    /// versions.
     pub(crate) fn put(&mut self, permit: &Permit, blob: &Blob) {
         if blob.legal_hold || blob.immutability.is_some() {
             // Another value each time: see `permit_container`.
@@ -535,8 +545,9 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Moves the current blob to the history if the account keeps it; otherwise removes it for good. Removes its uncommitted blocks
-    /// in both cases. Its record is left for the caller to replace or remove.
+    /// Moves the current blob to the history if the account keeps it; otherwise removes it for
+    /// good. Removes its uncommitted blocks in both cases. Its record is left for the caller to
+    /// replace or remove.
     pub(crate) fn retire(&mut self, why: RetireReason) -> Result<Permit> {
         let permit = self.permit_current(Action::Replace)?;
         let kept = self.retire_blob(why)?;
@@ -582,8 +593,8 @@ impl<'a> BlobWrite<'a> {
         Ok(false)
     }
 
-    /// The version of a blob that was written before the account kept versions: the moment of its write, or a new one if a version
-    /// has that already because the clock was set back.
+    /// The version of a blob that was written before the account kept versions: the moment of its
+    /// write, or a new one if a version has that already because the clock was set back.
     fn moment_of_version(&self, blob: &Blob) -> Result<SnapshotTime> {
         let moment = SnapshotTime(blob.etag.0);
         for kind in [History::Version, History::Deleted] {
@@ -600,8 +611,9 @@ impl<'a> BlobWrite<'a> {
             && (self.keeps_versions() || self.policy.delete_retention_days.is_some())
     }
 
-    /// Whether the blob becomes a version when it is replaced: the account keeps versions now, or did when the blob was written.
-    /// Existing versions are kept. Source: Blob versioning, "Enable or disable blob versioning".
+    /// Whether the blob becomes a version when it is replaced: the account keeps versions now, or
+    /// did when the blob was written. Existing versions are kept. Source: Blob versioning, "Enable
+    /// or disable blob versioning".
     pub(crate) fn keeps_versions(&self) -> bool {
         let is_version = self.current().is_some_and(|blob| blob.version.is_some());
         self.policy.versioning || is_version
@@ -703,9 +715,9 @@ impl<'a> BlobWrite<'a> {
         Ok((written, self.commit()?))
     }
 
-    /// Writes the changes so far, and keeps the locks. Does not wait for the disk: the ticket of the last step covers this
-    /// one. Waits for the store between steps if writers have to. Readers take no lock, and other writers wait for the store as
-    /// well.
+    /// Writes the changes so far, and keeps the locks. Does not wait for the disk: the ticket of
+    /// the last step covers this one. Waits for the store between steps if writers have to. Readers
+    /// take no lock, and other writers wait for the store as well.
     pub(crate) fn commit_step(&mut self) -> Result<()> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);

@@ -1,8 +1,11 @@
-//! Random operations on the service and on plain maps that obey the protocol; both must say the same after each.
+//! Random operations on the service and on plain maps that obey the protocol; both must say the
+//! same after each.
 //!
-//! `blocks`: block blobs and listings. `history`: all types, and what a name has had. `terms`: leases, tiers, expiry, keys.
+//! `blocks`: block blobs and listings. `history`: all types, and what a name has had. `terms`:
+//! leases, tiers, expiry, keys.
 //!
-//! `LAZURITE_TEST_SEED` repeats one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints the seed and step.
+//! `LAZURITE_TEST_SEED` repeats one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints
+//! the seed and step.
 
 mod blocks;
 mod history;
@@ -63,7 +66,8 @@ fn code(error: Error) -> String {
     text[..end.unwrap_or(text.len())].to_string()
 }
 
-/// Compares the result of a write with the expected one, and waits until it is durable. `None` if it was refused.
+/// Compares the result of a write with the expected one, and waits until it is durable. `None` if
+/// it was refused.
 fn agree<T>(expected: Result<(), &str>, actual: Result<(T, Ticket)>) -> Option<T> {
     match (expected, actual) {
         (Ok(()), Ok((outcome, ticket))) => {
@@ -83,7 +87,8 @@ fn setting(name: &str, default: u64) -> u64 {
     value.map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// Does the steps of a run with each of several seeds, and says which seed and step a failure was at.
+/// Does the steps of a run with each of several seeds, and says which seed and step a failure was
+/// at.
 fn with_seeds<R>(
     seeds: u64,
     steps: u64,

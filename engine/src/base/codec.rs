@@ -1,7 +1,7 @@
 //! Fixed integers, varints, length-prefixed bytes and checksums: the letters of every format.
 //!
-//! Integers are little-endian. Decoding never panics: `None` means the bytes were not written by these functions, and the caller,
-//! which knows the file and the offset, turns it into `Corrupt`.
+//! Integers are little-endian. Decoding never panics: `None` means the bytes were not written by
+//! these functions, and the caller, which knows the file and the offset, turns it into `Corrupt`.
 
 pub(crate) use crate::base::varint::put as put_varint;
 
@@ -35,7 +35,8 @@ pub(crate) fn wide_hash(key: &[u8]) -> u128 {
     xxh3_128(key)
 }
 
-/// The checksum of the unit at `offset` of file `number`. Keyed by both, so a unit that strayed fails its check.
+/// The checksum of the unit at `offset` of file `number`. Keyed by both, so a unit that strayed
+/// fails its check.
 pub(crate) fn checksum(number: u64, offset: u64, parts: &[&[u8]]) -> u64 {
     let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ offset;
     if let [all] = parts {

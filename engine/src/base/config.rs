@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 /// Longest key the engine takes, in bytes.
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
 
-/// Largest batch the engine takes, in encoded bytes, values under the separation threshold included.
+/// Largest batch the engine takes, in encoded bytes, values under the separation threshold
+/// included.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes before the payload of a chunk of the value log.
@@ -32,8 +33,8 @@ const FILE_BYTES_MAX: u64 = 1 << 40;
 pub enum Durability {
     /// Nothing: the store lives in memory.
     Memory,
-    /// The death of the process; a power cut may take at most the last 250 ms of acknowledged writes, as a suffix, however long
-    /// a sync takes ([`Config::sync_milliseconds`]).
+    /// The death of the process; a power cut may take at most the last 250 ms of acknowledged
+    /// writes, as a suffix, however long a sync takes ([`Config::sync_milliseconds`]).
     Process,
     /// A power cut. Writes whose tickets were not awaited may be lost with the process.
     Disk,
@@ -44,65 +45,78 @@ pub enum Durability {
 pub struct Config {
     /// When a write counts as acknowledged. Default: `Process`.
     pub durability: Durability,
-    /// Bytes of one keyspace's memtable after which it is sealed and flushed. Default: 16 MiB. Raised: more memory, fewer
-    /// and larger flushes, longer recovery. Lowered: more compaction.
+    /// Bytes of one keyspace's memtable after which it is sealed and flushed. Default: 16 MiB.
+    /// Raised: more memory, fewer and larger flushes, longer recovery. Lowered: more compaction.
     pub memtable_bytes_max: usize,
-    /// Bytes of all memtables of all keyspaces, sealed ones included, at which writers wait for flushes. Default: 64 MiB.
-    /// Raised: more memory. Lowered: writers wait sooner.
+    /// Bytes of all memtables of all keyspaces, sealed ones included, at which writers wait for
+    /// flushes. Default: 64 MiB. Raised: more memory. Lowered: writers wait sooner.
     pub memory_bytes_max: usize,
-    /// Bytes of the block cache of the whole process, which keeps small values of the value log too. Default: 64 MiB. Raised: more
-    /// memory, fewer reads.
+    /// Bytes of the block cache of the whole process, which keeps small values of the value log
+    /// too. Default: 64 MiB. Raised: more memory, fewer reads.
     pub cache_bytes_max: usize,
     /// SSTables held open at once. Default: 256. Raised: more file handles. Lowered: more opens.
     pub open_files_max: usize,
-    /// Bytes of a WAL segment after which the next is begun. Default: 8 MiB. Raised: up to three times as much space when
-    /// little is stored. Lowered: more files and more manifest edits.
+    /// Bytes of a WAL segment after which the next is begun. Default: 8 MiB. Raised: up to three
+    /// times as much space when little is stored. Lowered: more files and more manifest edits.
     pub wal_segment_bytes: usize,
-    /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default: 128 MiB. Raised:
-    /// longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
+    /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default:
+    /// 128 MiB. Raised: longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
     pub wal_bytes_max: u64,
-    /// Bytes of a manifest below which it is not rewritten; above, when it is four times its live size. Default: 256 KiB.
+    /// Bytes of a manifest below which it is not rewritten; above, when it is four times its live
+    /// size. Default: 256 KiB.
     pub manifest_bytes_min: u64,
-    /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more read per key.
+    /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more
+    /// read per key.
     pub block_bytes: usize,
-    /// Bytes of an SSTable after which the next is begun. Default: 16 MiB. Raised: larger steps of compaction.
+    /// Bytes of an SSTable after which the next is begun. Default: 16 MiB. Raised: larger steps of
+    /// compaction.
     pub sstable_bytes: u64,
-    /// Bytes of level 1; each deeper level holds up to `level_ratio` times more, but not much more than a `level_ratio`-th of
-    /// the level below it. Default: 64 MiB.
+    /// Bytes of level 1; each deeper level holds up to `level_ratio` times more, but not much more
+    /// than a `level_ratio`-th of the level below it. Default: 64 MiB.
     pub level_bytes_base: u64,
-    /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels, more write amplification.
+    /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels,
+    /// more write amplification.
     pub level_ratio: u64,
-    /// SSTables in level 0 at which they are compacted while much is written; at rest two suffice. Default: 8. Raised: slower
-    /// reads, less write amplification.
+    /// SSTables in level 0 at which they are compacted while much is written; at rest two suffice.
+    /// Default: 8. Raised: slower reads, less write amplification.
     pub level0_files_max: usize,
-    /// SSTables in level 0 at which writers wait for compaction; more than `level0_files_max`. Default: 24.
+    /// SSTables in level 0 at which writers wait for compaction; more than `level0_files_max`.
+    /// Default: 24.
     pub level0_files_stop: usize,
-    /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is rewritten by compaction.
+    /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is
+    /// rewritten by compaction.
     pub value_bytes_separated: usize,
-    /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB with its header of 12 bytes, which is whole
-    /// pages, so that a dump finds the next chunk behind a damaged one. Raised: more read for a small part.
+    /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB with its
+    /// header of 12 bytes, which is whole pages, so that a dump finds the next chunk behind a
+    /// damaged one. Raised: more read for a small part.
     pub value_chunk_bytes: usize,
-    /// Bytes of a value-log segment after which the next is begun, at most those of the reserve. Default: 64 MiB. Raised: space
-    /// comes back later.
+    /// Bytes of a value-log segment after which the next is begun, at most those of the reserve.
+    /// Default: 64 MiB. Raised: space comes back later.
     pub value_segment_bytes: u64,
-    /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that deletions can be flushed, merged and
-    /// collected; at most a sixteenth of all. Default: 64 MiB. Raised: full sooner. Lowered: a full store may not have the
-    /// room that it takes to give space back.
+    /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that
+    /// deletions can be flushed, merged and collected; at most a sixteenth of all. Default: 64 MiB.
+    /// Raised: full sooner. Lowered: a full store may not have the room that it takes to give space
+    /// back.
     pub reserve_bytes: u64,
-    /// Most bytes that the directory may take; puts beyond it are refused as on a full disk, with the same reserve. Default: no limit.
-    /// Files that snapshots and checkpoints keep count as long as they lie in the directory.
+    /// Most bytes that the directory may take; puts beyond it are refused as on a full disk, with
+    /// the same reserve. Default: no limit. Files that snapshots and checkpoints keep count as long
+    /// as they lie in the directory.
     pub quota_bytes: Option<u64>,
-    /// Milliseconds after which a change is synced in the background at durability `Process`. Default: 50. Where syncs take
-    /// longer, writes wait once the oldest change that is not synced is four times as old (20 at least), so that a power cut takes
-    /// no more than that. Raised: a power cut takes more. Lowered: more syncs, and writers wait for them on a slow disk.
+    /// Milliseconds after which a change is synced in the background at durability `Process`.
+    /// Default: 50. Where syncs take longer, writes wait once the oldest change that is not synced
+    /// is four times as old (20 at least), so that a power cut takes no more than that. Raised: a
+    /// power cut takes more. Lowered: more syncs, and writers wait for them on a slow disk.
     pub sync_milliseconds: u64,
-    /// Seconds after which a memtable that hides older data is flushed, so that its space comes back. Default: 10.
+    /// Seconds after which a memtable that hides older data is flushed, so that its space comes
+    /// back. Default: 10.
     pub memtable_seconds_max: u64,
-    /// Whether background work merges the SSTables, and rewrites the value-log segments, that the store finds when it is opened. Default:
-    /// true. False, for one of many copies that share their files: each copy would take the time and the space of the same merges. A
-    /// merge then rewrites at most four times as many inherited bytes as bytes that the store has written itself, those of earlier merges
-    /// included, unless writers would have to wait otherwise or a quota is nearly used up. None happens for readers alone: reads stay as
-    /// fast as they were in the source. Inherited value-log segments are rewritten if a quota is nearly used up.
+    /// Whether background work merges the SSTables, and rewrites the value-log segments, that the
+    /// store finds when it is opened. Default: true. False, for one of many copies that share their
+    /// files: each copy would take the time and the space of the same merges. A merge then rewrites
+    /// at most four times as many inherited bytes as bytes that the store has written itself, those
+    /// of earlier merges included, unless writers would have to wait otherwise or a quota is nearly
+    /// used up. None happens for readers alone: reads stay as fast as they were in the source.
+    /// Inherited value-log segments are rewritten if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 
@@ -136,8 +150,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses settings that cannot work: sizes of nothing, sizes beyond those of the formats, and limits that would make
-    /// writers wait for ever. [`crate::Db::open`] asks it first. Errors: `InvalidOption`.
+    /// Refuses settings that cannot work: sizes of nothing, sizes beyond those of the formats, and
+    /// limits that would make writers wait for ever. [`crate::Db::open`] asks it first. Errors:
+    /// `InvalidOption`.
     pub fn check(&self) -> Result<()> {
         self.check_not_zero()?;
         check_memtable(self.memtable_bytes_max)?;
@@ -226,10 +241,11 @@ pub enum Background {
     /// of the log and of the value log. A large merge runs in parts on up to three threads more, at
     /// most one part for each processor.
     Threads,
-    /// Two: one for flushes and compaction, one for syncs. For processes that open very many stores. A flush waits for the merge under
-    /// way, and so may writers.
+    /// Two: one for flushes and compaction, one for syncs. For processes that open very many
+    /// stores. A flush waits for the merge under way, and so may writers.
     FewThreads,
-    /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it itself. Feature `testing`.
+    /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it
+    /// itself. Feature `testing`.
     #[cfg(any(test, feature = "testing"))]
     Stepped,
 }
@@ -252,24 +268,28 @@ pub enum Compression {
     Lz4 = 2,
 }
 
-/// Choices of one keyspace, given at each open; `None` stands for the value of [`Config`]. Background work before a keyspace is
-/// opened goes by the `Config`.
+/// Choices of one keyspace, given at each open; `None` stands for the value of [`Config`].
+/// Background work before a keyspace is opened goes by the `Config`.
 #[derive(Debug, Clone, Default)]
 pub struct KeyspaceOptions {
-    /// Bytes of its memtable after which it is sealed. Lowered: a keyspace that is seldom written takes less memory.
+    /// Bytes of its memtable after which it is sealed. Lowered: a keyspace that is seldom written
+    /// takes less memory.
     pub memtable_bytes_max: Option<usize>,
-    /// Bytes of a data block before compression. Raised: better for long scans; lowered: better for single rows.
+    /// Bytes of a data block before compression. Raised: better for long scans; lowered: better for
+    /// single rows.
     pub block_bytes: Option<usize>,
-    /// Bytes of an SSTable after which the next is begun. Lowered, for rows that are written and deleted in few places of
-    /// the key order (a queue): merges rewrite fewer rows around them.
+    /// Bytes of an SSTable after which the next is begun. Lowered, for rows that are written and
+    /// deleted in few places of the key order (a queue): merges rewrite fewer rows around them.
     pub sstable_bytes: Option<u64>,
-    /// Percentage of tombstones among the entries of an SSTable from which it is compacted although its level is in shape.
-    /// Default: 50. Lowered: scans pass fewer of them, and more is rewritten. Raised, for rows that no scan passes over (a queue
-    /// whose readers know where its head is): less is.
+    /// Percentage of tombstones among the entries of an SSTable from which it is compacted although
+    /// its level is in shape. Default: 50. Lowered: scans pass fewer of them, and more is
+    /// rewritten. Raised, for rows that no scan passes over (a queue whose readers know where its
+    /// head is): less is.
     pub tombstone_percent_max: Option<u64>,
-    /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed, because writers may wait for
-    /// that, and zstd when SSTables are merged. [`Compression::Lz4`] for both, for rows that are deleted soon after they were written,
-    /// or often read from outside the cache: merges and such reads take less of the processor, and the files are larger.
+    /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed,
+    /// because writers may wait for that, and zstd when SSTables are merged. [`Compression::Lz4`]
+    /// for both, for rows that are deleted soon after they were written, or often read from outside
+    /// the cache: merges and such reads take less of the processor, and the files are larger.
     pub compression: Option<Compression>,
 }
 

@@ -1,6 +1,7 @@
 //! Error and Result: failures of the engine, one variant for each reaction of a caller.
 //!
-//! Absence is `None`, never an error. Errors are cheap to clone, because one failed sync is reported to all waiting writers.
+//! Absence is `None`, never an error. Errors are cheap to clone, because one failed sync is
+//! reported to all waiting writers.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,8 @@ pub enum Error {
         path: PathBuf,
         /// Byte offset of the unit that failed its check.
         offset: u64,
-        /// The check that failed. [`crate::Db::open`] adds the contents of the file and advice for the operator.
+        /// The check that failed. [`crate::Db::open`] adds the contents of the file and advice for
+        /// the operator.
         reason: String,
     },
     /// A key, value or batch is over a limit of the engine.
@@ -68,7 +70,8 @@ pub enum Error {
         /// The formats that this program reads, in words.
         supported: String,
     },
-    /// An earlier failure stopped all writing: the disk may have kept any part. Reads continue; reopen to write again.
+    /// An earlier failure stopped all writing: the disk may have kept any part. Reads continue;
+    /// reopen to write again.
     #[error(
         "the store is read-only since an earlier failure: {reason}; mend the cause and reopen it"
     )]
@@ -76,19 +79,21 @@ pub enum Error {
         /// The failure that caused it.
         reason: String,
     },
-    /// The keyspace is of another store, or of this one before it was reopened. Open it from the `Db` that it is used with.
+    /// The keyspace is of another store, or of this one before it was reopened. Open it from the
+    /// `Db` that it is used with.
     #[error("the keyspace {name:?} was opened from another store; open it from this one")]
     UnknownKeyspace {
         /// Its name there.
         name: String,
     },
-    /// A large value, or a chunk of one, was handed to another store, to this one after it was reopened, or to another value. Write
-    /// it through the `Db` and the `ValueWriter` that take it.
+    /// A large value, or a chunk of one, was handed to another store, to this one after it was
+    /// reopened, or to another value. Write it through the `Db` and the `ValueWriter` that take it.
     #[error(
         "a large value belongs to another store, or one of its chunks is missing, out of order or of another value"
     )]
     UnknownValue,
-    /// An option of [`Config`](crate::Config) or [`KeyspaceOptions`](crate::KeyspaceOptions) is out of its bounds.
+    /// An option of [`Config`](crate::Config) or [`KeyspaceOptions`](crate::KeyspaceOptions) is out
+    /// of its bounds.
     #[error("{option} cannot be {value}: {reason}")]
     InvalidOption {
         /// Its name.
@@ -102,8 +107,8 @@ pub enum Error {
     /// is locked by another transaction. Nothing was written; drop the transaction and begin again.
     #[error("another transaction has locked a key of this one; begin this one again")]
     Conflict,
-    /// A thread that holds keys in one transaction wants a key in another one, and the key is not free: it could wait for itself.
-    /// Lock all keys in one transaction.
+    /// A thread that holds keys in one transaction wants a key in another one, and the key is not
+    /// free: it could wait for itself. Lock all keys in one transaction.
     #[error("a thread with locked keys would wait for a key in a second transaction")]
     Deadlock,
     /// The `Db` was closed.
@@ -128,7 +133,8 @@ pub(crate) fn lacks_handle(error: &io::Error) -> bool {
 }
 
 impl Error {
-    /// The operating system's refusal of `action` on `path`. A full disk is a variant of its own, because it is temporary.
+    /// The operating system's refusal of `action` on `path`. A full disk is a variant of its own,
+    /// because it is temporary.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::NoSpace {
@@ -142,8 +148,8 @@ impl Error {
         }
     }
 
-    /// A failed sync. A lack of space is not temporary here: writes that the disk has not kept are lost, and the next sync would not
-    /// report it.
+    /// A failed sync. A lack of space is not temporary here: writes that the disk has not kept are
+    /// lost, and the next sync would not report it.
     pub fn sync(path: &Path, source: io::Error) -> Error {
         Error::Io {
             action: "sync",

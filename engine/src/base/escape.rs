@@ -1,14 +1,15 @@
 //! Escaped strings in keys: a component of any bytes, behind which other components may follow.
 //!
-//! Byte `00` becomes `00 FF`, and [`END`] ends the component. Escaped components sort as their bytes do, and none is a prefix of
-//! another.
+//! Byte `00` becomes `00 FF`, and [`END`] ends the component. Escaped components sort as their
+//! bytes do, and none is a prefix of another.
 
 use std::borrow::Cow;
 
 /// Ends a component.
 pub const END: [u8; 2] = [0, 1];
 
-/// Appends `bytes` escaped, without [`END`]: a key that begins so belongs to a component that begins with `bytes`.
+/// Appends `bytes` escaped, without [`END`]: a key that begins so belongs to a component that
+/// begins with `bytes`.
 pub fn put(key: &mut Vec<u8>, bytes: &[u8]) {
     key.reserve(bytes.len() + END.len());
     for part in bytes.split_inclusive(|&byte| byte == 0) {
@@ -25,8 +26,8 @@ pub fn put_component(key: &mut Vec<u8>, bytes: &[u8]) {
     key.extend_from_slice(&END);
 }
 
-/// The bytes of the first component of `key`, and the bytes behind its end; `None` if the component is malformed or has no end. Borrows
-/// unless the component contains `00`.
+/// The bytes of the first component of `key`, and the bytes behind its end; `None` if the component
+/// is malformed or has no end. Borrows unless the component contains `00`.
 pub fn take_component(key: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let zero = key.iter().position(|&byte| byte == 0)?;
     if let Some(rest) = key[zero..].strip_prefix(&END) {

@@ -1,4 +1,5 @@
-//! Health: the failure that stopped all writing, if any, and the waking of everyone whom it concerns.
+//! Health: the failure that stopped all writing, if any, and the waking of everyone whom it
+//! concerns.
 
 use crate::base::mutex::lock;
 use crate::base::sync::{AtomicBool, Mutex, Ordering};
@@ -59,8 +60,8 @@ impl Health {
         }
     }
 
-    /// Stops all writing until the store is reopened, and wakes all waiters. The first failure is the one
-    /// remembered.
+    /// Stops all writing until the store is reopened, and wakes all waiters. The first failure is
+    /// the one remembered.
     pub(crate) fn fail(&self, error: &Error) {
         if self.failure.set(error.clone()).is_ok() {
             tracing::error!(%error, "the store is read-only until it is reopened");
@@ -78,8 +79,8 @@ impl Health {
     }
 }
 
-/// Stops all writing if the thread panics while this lives: its work may be half done, and others may be waiting
-/// for it to be done.
+/// Stops all writing if the thread panics while this lives: its work may be half done, and others
+/// may be waiting for it to be done.
 pub(crate) struct PanicGuard<'a> {
     health: &'a Health,
     work: &'static str,

@@ -1,7 +1,7 @@
 //! One stored version of a key: user key, sequence number, kind; and the order of the three.
 //!
-//! Everywhere in the engine versions are ordered by user key ascending, then by sequence number descending, so that the
-//! newest version of a key comes first.
+//! Everywhere in the engine versions are ordered by user key ascending, then by sequence number
+//! descending, so that the newest version of a key comes first.
 
 use bytes::Bytes;
 
@@ -74,7 +74,8 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
 /// Bytes of a key in its head.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for missing bytes.
+/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for
+/// missing bytes.
 pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk::<8>() {
@@ -85,12 +86,14 @@ pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many heads a round of [`first_head_not_below`] looks at, and into how many parts they divide the heads left to search.
+/// How many heads a round of [`first_head_not_below`] looks at, and into how many parts they divide
+/// the heads left to search.
 const ROUND: usize = 7;
 const PARTS: usize = ROUND + 1;
 
-/// The index of the first of `count` ascending heads that is not below `wanted`. A round looks at several that do not depend on
-/// each other: the processor fetches them from memory at once, and waits for a third as many fetches as halving would.
+/// The index of the first of `count` ascending heads that is not below `wanted`. A round looks at
+/// several that do not depend on each other: the processor fetches them from memory at once, and
+/// waits for a third as many fetches as halving would.
 #[inline]
 pub(crate) fn first_head_not_below(
     count: usize,

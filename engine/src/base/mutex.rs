@@ -1,4 +1,5 @@
-//! Locking without poison: a panic while a lock is held is noticed elsewhere (`health.rs`), and the guarded data stay readable.
+//! Locking without poison: a panic while a lock is held is noticed elsewhere (`health.rs`), and the
+//! guarded data stay readable.
 
 use crate::base::sync::{Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};

@@ -1,6 +1,7 @@
 //! Ranges of keys, and the direction in which they are walked.
 
-/// Keys from `start` (inclusive) to `end` (exclusive; `None` is the end of the keyspace), in byte order.
+/// Keys from `start` (inclusive) to `end` (exclusive; `None` is the end of the keyspace), in byte
+/// order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KeyRange {
     /// The first key covered.

@@ -1,8 +1,9 @@
 //! Checkpoint: a directory of hard links that is a store of its own.
 //!
-//! SSTables, sealed value-log segments and full log segments are never written again, so a link to them is as good as a copy. The
-//! log and the value log each begin a new segment first, and those that were in use are linked once their last writers are done; log
-//! segments that are linked are not used again. Files are removed only by background work, which removes none meanwhile.
+//! SSTables, sealed value-log segments and full log segments are never written again, so a link to
+//! them is as good as a copy. The log and the value log each begin a new segment first, and those
+//! that were in use are linked once their last writers are done; log segments that are linked are
+//! not used again. Files are removed only by background work, which removes none meanwhile.
 
 use crate::base::key::SequenceNumber;
 use crate::catalog::manifest::Manifest;
@@ -15,8 +16,8 @@ use crate::{Durability, Result};
 use std::path::Path;
 
 impl Parts {
-    /// The directory at `path`, for a checkpoint that a store of this durability opens; made if it is absent. Errors: `UnknownFormat` if it
-    /// is not empty.
+    /// The directory at `path`, for a checkpoint that a store of this durability opens; made if it
+    /// is absent. Errors: `UnknownFormat` if it is not empty.
     pub(crate) fn checkpoint_target(
         &self,
         path: &Path,
@@ -27,8 +28,9 @@ impl Parts {
         Ok(target)
     }
 
-    /// Makes a checkpoint in `target`. The caller keeps flushes from running, and everything from removing files. A compaction that
-    /// ends meanwhile is not in the copy. `flushed` is the last sequence number in the SSTables of a store that has no log.
+    /// Makes a checkpoint in `target`. The caller keeps flushes from running, and everything from
+    /// removing files. A compaction that ends meanwhile is not in the copy. `flushed` is the last
+    /// sequence number in the SSTables of a store that has no log.
     pub(crate) fn checkpoint(
         &self,
         target: &Directory,
@@ -42,7 +44,8 @@ impl Parts {
             .seal_all()
             .inspect_err(|error| self.health.note(error))?;
         {
-            // Segments may have been begun since the cut, and sealed: their numbers are below this next one.
+            // Segments may have been begun since the cut, and sealed: their numbers are below this
+            // next one.
             let present = &self.catalog.lock().state;
             state.segments = present.segments.clone();
             state.next_file = present.next_file;
@@ -58,8 +61,9 @@ impl Parts {
         made
     }
 
-    /// Ends the log segment in use, and answers the state of the manifest for everything before that. The copy names the end of the
-    /// log: it is durable before the copy's manifest is written. If SSTables hold everything, the copy has no log.
+    /// Ends the log segment in use, and answers the state of the manifest for everything before
+    /// that. The copy names the end of the log: it is durable before the copy's manifest is
+    /// written. If SSTables hold everything, the copy has no log.
     fn cut(&self) -> State {
         self.log.with_log(|log| {
             log.end_segment();
@@ -113,8 +117,8 @@ impl Parts {
     }
 }
 
-/// Empties the directory again, which was empty before, so that the next attempt finds it so. A person has to remove files that
-/// cannot be removed here.
+/// Empties the directory again, which was empty before, so that the next attempt finds it so. A
+/// person has to remove files that cannot be removed here.
 fn clear(target: &Directory) {
     for name in target.list().unwrap_or_default() {
         if let Some(name) = FileName::parse(&name) {

@@ -1,7 +1,8 @@
 //! Directories of stores that are not open: copies by hard links, and removal.
 //!
-//! The files of a closed store can be linked as they are. A store that is opened reads the manifest, the logs and the segments that it
-//! finds, and begins new ones: of the files that it finds, it writes to none but LOCK, which is not linked.
+//! The files of a closed store can be linked as they are. A store that is opened reads the
+//! manifest, the logs and the segments that it finds, and begins new ones: of the files that it
+//! finds, it writes to none but LOCK, which is not linked.
 
 use crate::fs::Fs;
 use crate::fs::directory::Directory;
@@ -10,9 +11,10 @@ use crate::{Durability, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes `target`, which must be on the same file system and not exist or be empty, a copy of the store in `source`, which must not be
-/// open: hard links, durable on return unless the copy is for a store at [`Durability::Memory`]. After an error the links made so far are
-/// removed again, as far as they can be.
+/// Makes `target`, which must be on the same file system and not exist or be empty, a copy of the
+/// store in `source`, which must not be open: hard links, durable on return unless the copy is for
+/// a store at [`Durability::Memory`]. After an error the links made so far are removed again, as
+/// far as they can be.
 pub fn copy_store(
     fs: &Arc<dyn Fs>,
     source: &Path,
@@ -32,15 +34,16 @@ pub fn copy_store(
     made
 }
 
-/// Removes the store in `directory`, which must not be open, but for LOCK and the directory: for a caller that holds the lock and uses the
-/// directory for other stores. Errors: as of [`remove_store`].
+/// Removes the store in `directory`, which must not be open, but for LOCK and the directory: for a
+/// caller that holds the lock and uses the directory for other stores. Errors: as of
+/// [`remove_store`].
 pub fn clear_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
     remove_files(&directory, |name| name != FileName::Lock)
 }
 
-/// Removes the store in `directory`, which must not be open, and the directory unless it holds anything else. Errors: the first file
-/// that could not be removed; those after it have been.
+/// Removes the store in `directory`, which must not be open, and the directory unless it holds
+/// anything else. Errors: the first file that could not be removed; those after it have been.
 pub fn remove_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
     remove_files(&directory, |_| true)?;

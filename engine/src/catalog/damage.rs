@@ -7,8 +7,8 @@ use std::path::Path;
 
 const ADVICE: &str = "Nothing was changed. Restore the whole directory from a backup or a checkpoint; files of different moments do not fit together";
 
-/// Adds to the error about a damaged or missing file what the file held according to `state`, and the advice. Other errors stay
-/// as they are.
+/// Adds to the error about a damaged or missing file what the file held according to `state`, and
+/// the advice. Other errors stay as they are.
 pub(crate) fn explain(error: Error, state: &State) -> Error {
     match error {
         Error::Corrupt {
@@ -53,7 +53,8 @@ fn rows_in(number: u64, state: &State) -> String {
     found.unwrap_or_else(|| "the file holds rows".into())
 }
 
-/// Large values by the keyspace whose SSTables refer to them; rows that are still in the log may refer to others.
+/// Large values by the keyspace whose SSTables refer to them; rows that are still in the log may
+/// refer to others.
 fn values_in(number: u64, state: &State) -> String {
     let bytes_of = |keyspace: &KeyspaceState| -> u64 {
         let files = keyspace.files.values();

@@ -1,10 +1,12 @@
 //! Manifest: the log of VersionEdits, and CURRENT, which names it.
 //!
-//! After the file header come the records of `format/record.rs`. The first makes the whole state. Each edit is synced before the
-//! next begins, so at most the last record can be torn, and a bad record before a good one is corruption.
+//! After the file header come the records of `format/record.rs`. The first makes the whole state.
+//! Each edit is synced before the next begins, so at most the last record can be torn, and a bad
+//! record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 5 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest when CURRENT was switched,
-//! and the checksum, in 16 hex digits, of all before it. Invariant: it names a manifest that was whole and durable then.
+//! CURRENT is the line `lazurite 5 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest
+//! when CURRENT was switched, and the checksum, in 16 hex digits, of all before it. Invariant: it
+//! names a manifest that was whole and durable then.
 
 use crate::base::codec::checksum;
 use crate::catalog::state::State;
@@ -31,12 +33,14 @@ pub(crate) struct Manifest {
     directory: Directory,
     store: u128,
     number: u64,
-    /// `None` until the first is written: recovery reads everything before it writes anything, and may find no room to write it.
+    /// `None` until the first is written: recovery reads everything before it writes anything, and
+    /// may find no room to write it.
     file: Option<OpenFile>,
     length: u64,
     first_length: u64,
     bytes_min: u64,
-    /// Why no edit is made any more. What the disk has kept of a failed one is not known, and a later one would vouch for it.
+    /// Why no edit is made any more. What the disk has kept of a failed one is not known, and a
+    /// later one would vouch for it.
     ended: Option<Error>,
     pub(crate) state: State,
 }
@@ -105,8 +109,8 @@ impl Manifest {
         number
     }
 
-    /// The field that notes how far the log is durable, unless that is known or the segment is not listed any more: then it has been
-    /// flushed.
+    /// The field that notes how far the log is durable, unless that is known or the segment is not
+    /// listed any more: then it has been flushed.
     pub(crate) fn mark(&self, mark: LogMark) -> Option<Field> {
         let listed = self.state.wals.get(&mark.segment)?;
         let is_news = listed.end.is_none() && listed.durable < mark.end;

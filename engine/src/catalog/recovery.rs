@@ -1,7 +1,8 @@
 //! Recovery: directory -> Store: lock, manifest, then WAL, then removal of orphan files.
 //!
-//! Nothing is removed before all has been read and found whole, so an open that fails leaves the directory as it was. A full disk
-//! does not keep a store from being read: the manifest that an open begins with is then written by the first edit that finds room.
+//! Nothing is removed before all has been read and found whole, so an open that fails leaves the
+//! directory as it was. A full disk does not keep a store from being read: the manifest that an
+//! open begins with is then written by the first edit that finds room.
 
 use crate::base::config::Config;
 use crate::base::health::{Health, Wakes};
@@ -106,7 +107,8 @@ fn occupy(
     Ok((found, lock))
 }
 
-/// Adds to the state what the last process left without listing it. Refuses log segments that prove the manifest incomplete.
+/// Adds to the state what the last process left without listing it. Refuses log segments that prove
+/// the manifest incomplete.
 fn take_over(directory: &Directory, store: u128, found: &Found, state: &mut State) -> Result<()> {
     refuse_unknown_wals(directory, store, found, state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
@@ -258,8 +260,8 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
     }
 }
 
-/// A WAL segment newer than the manifest that contains records proves that the manifest was truncated: records are written only
-/// after the manifest lists their segment.
+/// A WAL segment newer than the manifest that contains records proves that the manifest was
+/// truncated: records are written only after the manifest lists their segment.
 fn refuse_unknown_wals(
     directory: &Directory,
     store: u128,
@@ -354,7 +356,8 @@ impl Recovery {
         let reserve =
             SpaceReserve::new(directory.clone(), limits.reserve_bytes, limits.quota_bytes);
         let config = Config {
-            // Live values of a segment are copied before the segment is removed, and the copies must fit into the reserve.
+            // Live values of a segment are copied before the segment is removed, and the copies
+            // must fit into the reserve.
             value_segment_bytes: limits.value_segment_bytes.min(reserve.reserve()),
             ..limits.clone()
         };
@@ -457,8 +460,9 @@ impl Parts {
         missing.collect()
     }
 
-    /// Writes the manifest of this process, and removes files that neither it nor the one before it refers to. Where there is no
-    /// space for it the one before it stays in force, with all its files.
+    /// Writes the manifest of this process, and removes files that neither it nor the one before it
+    /// refers to. Where there is no space for it the one before it stays in force, with all its
+    /// files.
     fn begin_manifest(&self, found: &Found) -> Result<()> {
         let write = || self.catalog.lock().write_new();
         let is_full = |written: &Result<()>| {
@@ -483,7 +487,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Removes those of the files that nothing refers to. One that cannot be removed is left for the next time.
+    /// Removes those of the files that nothing refers to. One that cannot be removed is left for
+    /// the next time.
     fn remove_orphans(&self, found: &Found, which: impl Fn(&FileName) -> bool) {
         let manifest = self.catalog.lock();
         let state = &manifest.state;

@@ -1,7 +1,8 @@
 //! Replay: the log of the last process goes into the memtables.
 //!
-//! A separate thread reads and checks segments a few ahead of the one being applied. Nothing on disk
-//! changes here: damage that shows behind applied records still leaves the directory as it was.
+//! A separate thread reads and checks segments a few ahead of the one being applied. Nothing on
+//! disk changes here: damage that shows behind applied records still leaves the directory as it
+//! was.
 
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
@@ -35,7 +36,8 @@ struct Checked {
     durable: SequenceNumber,
     /// Whether the manifest says so of records in it, and so of those in all segments before.
     is_marked: bool,
-    /// Indices of the frames that point to values in the value log; or the error about a frame, should it be part of the log.
+    /// Indices of the frames that point to values in the value log; or the error about a frame,
+    /// should it be part of the log.
     with_values: Result<Vec<usize>>,
 }
 
@@ -117,8 +119,8 @@ impl Parts {
         }))))
     }
 
-    /// Applies segments up to the first that does not begin where the one before it ends: a power cut has taken records before
-    /// it.
+    /// Applies segments up to the first that does not begin where the one before it ends: a power
+    /// cut has taken records before it.
     fn replay_all(
         &self,
         listed: &BTreeMap<u64, WalMeta>,
@@ -279,7 +281,8 @@ impl<'a> Replay<'a> {
         let beginning = segment.beginning;
         match &self.end {
             Some(end) => (beginning.previous, beginning.previous_end) == (end.segment, end.offset),
-            // The segment before the first one is in SSTables, unless it is still listed: then its beginning was lost.
+            // The segment before the first one is in SSTables, unless it is still listed: then its
+            // beginning was lost.
             None => !self.listed.contains_key(&beginning.previous),
         }
     }
@@ -296,9 +299,10 @@ impl<'a> Replay<'a> {
         Ok(unproven)
     }
 
-    /// Applies a segment. Returns false if replay stopped at a frame that nothing says was durable, and whose value a power cut
-    /// has taken: there the log ends. A value that is gone because nothing refers to it any more is never such a one: before it
-    /// was removed the log was durable behind every frame that points to it, and the manifest says so.
+    /// Applies a segment. Returns false if replay stopped at a frame that nothing says was durable,
+    /// and whose value a power cut has taken: there the log ends. A value that is gone because
+    /// nothing refers to it any more is never such a one: before it was removed the log was durable
+    /// behind every frame that points to it, and the manifest says so.
     fn apply(&mut self, checked: &Checked) -> Result<bool> {
         let segment = &checked.segment;
         let mut whole = segment.frames.len();
@@ -359,7 +363,8 @@ impl<'a> Replay<'a> {
     /// Refuses a log that ends before what is known to be durable.
     fn check_end(&self) -> Result<()> {
         let Some(end) = &self.end else {
-            // Where SSTables hold everything there may be no log; frames that are lost may say that there was more.
+            // Where SSTables hold everything there may be no log; frames that are lost may say that
+            // there was more.
             let Some(&first) = self.listed.keys().next() else {
                 return Ok(());
             };
@@ -402,8 +407,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Refuses frames that no batch encodes, or that name a keyspace that does not exist. Answers which of them point to
-/// values in the value log.
+/// Refuses frames that no batch encodes, or that name a keyspace that does not exist. Answers which
+/// of them point to values in the value log.
 fn check_frames(segment: &Segment, keyspaces: usize) -> Result<Vec<usize>> {
     let mut with_values = Vec::new();
     for (index, frame) in segment.frames.iter().enumerate() {

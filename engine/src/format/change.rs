@@ -1,6 +1,7 @@
 //! Change: one change of a batch, as the log holds it.
 //!
-//! The payload is the changes one after another, each with its own sequence number, counted up from the batch's first:
+//! The payload is the changes one after another, each with its own sequence number, counted up from
+//! the batch's first:
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -39,7 +40,8 @@ impl Change<'_> {
     }
 }
 
-/// Decodes a payload, change by change; `Err` once and then nothing when the bytes are not a payload.
+/// Decodes a payload, change by change; `Err` once and then nothing when the bytes are not a
+/// payload.
 #[derive(Debug)]
 pub(crate) struct Changes<'a>(Decoder<'a>);
 

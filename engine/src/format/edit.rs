@@ -1,6 +1,7 @@
 //! VersionEdit: one change of the files of a store, as the manifest holds it.
 //!
-//! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied whole or not at all.
+//! An edit is a list of fields, each a tag byte and its contents; see FORMAT.md. It is applied
+//! whole or not at all.
 
 use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
 use crate::base::config::KEY_BYTES_MAX;
@@ -56,7 +57,8 @@ impl FileMeta {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentMeta {
     pub(crate) size: u64,
-    /// The wrapping sum of the checksums of its chunks; `None` if it was sealed by a recovery, which does not read it.
+    /// The wrapping sum of the checksums of its chunks; `None` if it was sealed by a recovery,
+    /// which does not read it.
     pub(crate) checksum: Option<u64>,
 }
 
@@ -65,7 +67,8 @@ pub(crate) struct SegmentMeta {
 pub(crate) struct WalMeta {
     /// Where the last record ends, if a recovery has found that out.
     pub(crate) end: Option<u64>,
-    /// Every record before this offset, and of earlier segments, was durable when this was written to the manifest; 0: unknown.
+    /// Every record before this offset, and of earlier segments, was durable when this was written
+    /// to the manifest; 0: unknown.
     pub(crate) durable: u64,
 }
 
@@ -91,7 +94,8 @@ pub(crate) enum Field {
     Flushed(u32, SequenceNumber),
     AddWal(u64, WalMeta),
     RemoveWal(u64),
-    /// Segment and offset: the records before it, and the segments before, are durable. Damage to them is not a torn tail.
+    /// Segment and offset: the records before it, and the segments before, are durable. Damage to
+    /// them is not a torn tail.
     MarkWal(u64, u64),
     AddSegment(u64, SegmentMeta),
     RemoveSegment(u64),
@@ -105,7 +109,8 @@ pub(crate) struct VersionEdit {
     pub(crate) fields: Vec<Field>,
 }
 
-/// A place in the log: all records before it are durable, with their values. Made by a sync of the log alone.
+/// A place in the log: all records before it are durable, with their values. Made by a sync of the
+/// log alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogMark {
     /// Number of the segment; 0 if there is no log.
@@ -120,8 +125,8 @@ pub(crate) trait EditLog: Send + Sync + Debug {
     /// Makes the edit durable and applies it. After a failure that passes it is not there; after
     /// any other one it may be, and the caller must stop writing.
     fn append(&self, fields: Vec<Field>) -> Result<()>;
-    /// As `append`; the same edit notes how far the log is durable, unless that is known or the segment of the mark is not listed
-    /// any more. Does nothing if there is nothing to note.
+    /// As `append`; the same edit notes how far the log is durable, unless that is known or the
+    /// segment of the mark is not listed any more. Does nothing if there is nothing to note.
     fn append_marked(&self, mark: LogMark, fields: Vec<Field>) -> Result<()>;
 }
 

@@ -1,7 +1,7 @@
 //! Fragment: a deleted span of keys, as SSTables hold it.
 //!
-//! A fragment lists, newest first, the sequence numbers at which its span was deleted. Invariant: fragments are ordered, do
-//! not overlap, and none is empty.
+//! A fragment lists, newest first, the sequence numbers at which its span was deleted. Invariant:
+//! fragments are ordered, do not overlap, and none is empty.
 
 use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
 use crate::base::key::{SequenceNumber, is_before_end};

@@ -1,8 +1,8 @@
 //! Frames: the records of a log segment.
 //!
-//! A segment has its full length before it is used, and may be an old one used again; so it is full of zeros, or of the
-//! frames of an earlier segment. After the file header comes one frame of type 2, written when the segment is taken into use, and
-//! then frames of type 1, each one batch:
+//! A segment has its full length before it is used, and may be an old one used again; so it is full
+//! of zeros, or of the frames of an earlier segment. After the file header comes one frame of type
+//! 2, written when the segment is taken into use, and then frames of type 1, each one batch:
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
@@ -12,9 +12,9 @@
 //! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
 //! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
 //!
-//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. Frames behind the first bad one
-//! of the last segments are dropped, unless a later good frame records that the place of the bad one was durable: that is
-//! corruption, not a torn tail.
+//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it.
+//! Frames behind the first bad one of the last segments are dropped, unless a later good frame
+//! records that the place of the bad one was durable: that is corruption, not a torn tail.
 //!
 //! The key of the checksums contains the secret id of the store: otherwise a value that looks like
 //! a frame for its own place could be taken for one behind a torn frame, and would record that the
@@ -161,11 +161,13 @@ const CANDIDATES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
 /// How many changes of a payload are decoded to see whether it could be one.
 const PLAUSIBLE_CHANGES: usize = 8;
 
-/// The good frames behind the bad one at `offset`, in their order, and whether the budget sufficed to look for all of them.
+/// The good frames behind the bad one at `offset`, in their order, and whether the budget sufficed
+/// to look for all of them.
 ///
-/// Looks at every offset: the damaged bytes may be a length. Tries the shortest candidates first, and none that overlaps a good
-/// frame: so good frames are found although values of outsiders look like longer ones. A segment that was used before ends with
-/// old frames, hostile values included, so a spent budget is no sign of damage.
+/// Looks at every offset: the damaged bytes may be a length. Tries the shortest candidates first,
+/// and none that overlaps a good frame: so good frames are found although values of outsiders look
+/// like longer ones. A segment that was used before ends with old frames, hostile values included,
+/// so a spent budget is no sign of damage.
 pub(crate) fn find_frames(
     bytes: &[u8],
     key: u64,
@@ -191,7 +193,8 @@ pub(crate) fn find_frames(
     (found.into_values().collect(), is_complete)
 }
 
-/// The lengths and offsets of candidates for frames behind `offset`, the shortest first, and whether all were found.
+/// The lengths and offsets of candidates for frames behind `offset`, the shortest first, and
+/// whether all were found.
 fn plausible_frames(
     bytes: &[u8],
     base: SequenceNumber,
@@ -213,7 +216,8 @@ fn plausible_frames(
         let window = &rest[..rest.len().min(4096)];
         for (index, first) in window[8..].windows(4).enumerate() {
             let first = u32::from_le_bytes(first.try_into().expect("a window of four"));
-            // Cheaper than a checksum over a length that may be anything, and true of hardly any place that is no frame.
+            // Cheaper than a checksum over a length that may be anything, and true of hardly any
+            // place that is no frame.
             if first <= least || first > most {
                 continue;
             }

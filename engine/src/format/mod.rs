@@ -1,4 +1,5 @@
-//! The bytes of the files: headers, changes, edits, frames, SSTables, fragments, pointers; and how they are shown.
+//! The bytes of the files: headers, changes, edits, frames, SSTables, fragments, pointers; and how
+//! they are shown.
 
 pub(crate) mod change;
 pub(crate) mod dump;

@@ -1,4 +1,5 @@
-//! Records of the manifest: an edit with its length and its checksums, and the search for them behind damage.
+//! Records of the manifest: an edit with its length and its checksums, and the search for them
+//! behind damage.
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
@@ -7,8 +8,9 @@
 //! | 8 | 8 | checksum of the eight bytes above and of the edit |
 //! | 16 | n | the edit |
 //!
-//! Both are keyed by store id, file number and offset. Edits contain keys, which clients choose, and a client does not know the
-//! store id: it can neither forge a record nor make bytes look like many.
+//! Both are keyed by store id, file number and offset. Edits contain keys, which clients choose,
+//! and a client does not know the store id: it can neither forge a record nor make bytes look like
+//! many.
 
 use crate::base::codec::{Decoder, checksum};
 use crate::format::edit::VersionEdit;
@@ -86,7 +88,8 @@ fn length_checksum(key: u64, offset: u64, length: &[u8]) -> u32 {
     checksum(key, offset, &[length]) as u32
 }
 
-/// The length that the head of a record at `offset` names, if its checksum matches and the file is long enough.
+/// The length that the head of a record at `offset` names, if its checksum matches and the file is
+/// long enough.
 fn length_at(bytes: &[u8], key: u64, offset: usize) -> Option<usize> {
     let head: &[u8; RECORD_HEADER_BYTES] = bytes.get(offset..)?.first_chunk()?;
     let mut decoder = Decoder::new(head);

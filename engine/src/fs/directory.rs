@@ -20,8 +20,9 @@ pub(crate) struct Directory {
     owner: Option<Arc<Owner>>,
 }
 
-/// The right of a store to change the names in its directory: from taking its lock to giving it up. Readers may outlive the store,
-/// and another one may stand at its path by then, with files of the same names.
+/// The right of a store to change the names in its directory: from taking its lock to giving it up.
+/// Readers may outlive the store, and another one may stand at its path by then, with files of the
+/// same names.
 #[derive(Debug)]
 struct Owner {
     /// Held for reading while names are changed.
@@ -85,7 +86,8 @@ impl Directory {
         }
     }
 
-    /// The same directory for a store of this durability. One at `Memory` survives nothing, so that nothing is synced for it.
+    /// The same directory for a store of this durability. One at `Memory` survives nothing, so that
+    /// nothing is synced for it.
     pub(crate) fn at(self, durability: Durability) -> Directory {
         Directory {
             syncs: durability != Durability::Memory,
@@ -119,8 +121,9 @@ impl Directory {
         }
     }
 
-    /// Makes the name of the directory durable, and those of the directories that it lies in: `make` may have created them. One
-    /// that may not be opened, or cannot be synced, is not of our making.
+    /// Makes the name of the directory durable, and those of the directories that it lies in:
+    /// `make` may have created them. One that may not be opened, or cannot be synced, is not of our
+    /// making.
     pub(crate) fn sync_ancestors(&self) -> Result<()> {
         if !self.syncs {
             return Ok(());
@@ -304,10 +307,11 @@ impl OpenFile {
         &self.path
     }
 
-    /// `length` bytes from `offset`; a file that ends before them is corrupt. The length has been checked by the caller.
+    /// `length` bytes from `offset`; a file that ends before them is corrupt. The length has been
+    /// checked by the caller.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        // Any filling would do, but that of zeros: the allocator takes zeroed memory of this size anew from the system, page
-        // by page, where it otherwise has some at hand.
+        // Any filling would do, but that of zeros: the allocator takes zeroed memory of this size
+        // anew from the system, page by page, where it otherwise has some at hand.
         let mut bytes = vec![1; length];
         self.read_exact_into(offset, &mut bytes)?;
         Ok(bytes)

@@ -1,4 +1,5 @@
-//! The real file system and clock: with `platform/` the only place of the engine that calls `std::fs`.
+//! The real file system and clock: with `platform/` the only place of the engine that calls
+//! `std::fs`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -168,13 +169,15 @@ fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Opens the lock file, whose contents are about to be replaced: never those of another file that a symbolic link leads to.
+/// Opens the lock file, whose contents are about to be replaced: never those of another file that a
+/// symbolic link leads to.
 fn open_lock(path: &Path) -> io::Result<fs::File> {
     let mut options = writable();
     patiently(|| platform::open_unlinked(options.truncate(false), path))
 }
 
-/// For files with random reads. Writes of 256 KiB produce large folios, which read 25 % faster than those of [`WRITE_BYTES`].
+/// For files with random reads. Writes of 256 KiB produce large folios, which read 25 % faster than
+/// those of [`WRITE_BYTES`].
 const LONG_WRITE_BYTES: usize = 256 << 10;
 
 /// The monotonic clock of the operating system.

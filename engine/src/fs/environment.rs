@@ -22,7 +22,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The real one: the disk (or memory, at `Durability::Memory`), the system's clock and randomness, threads.
+    /// The real one: the disk (or memory, at `Durability::Memory`), the system's clock and
+    /// randomness, threads.
     pub fn system(durability: Durability) -> Environment {
         let fs: Arc<dyn Fs> = match durability {
             Durability::Memory => Arc::new(MemoryFs::volatile()),

@@ -17,8 +17,9 @@ pub trait IdSource: Send + Sync + std::fmt::Debug {
     fn next_id(&self) -> u128;
 }
 
-/// Ids of 48 bits of time, in units of about 65 us, and 80 bits of the operating system's randomness. Rows under new ids come
-/// in the order in which they were made: the SSTables that hold them do not overlap, and are moved down instead of merged.
+/// Ids of 48 bits of time, in units of about 65 us, and 80 bits of the operating system's
+/// randomness. Rows under new ids come in the order in which they were made: the SSTables that hold
+/// them do not overlap, and are moved down instead of merged.
 #[derive(Debug, Default)]
 pub struct RandomIds;
 

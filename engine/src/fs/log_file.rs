@@ -1,9 +1,10 @@
 //! Log segments whose writes are gathered in memory until they are synced.
 //!
-//! Where a write counts only once it is on the disk, there is no use in handing it to the operating system before: the group
-//! that shares a sync goes to the disk in one write past the page cache. Through a mapping (`map.rs`) each sync has to find the
-//! dirty pages, protect them again and interrupt the other processors for that, and a page that is not in the cache is read
-//! before it is written. Eight writers on two cores: 42,000 to 48,000 commits/s instead of 34,400.
+//! Where a write counts only once it is on the disk, there is no use in handing it to the operating
+//! system before: the group that shares a sync goes to the disk in one write past the page cache.
+//! Through a mapping (`map.rs`) each sync has to find the dirty pages, protect them again and
+//! interrupt the other processors for that, and a page that is not in the cache is read before it
+//! is written. Eight writers on two cores: 42,000 to 48,000 commits/s instead of 34,400.
 //!
 //! The last page of a write is written again by the next one, with the same bytes in front, as from
 //! the cache: a disk that writes sectors whole harms nothing that was synced. The zeros that a
@@ -42,7 +43,8 @@ struct Pending {
     bytes: Vec<u8>,
     /// Whether some of the buffer is not in the file yet.
     is_dirty: bool,
-    /// Why some of the buffer could not be written. After that, nothing is written or counts as synced.
+    /// Why some of the buffer could not be written. After that, nothing is written or counts as
+    /// synced.
     lost: Option<ErrorKind>,
 }
 
@@ -58,8 +60,9 @@ fn page_start(offset: u64) -> u64 {
 }
 
 impl GatheredFile {
-    /// For a file whose first `length` bytes are allocated, and those from `fresh` on were never written. These are filled with
-    /// zeros: the first write to a block is noted in the file's metadata, and a sync would have to write that as well.
+    /// For a file whose first `length` bytes are allocated, and those from `fresh` on were never
+    /// written. These are filled with zeros: the first write to a block is noted in the file's
+    /// metadata, and a sync would have to write that as well.
     pub(super) fn new(file: DirectFile, fresh: u64, length: u64) -> io::Result<GatheredFile> {
         let end = page_start(length);
         let mut buffer = PageBuffer::new(PIECE_BYTES);

@@ -8,7 +8,8 @@
 //! error. That is the death of the process: the next open finds everything that was synced, and the
 //! writes that the operating system has kept.
 //!
-//! Without the mapping, `fillseq` and `fillrandom` of `lazurite-engine-bench` do half the puts a second.
+//! Without the mapping, `fillseq` and `fillrandom` of `lazurite-engine-bench` do half the puts a
+//! second.
 #![allow(
     unsafe_code,
     reason = "a mapping is as sound as its file; each block has a comment on why that holds"
@@ -77,17 +78,17 @@ impl LogMap {
         progress.written = end;
     }
 
-    /// Takes full pages out of the mapping; to be called before a sync. Otherwise the kernel protects each page by
-    /// itself when it writes it, and interrupts every processor that the process runs on each time: that was a seventh of
-    /// the processor time of a put.
+    /// Takes full pages out of the mapping; to be called before a sync. Otherwise the kernel
+    /// protects each page by itself when it writes it, and interrupts every processor that the
+    /// process runs on each time: that was a seventh of the processor time of a put.
     pub(super) fn release_written(&self) {
         let mut progress = self.progress();
         let end = progress.written / RELEASED_UNIT * RELEASED_UNIT;
         let start = std::mem::replace(&mut progress.released, end);
         drop(progress);
         if start < end {
-            // SAFETY: The mapping is shared with the file: written bytes stay in the page cache, and would be mapped
-            // again if it was touched. That this fails harms nothing.
+            // SAFETY: The mapping is shared with the file: written bytes stay in the page cache,
+            // and would be mapped again if it was touched. That this fails harms nothing.
             let _ = unsafe {
                 self.map
                     .unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start)
@@ -96,7 +97,8 @@ impl LogMap {
     }
 }
 
-/// ext2 to ext4 and tmpfs write allocated blocks in place. (So does xfs, unless the file was copied by reference.)
+/// ext2 to ext4 and tmpfs write allocated blocks in place. (So does xfs, unless the file was copied
+/// by reference.)
 fn keeps_its_blocks(file: &File) -> bool {
     const EXT: u64 = 0xef53;
     const TMPFS: u64 = 0x0102_1994;

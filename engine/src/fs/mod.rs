@@ -1,7 +1,8 @@
 //! The seam between the engine and everything outside: files and time.
 //!
-//! Every byte of the engine goes through [`Fs`], so that a test can fail any call or cut the power after it. Errors are the
-//! operating system's own here; `directory.rs` adds the attempt and the file.
+//! Every byte of the engine goes through [`Fs`], so that a test can fail any call or cut the power
+//! after it. Errors are the operating system's own here; `directory.rs` adds the attempt and the
+//! file.
 
 #[cfg(target_os = "linux")]
 mod direct;
@@ -40,21 +41,24 @@ use std::time::Duration;
 
 /// A file system, as far as the engine needs one. All calls block.
 pub trait Fs: Send + Sync + Debug {
-    /// Creates the directory and its parents; no error if it exists. Each name is durable after `sync_directory` of the directory
-    /// that it stands in.
+    /// Creates the directory and its parents; no error if it exists. Each name is durable after
+    /// `sync_directory` of the directory that it stands in.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// Creates a file for reading and writing; an existing one is emptied. The name is durable after `sync_directory`.
+    /// Creates a file for reading and writing; an existing one is emptied. The name is durable
+    /// after `sync_directory`.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Opens a file for reading and for writing in place, creating it if absent, and gives it at least `length` bytes that
-    /// are allocated, so that writing them takes no space. They hold zeros, or their earlier contents.
+    /// Opens a file for reading and for writing in place, creating it if absent, and gives it at
+    /// least `length` bytes that are allocated, so that writing them takes no space. They hold
+    /// zeros, or their earlier contents.
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>>;
     /// Renames, and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file a second name, perhaps in another directory; an error if something has that name.
+    /// Gives a file a second name, perhaps in another directory; an error if something has that
+    /// name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay readable.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -76,7 +80,8 @@ pub trait Fs: Send + Sync + Debug {
         let _ = path;
         Ok(0)
     }
-    /// Takes the lock file at `path` for this process, until the guard is dropped; otherwise returns its owner.
+    /// Takes the lock file at `path` for this process, until the guard is dropped; otherwise
+    /// returns its owner.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 
@@ -88,7 +93,8 @@ pub(crate) const LOG_TAIL_BYTES: usize = 16;
 pub enum LogWrites {
     /// When the write returns: the death of the process takes nothing.
     AtOnce,
-    /// When a sync returns that began after the write. Bytes behind a write may become zeros, to the end of its page.
+    /// When a sync returns that began after the write. Bytes behind a write may become zeros, to
+    /// the end of its page.
     AtSync,
 }
 
@@ -105,7 +111,8 @@ pub struct Space {
 const RESERVE_PART: u64 = 16;
 
 impl Space {
-    /// Bytes that new data leaves free, so that deletions and background work can proceed: `reserve_bytes`, less on a small disk.
+    /// Bytes that new data leaves free, so that deletions and background work can proceed:
+    /// `reserve_bytes`, less on a small disk.
     pub fn reserve(self, reserve_bytes: u64) -> u64 {
         reserve_bytes.min(self.total / RESERVE_PART)
     }
@@ -133,7 +140,8 @@ pub trait LockGuard: Send + Sync + Debug {}
 pub trait File: Send + Sync + Debug {
     /// Reads at most `buffer.len()` bytes; 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes all of `bytes`, extending the file if needed. After an error any part of them may have been written.
+    /// Writes all of `bytes`, extending the file if needed. After an error any part of them may
+    /// have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     /// Makes the contents and the length durable.
     fn sync(&self) -> io::Result<()>;
@@ -142,8 +150,8 @@ pub trait File: Send + Sync + Debug {
     /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` whose blocks
     /// are allocated is not cut below its length, but may have zeros there.
     fn set_length(&self, length: u64) -> io::Result<()>;
-    /// For models of disks: a sync has failed. Unsynced changes stay readable and never become durable, not even by a later sync.
-    /// Does nothing on a real disk.
+    /// For models of disks: a sync has failed. Unsynced changes stay readable and never become
+    /// durable, not even by a later sync. Does nothing on a real disk.
     fn lose_unsynced(&self) {}
 }
 

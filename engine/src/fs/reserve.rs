@@ -1,7 +1,8 @@
-//! SpaceReserve: puts fail while less than the reserve is free, so that deletions and background work can still proceed.
+//! SpaceReserve: puts fail while less than the reserve is free, so that deletions and background
+//! work can still proceed.
 //!
-//! Deleting gives space back only after flushes, merges and collections, all of which write before they remove. Deletions and
-//! background work may therefore use the reserve.
+//! Deleting gives space back only after flushes, merges and collections, all of which write before
+//! they remove. Deletions and background work may therefore use the reserve.
 
 use crate::fs::Space;
 use crate::fs::directory::Directory;
@@ -9,8 +10,8 @@ use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The part of the reserve that may be taken before the file system is asked again: others write there too, also the
-/// background.
+/// The part of the reserve that may be taken before the file system is asked again: others write
+/// there too, also the background.
 const UNASKED_PART: u64 = 4;
 
 #[derive(Debug)]

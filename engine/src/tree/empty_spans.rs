@@ -1,11 +1,13 @@
-//! EmptySpans: spans of a keyspace in which nothing is live, so that a scan need not walk the tombstones there again.
+//! EmptySpans: spans of a keyspace in which nothing is live, so that a scan need not walk the
+//! tombstones there again.
 //!
-//! A queue is written at one end and deleted at the other: in front of its head lie as many tombstones as were taken since
-//! the last compaction, and every scan for the head would walk them. Instead, a scan that walked some remembers
-//! "nothing is live in [start, end) as of sequence number n", and the next one starts behind. A put into such a span ends it there.
+//! A queue is written at one end and deleted at the other: in front of its head lie as many
+//! tombstones as were taken since the last compaction, and every scan for the head would walk them.
+//! Instead, a scan that walked some remembers "nothing is live in [start, end) as of sequence
+//! number n", and the next one starts behind. A put into such a span ends it there.
 //!
-//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no put into a known span has
-//! been applied since its sequence number; known spans do not overlap.
+//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no
+//! put into a known span has been applied since its sequence number; known spans do not overlap.
 
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
@@ -53,8 +55,9 @@ struct Explored {
 impl EmptySpans {
     /// To be called before puts up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
-        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and gives up. Of two threads that each
-        // store one and load the other behind a fence, one at least sees the other's store.
+        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and
+        // gives up. Of two threads that each store one and load the other behind a fence, one at
+        // least sees the other's store.
         self.last_put.store(last, Ordering::Release);
         fence(Ordering::SeqCst);
     }
@@ -77,7 +80,8 @@ impl EmptySpans {
         (gap.as_of <= at && *key < gap.end[..]).then(|| gap.end.clone())
     }
 
-    /// Begins to explore the span that a scan at `at` walks from `start` on. `None` if a put that the scan does not see may lie there.
+    /// Begins to explore the span that a scan at `at` walks from `start` on. `None` if a put that
+    /// the scan does not see may lie there.
     pub(crate) fn explore(&self, start: &[u8], at: SequenceNumber) -> Option<u64> {
         let mut state = lock(&self.state);
         self.in_use.store(true, Ordering::Release);
@@ -96,7 +100,8 @@ impl EmptySpans {
         Some(id)
     }
 
-    /// Ends an exploration; `live` is the first key that the scan found alive, or where it stopped. `None`: it gave up.
+    /// Ends an exploration; `live` is the first key that the scan found alive, or where it stopped.
+    /// `None`: it gave up.
     pub(crate) fn settle(&self, id: u64, live: Option<&[u8]>) {
         let mut state = lock(&self.state);
         let index = state.explored.iter().position(|explored| explored.id == id);

@@ -63,14 +63,15 @@ impl Tree {
         }
     }
 
-    /// The first opening decides the options and `rank`, the place of the keyspace in the order of locks.
+    /// The first opening decides the options and `rank`, the place of the keyspace in the order of
+    /// locks.
     pub(crate) fn open(&self, options: KeyspaceOptions, rank: impl FnOnce() -> u32) {
         self.options.get_or_init(|| options);
         self.lock_rank.get_or_init(rank);
     }
 
-    /// Its place among the keyspaces in the order in which this process opened them. The id would not do: it depends on the release
-    /// that created the store.
+    /// Its place among the keyspaces in the order in which this process opened them. The id would
+    /// not do: it depends on the release that created the store.
     pub(crate) fn lock_rank(&self) -> u32 {
         *self
             .lock_rank
@@ -173,9 +174,10 @@ impl Tree {
         self.has_flushed.load(Ordering::Relaxed)
     }
 
-    /// The newest version of `key` at the sequence number that `at` answers, searched from the newest source down. A
-    /// tombstone ends the search too. That `at` may have grown from one source to the next is harmless: only the active memtable
-    /// can hold changes that were not visible when the view was loaded, and it holds their batches whole.
+    /// The newest version of `key` at the sequence number that `at` answers, searched from the
+    /// newest source down. A tombstone ends the search too. That `at` may have grown from one
+    /// source to the next is harmless: only the active memtable can hold changes that were not
+    /// visible when the view was loaded, and it holds their batches whole.
     pub(crate) fn find(
         &self,
         cache: &Cache,

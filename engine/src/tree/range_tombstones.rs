@@ -1,7 +1,7 @@
 //! RangeTombstones: deleted spans of keys, cut into fragments that do not overlap.
 //!
-//! A fragment lists, newest first, the sequence numbers at which its span was deleted. Invariant: fragments are ordered, do
-//! not overlap, and none is empty.
+//! A fragment lists, newest first, the sequence numbers at which its span was deleted. Invariant:
+//! fragments are ordered, do not overlap, and none is empty.
 
 use crate::base::key::{SequenceNumber, is_before_end};
 use crate::format::fragment::{Cover, Fragment};
@@ -20,7 +20,8 @@ impl RangeTombstones {
         self.fragments.is_empty()
     }
 
-    /// Adds a deletion. Of the deletions of one fragment at or below `floor` only the newest is kept: all readers see it.
+    /// Adds a deletion. Of the deletions of one fragment at or below `floor` only the newest is
+    /// kept: all readers see it.
     pub(crate) fn insert(
         &mut self,
         start: &Bytes,

@@ -1,7 +1,8 @@
 //! Retention: which versions and tombstones some reader still needs.
 //!
-//! Readers read at a few sequence numbers, the boundaries. They cut the sequence numbers into stripes; of the versions of
-//! a key in one stripe only the newest can be seen, and a range tombstone hides the older versions of its own stripe.
+//! Readers read at a few sequence numbers, the boundaries. They cut the sequence numbers into
+//! stripes; of the versions of a key in one stripe only the newest can be seen, and a range
+//! tombstone hides the older versions of its own stripe.
 
 use crate::base::key::{Kind, SequenceNumber};
 use crate::format::fragment::Fragment;
@@ -28,9 +29,10 @@ impl Retention {
             .partition_point(|&boundary| boundary < sequence)
     }
 
-    /// Whether a version of a key is needed. Asked for every version of the key, newest first, with the same `newer`, which
-    /// is `None` for the first; `covering` is the fragment that holds the key. At the `bottom` nothing older lies below, and
-    /// a tombstone that all see has nothing left to hide.
+    /// Whether a version of a key is needed. Asked for every version of the key, newest first, with
+    /// the same `newer`, which is `None` for the first; `covering` is the fragment that holds the
+    /// key. At the `bottom` nothing older lies below, and a tombstone that all see has nothing left
+    /// to hide.
     pub(crate) fn keeps(
         &self,
         newer: &mut Option<usize>,

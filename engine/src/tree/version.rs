@@ -21,8 +21,8 @@ impl Default for Version {
 }
 
 impl Version {
-    /// The version with `removed` (by number) out and `added` in. `Err` names a file that overlaps another one of its level, which
-    /// only level 0 allows: lookups would miss its rows.
+    /// The version with `removed` (by number) out and `added` in. `Err` names a file that overlaps
+    /// another one of its level, which only level 0 allows: lookups would miss its rows.
     pub(crate) fn with(
         &self,
         removed: &[u64],

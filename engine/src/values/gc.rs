@@ -1,7 +1,8 @@
 //! Removal of segments that nothing refers to, and the choice of those worth rewriting.
 //!
-//! References to a segment are never counted up and down: they are summed over the memtables and the live SSTables, each of which
-//! knows its own. So the account cannot drift, and it is right after every restart.
+//! References to a segment are never counted up and down: they are summed over the memtables and
+//! the live SSTables, each of which knows its own. So the account cannot drift, and it is right
+//! after every restart.
 
 use crate::Result;
 use crate::format::edit::{Field, LogMark, SegmentMeta};
@@ -12,7 +13,8 @@ use std::collections::HashMap;
 /// A segment is small if it has at most this part of its length.
 const SMALL_PART: u64 = 16;
 
-/// How many small segments are joined at once: each value is copied a few times at most until its segment is no longer small.
+/// How many small segments are joined at once: each value is copied a few times at most until its
+/// segment is no longer small.
 const SMALL_MAX: usize = 16;
 
 fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
@@ -30,8 +32,8 @@ impl ValueLog {
         self.segments.take_collection_request()
     }
 
-    /// Sealed segments without pins. Call it before references are counted: a segment that is released later has
-    /// references that the count sees.
+    /// Sealed segments without pins. Call it before references are counted: a segment that is
+    /// released later has references that the count sees.
     pub(crate) fn unpinned(&self) -> Vec<u64> {
         self.segments.unpinned()
     }
@@ -76,9 +78,10 @@ impl ValueLog {
         }
     }
 
-    /// Removes sealed segments, but for those that were pinned meanwhile. `mark` says that the log is durable as far as it
-    /// could refer to them, with all that hides their values: one edit makes that as durable as the removal, so that a
-    /// replay never takes a value that was removed for one that a power cut has taken.
+    /// Removes sealed segments, but for those that were pinned meanwhile. `mark` says that the log
+    /// is durable as far as it could refer to them, with all that hides their values: one edit
+    /// makes that as durable as the removal, so that a replay never takes a value that was removed
+    /// for one that a power cut has taken.
     pub(crate) fn remove(&self, numbers: &[u64], mark: LogMark) -> Result<usize> {
         let removal = self.segments.begin_removal(numbers);
         if removal.numbers().is_empty() {

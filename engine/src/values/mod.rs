@@ -1,13 +1,15 @@
 //! Value log: large values, written once, in append-only segments that many writers share.
 //!
-//! A value is a row of chunks. A chunk record is `u32` length, `u64` checksum over the length and the bytes (keyed by file
-//! number and offset), and the bytes. All chunks of a value have its chunk length but the last. A [`ValuePointer`] names the
-//! extents: stretches of chunk records that lie one after another. Whole chunks of a streamed value begin with a page of 4 KiB if
-//! their records are whole pages, and many small values written together begin with one and end with one: records of zeros that no
-//! pointer names fill the pages.
+//! A value is a row of chunks. A chunk record is `u32` length, `u64` checksum over the length and
+//! the bytes (keyed by file number and offset), and the bytes. All chunks of a value have its chunk
+//! length but the last. A [`ValuePointer`] names the extents: stretches of chunk records that lie
+//! one after another. Whole chunks of a streamed value begin with a page of 4 KiB if their records
+//! are whole pages, and many small values written together begin with one and end with one: records
+//! of zeros that no pointer names fill the pages.
 //!
-//! Invariants: bytes are written before the batch that refers to them is logged, and synced before it counts as durable; a segment is
-//! removed only when no SSTable, memtable, writer or reader refers to it, all that hides its values is durable, and the log says so.
+//! Invariants: bytes are written before the batch that refers to them is logged, and synced before
+//! it counts as durable; a segment is removed only when no SSTable, memtable, writer or reader
+//! refers to it, all that hides its values is durable, and the log says so.
 //!
 //! `segments.rs` owns the state of the segments. The rest of this module knows what is in them.
 
@@ -72,7 +74,8 @@ struct StoredChunk {
 }
 
 impl StoredChunk {
-    /// Reads the chunk at `offset` of segment `number`, which has `size` bytes. `None` if its length is out of bounds.
+    /// Reads the chunk at `offset` of segment `number`, which has `size` bytes. `None` if its
+    /// length is out of bounds.
     fn read(file: &OpenFile, number: u64, offset: u64, size: u64) -> Result<Option<StoredChunk>> {
         let head = file.read_exact(offset, CHUNK_HEADER_BYTES)?;
         let length = u32::from_le_bytes(head[..4].try_into().expect("four bytes"));
@@ -92,7 +95,8 @@ impl StoredChunk {
     }
 }
 
-/// Length of the record that is to stand at `end` so that the next one begins with a page; 0 if none is to.
+/// Length of the record that is to stand at `end` so that the next one begins with a page; 0 if
+/// none is to.
 fn filler_bytes(end: u64) -> u64 {
     let page = PAGE_BYTES as u64;
     match end.next_multiple_of(page) - end {
@@ -151,8 +155,9 @@ impl ValueLog {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Gives chunk records of `length` bytes their place, behind the last write to `preferred` unless another thread
-    /// writes there. `in_pages`: where a page begins. The caller writes them and settles the place.
+    /// Gives chunk records of `length` bytes their place, behind the last write to `preferred`
+    /// unless another thread writes there. `in_pages`: where a page begins. The caller writes them
+    /// and settles the place.
     fn reserve(&self, length: u64, preferred: Option<u64>, in_pages: bool) -> Result<Place> {
         let room = Room {
             length,
@@ -168,8 +173,8 @@ impl ValueLog {
         Ok(place)
     }
 
-    /// Makes another segment. Readers need the lock of the segments, so it is not held meanwhile; writers that come meanwhile
-    /// share the segment of another writer.
+    /// Makes another segment. Readers need the lock of the segments, so it is not held meanwhile;
+    /// writers that come meanwhile share the segment of another writer.
     fn make_room(&self, room: Room) -> Result<Place> {
         let _making = match try_lock(&self.making) {
             Some(making) => making,
@@ -209,7 +214,8 @@ impl ValueLog {
         self.segments.is_unsynced()
     }
 
-    /// Makes everything written so far durable. Errors: the failure of the store, which a failed sync is.
+    /// Makes everything written so far durable. Errors: the failure of the store, which a failed
+    /// sync is.
     pub(crate) fn sync(&self) -> Result<()> {
         self.segments.sync()
     }
@@ -266,8 +272,8 @@ impl ValueLog {
         self.segments.fill_all();
     }
 
-    /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum. Answers all that is wrong. The
-    /// error is that it cannot be read.
+    /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum.
+    /// Answers all that is wrong. The error is that it cannot be read.
     pub(crate) fn verify_segment(
         &self,
         number: u64,
@@ -279,7 +285,8 @@ impl ValueLog {
         let mut offset = HEADER_BYTES;
         let mut sum = 0u64;
         while offset < size {
-            // No reference leads to a chunk that a crash or a full disk left half written; only a segment whose sum is known is whole.
+            // No reference leads to a chunk that a crash or a full disk left half written; only a
+            // segment whose sum is known is whole.
             let is_cut = size - offset < CHUNK_HEADER_BYTES as u64;
             if is_cut && known.is_none() {
                 return Ok(found);
@@ -306,13 +313,14 @@ impl ValueLog {
         Ok(found)
     }
 
-    /// No more will be written: active segments count as full, and writers that are left are refused.
+    /// No more will be written: active segments count as full, and writers that are left are
+    /// refused.
     pub(crate) fn close(&self) {
         self.segments.close();
     }
 
-    /// Enters all segments that have values in them into the manifest: the next value begins a new one. Waits for the
-    /// writers.
+    /// Enters all segments that have values in them into the manifest: the next value begins a new
+    /// one. Waits for the writers.
     pub(crate) fn seal_all(&self) -> Result<()> {
         self.segments
             .seal_all(|number, meta| self.list(number, meta))
@@ -340,8 +348,8 @@ fn check_segment(file: &OpenFile, store: u128, number: u64) -> Result<()> {
     }
 }
 
-/// Takes over a segment that no manifest lists: it was being written when the process ended. `None` if not even its header
-/// was; then nothing durable refers to it.
+/// Takes over a segment that no manifest lists: it was being written when the process ended. `None`
+/// if not even its header was; then nothing durable refers to it.
 pub(crate) fn adopt(
     directory: &Directory,
     store: u128,

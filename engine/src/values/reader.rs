@@ -9,7 +9,8 @@ use crate::values::{Pin, ValueLog};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
-/// Values up to here are kept in the cache, as blocks of rows are: to read one from a file takes several times as long.
+/// Values up to here are kept in the cache, as blocks of rows are: to read one from a file takes
+/// several times as long.
 const CACHED_BYTES_MAX: u64 = 16 << 10;
 
 /// Reads one value, or any part of it, and verifies the checksums.
@@ -43,7 +44,8 @@ impl ValueReader {
         ValueReader::try_open(log, pointer).ok_or(missing)
     }
 
-    /// Keeps the value from now on. `None` if a segment is gone, because the value was moved after the pointer was read.
+    /// Keeps the value from now on. `None` if a segment is gone, because the value was moved after
+    /// the pointer was read.
     pub(crate) fn try_open(log: Arc<ValueLog>, pointer: ValuePointer) -> Option<ValueReader> {
         let pins = log.pin(&pointer)?;
         Some(ValueReader(Source::Log(Arc::new(LogValue {
@@ -62,8 +64,8 @@ impl ValueReader {
         }
     }
 
-    /// Some bytes from `offset` on: at least one and at most `length_max`, as many as are cheap to return at once; empty
-    /// only at the end of the value. Blocks for the disk.
+    /// Some bytes from `offset` on: at least one and at most `length_max`, as many as are cheap to
+    /// return at once; empty only at the end of the value. Blocks for the disk.
     pub fn read_at(&self, offset: u64, length_max: usize) -> Result<Bytes> {
         if offset >= self.length() || length_max == 0 {
             return Ok(Bytes::new());
@@ -81,14 +83,16 @@ impl ValueReader {
         Ok(chunk.slice(from..end))
     }
 
-    /// Gives back the memory of the chunk that was read last and has bytes left. The next read reads it again.
+    /// Gives back the memory of the chunk that was read last and has bytes left. The next read
+    /// reads it again.
     pub fn release(&self) {
         if let Source::Log(value) = &self.0 {
             *lock(&value.last) = None;
         }
     }
 
-    /// As [`ValueReader::read_at`] with no limit, but reads from disk and bypasses the cache: for verification and collection.
+    /// As [`ValueReader::read_at`] with no limit, but reads from disk and bypasses the cache: for
+    /// verification and collection.
     pub(crate) fn read_file_at(&self, offset: u64) -> Result<Bytes> {
         let Source::Log(value) = &self.0 else {
             return self.read_at(offset, usize::MAX);
@@ -177,7 +181,8 @@ impl LogValue {
     }
 }
 
-/// The chunk that starts `inside` bytes behind the start of the extent; `inside` is a multiple of the chunk length.
+/// The chunk that starts `inside` bytes behind the start of the extent; `inside` is a multiple of
+/// the chunk length.
 fn read_chunk(log: &ValueLog, extent: &Extent, chunk_bytes: u64, inside: u64) -> Result<Bytes> {
     let file = log.file(extent.segment)?;
     let headers = inside / chunk_bytes * CHUNK_HEADER_BYTES as u64;

@@ -8,9 +8,9 @@
 //! | sealed | none | yes | leaving, when nothing pins it and nothing refers to it |
 //! | leaving | none, and no readers | yes | gone, once the manifest says so; sealed, if that fails |
 //!
-//! Failed and gone are final. A failed sync fails the store inside the lock that syncs are made under:
-//! the disk may have kept any part of the bytes, and would answer the next sync as if it had them all.
-//! A number is never used again.
+//! Failed and gone are final. A failed sync fails the store inside the lock that syncs are made
+//! under: the disk may have kept any part of the bytes, and would answer the next sync as if it had
+//! them all. A number is never used again.
 
 use crate::base::health::{Health, PanicGuard};
 use crate::base::mutex::lock;
@@ -21,7 +21,8 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-/// Segments that take appends at once: a file system lets only one thread at a time write to a file.
+/// Segments that take appends at once: a file system lets only one thread at a time write to a
+/// file.
 const ACTIVE_MAX: usize = 4;
 
 /// A segment that takes appends, or took them a moment ago.
@@ -340,8 +341,8 @@ impl Segments {
         }
     }
 
-    /// Ends a write: its checksums add up to this, or it has failed. A segment with a hole is ended,
-    /// so that it is collected: on a full disk nothing else may free space.
+    /// Ends a write: its checksums add up to this, or it has failed. A segment with a hole is
+    /// ended, so that it is collected: on a full disk nothing else may free space.
     pub(crate) fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
         let segment = &place.segment;
         match written {
@@ -382,8 +383,8 @@ impl Segments {
         })
     }
 
-    /// Makes everything written so far durable. Errors: the failure of the store, which a failed sync
-    /// is: it is never tried again.
+    /// Makes everything written so far durable. Errors: the failure of the store, which a failed
+    /// sync is: it is never tried again.
     pub(crate) fn sync(&self) -> Result<()> {
         let writable: Vec<_> = self.table().writable().cloned().collect();
         writable
@@ -408,8 +409,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Seals the full segments whose writers are done: each is synced, and `record` makes its entry in
-    /// the manifest durable. Answers whether there were any.
+    /// Seals the full segments whose writers are done: each is synced, and `record` makes its entry
+    /// in the manifest durable. Answers whether there were any.
     pub(crate) fn seal_idle(
         &self,
         record: impl Fn(u64, SegmentMeta) -> Result<()>,
@@ -523,7 +524,8 @@ impl Segments {
         free.map(|(&number, _)| number).collect()
     }
 
-    /// Ends active segments without pins or writers that are worth rewriting, by their number and size.
+    /// Ends active segments without pins or writers that are worth rewriting, by their number and
+    /// size.
     pub(crate) fn fill_wasteful(&self, is_wasteful: impl Fn(u64, u64) -> bool) {
         let is_large = |size: u64| size > self.segment_bytes / 16;
         let has_ended = self.table().fill(|active| {

@@ -11,7 +11,8 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Values up to here, when they are at hand as a whole, are one chunk: to verify any part of them is to read them all.
+/// Values up to here, when they are at hand as a whole, are one chunk: to verify any part of them
+/// is to read them all.
 const WHOLE_BYTES_MAX: usize = 4 << 20;
 
 const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
@@ -19,16 +20,18 @@ const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
 /// Values up to here are copied behind their header: one call costs less than two.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of small values that are written in one write at most: short enough to be in the processor's cache still.
+/// Bytes of small values that are written in one write at most: short enough to be in the
+/// processor's cache still.
 const TOGETHER_BYTES_MAX: u64 = 96 << 10;
 
 /// Numbers the values that this process has streamed.
 static WRITERS: AtomicU64 = AtomicU64::new(1);
 
-/// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never put in a batch, its
-/// bytes are garbage and collected.
+/// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never
+/// put in a batch, its bytes are garbage and collected.
 ///
-/// For async callers: [`ValueWriter::fill`] never blocks. Take full chunks out, write them on another thread, and add them back.
+/// For async callers: [`ValueWriter::fill`] never blocks. Take full chunks out, write them on
+/// another thread, and add them back.
 #[derive(Debug)]
 pub struct ValueWriter {
     log: Arc<ValueLog>,
@@ -132,7 +135,8 @@ impl ValueWriter {
         Ok(())
     }
 
-    /// Appends as many of the bytes as there is room for in the chunk that is being filled; answers how many. Does not block.
+    /// Appends as many of the bytes as there is room for in the chunk that is being filled; answers
+    /// how many. Does not block.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let log = &self.log;
         let record = self.record.get_or_insert_with(|| log.empty_record());
@@ -149,8 +153,8 @@ impl ValueWriter {
         record.is_some_and(|record| record.len() == whole)
     }
 
-    /// The chunk that is being filled, if there is anything in it: once it is full, or at the end of the value. It is to be written
-    /// and added before another one is taken.
+    /// The chunk that is being filled, if there is anything in it: once it is full, or at the end
+    /// of the value. It is to be written and added before another one is taken.
     pub fn take_chunk(&mut self) -> Option<UnwrittenChunk> {
         let is_begun = |record: &mut PageBuffer| record.len() > CHUNK_HEADER_BYTES;
         let record = self.record.take_if(is_begun)?;
@@ -168,7 +172,8 @@ impl ValueWriter {
         })
     }
 
-    /// Appends a chunk that was taken out of this value. All but the last are full; any other chunk makes `finish` fail.
+    /// Appends a chunk that was taken out of this value. All but the last are full; any other chunk
+    /// makes `finish` fail.
     pub fn add(&mut self, chunk: WrittenChunk) {
         let next = ChunkSlot {
             writer: self.number,
@@ -182,8 +187,9 @@ impl ValueWriter {
         }
     }
 
-    /// Ends the value. It is with the operating system on return; the batch that names it makes it as durable as itself. Errors:
-    /// `UnknownValue` if a chunk that was taken out was not added, or was added out of order.
+    /// Ends the value. It is with the operating system on return; the batch that names it makes it
+    /// as durable as itself. Errors: `UnknownValue` if a chunk that was taken out was not added, or
+    /// was added out of order.
     pub fn finish(mut self) -> Result<LargeValue> {
         self.write_chunk()?;
         if self.is_misled || self.taken != self.pointer.length {
@@ -283,7 +289,8 @@ impl Place {
         Ok(sum)
     }
 
-    /// Writes a chunk that stands behind room for its header, and the filler of the page before; answers the sum of their checksums.
+    /// Writes a chunk that stands behind room for its header, and the filler of the page before;
+    /// answers the sum of their checksums.
     fn write_record(&self, record: &mut PageBuffer) -> Result<u64> {
         let filler = self.write_filler()?;
         let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);

@@ -31,8 +31,9 @@ impl Work {
         if dead.is_empty() {
             return Ok(sealed);
         }
-        // The changes that hide the values of these segments may be in the log only: they must not be lost after the segments are
-        // gone. Nor may a replay take the log for torn where it points to them.
+        // The changes that hide the values of these segments may be in the log only: they must not
+        // be lost after the segments are gone. Nor may a replay take the log for torn where it
+        // points to them.
         let mark = self.parts.log.sync_to_mark()?;
         let removed = {
             let _removing = lock(&self.removing);

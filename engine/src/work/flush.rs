@@ -1,7 +1,8 @@
 //! Flush: a sealed memtable becomes a level-0 SSTable.
 //!
-//! Order: the log is synced up to the memtable's last change (else a power cut could keep these changes and lose older
-//! ones of other keyspaces), the SSTable is synced, then the manifest names it and lets the log go.
+//! Order: the log is synced up to the memtable's last change (else a power cut could keep these
+//! changes and lose older ones of other keyspaces), the SSTable is synced, then the manifest names
+//! it and lets the log go.
 
 use crate::Result;
 use crate::base::config::Compression;
@@ -28,14 +29,14 @@ const SHORT_SECONDS: u64 = 1;
 const MERGED_BYTES_MIN: u64 = 1 << 20;
 /// A shorter log is kept at rest, whatever it holds.
 const DEAD_LOG_BYTES_MIN: u64 = 64 << 10;
-/// An idle memtable is flushed early once scans have merged it with SSTables often enough: one merge, about a microsecond, pays for
-/// flushing 4 KiB.
+/// An idle memtable is flushed early once scans have merged it with SSTables often enough: one
+/// merge, about a microsecond, pays for flushing 4 KiB.
 const SCAN_MERGE_BYTES: u64 = 4 << 10;
 
 impl Work {
-    /// Seals active memtables that hide older data for too long (sooner when space is short), that hold much in the value
-    /// log, that keep the log from being removed, that scans pay for, or that are idle: a copy of the store, and the next start, would have
-    /// to make them anew.
+    /// Seals active memtables that hide older data for too long (sooner when space is short), that
+    /// hold much in the value log, that keep the log from being removed, that scans pay for, or
+    /// that are idle: a copy of the store, and the next start, would have to make them anew.
     pub(crate) fn seal_aged(&self) {
         let trees = self.parts.trees.all();
         let keeps_dead_log = self.keeps_dead_log();
@@ -84,8 +85,8 @@ impl Work {
             || self.is_worth_a_file(&view)
     }
 
-    /// True if the log of an idle store is mostly of rows that are gone: it takes more space than SSTables of the others, and the next
-    /// start would read it.
+    /// True if the log of an idle store is mostly of rows that are gone: it takes more space than
+    /// SSTables of the others, and the next start would read it.
     fn keeps_dead_log(&self) -> bool {
         if !self.is_idle() {
             return false;
@@ -96,7 +97,8 @@ impl Work {
         log_bytes >= DEAD_LOG_BYTES_MIN && log_bytes / 2 >= memtable_bytes
     }
 
-    /// Removes the log of an idle store whose changes are all in SSTables. The next write begins a new segment.
+    /// Removes the log of an idle store whose changes are all in SSTables. The next write begins a
+    /// new segment.
     pub(crate) fn release_log(&self) -> Result<()> {
         if self.parts.is_in_memory() || !self.keeps_dead_log() {
             return Ok(());
@@ -132,7 +134,8 @@ impl Work {
         (MERGED_BYTES_MIN..=paid).contains(&bytes) && self.is_at_rest()
     }
 
-    /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called under `flushing`.
+    /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called
+    /// under `flushing`.
     pub(crate) fn flush_one(&self) -> Result<bool> {
         let oldest = |tree: Arc<Tree>| Some((tree.view().immutable.last()?.clone(), tree));
         let pending = self.parts.trees.all().into_iter().filter_map(oldest);
@@ -210,8 +213,9 @@ impl Work {
         writer.finish(&fragments.collect::<Vec<_>>())
     }
 
-    /// Lists the SSTable of a memtable. The log is durable up to `mark`, and the same edit says so: where a part of the log is lost
-    /// that this SSTable does not hold, the next start has to notice.
+    /// Lists the SSTable of a memtable. The log is durable up to `mark`, and the same edit says so:
+    /// where a part of the log is lost that this SSTable does not hold, the next start has to
+    /// notice.
     fn install_flush(
         &self,
         tree: &Tree,
@@ -240,7 +244,8 @@ impl Work {
         Ok(())
     }
 
-    /// The files of the keyspace once an edit is in the manifest. The caller holds the lock of the manifest.
+    /// The files of the keyspace once an edit is in the manifest. The caller holds the lock of the
+    /// manifest.
     pub(crate) fn next_version(
         &self,
         tree: &Tree,
@@ -278,7 +283,8 @@ impl Work {
             .remove(FileName::Numbered(FileKind::Sstable, number));
     }
 
-    /// Segments of the log, but for the last, of which every change is in an SSTable once `flushed` is.
+    /// Segments of the log, but for the last, of which every change is in an SSTable once `flushed`
+    /// is.
     fn unneeded_wals(&self, flushed: &Arc<Memtable>) -> Vec<u64> {
         let first_needed = |tree: Arc<Tree>| {
             let view = tree.view();

@@ -1,7 +1,8 @@
 //! Background work: scheduling, flushes, compactions, collection, pacing of writers.
 //!
-//! Locks are taken in this order: `compacting`, then `flushing`, then `removing`, then the log of `write/commit.rs`, then the segments of the value
-//! log, then the manifest, then the list of trees, then the view of one. None is held by readers across I/O.
+//! Locks are taken in this order: `compacting`, then `flushing`, then `removing`, then the log of
+//! `write/commit.rs`, then the segments of the value log, then the manifest, then the list of
+//! trees, then the view of one. None is held by readers across I/O.
 
 mod collect;
 mod compaction;
@@ -24,7 +25,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use throttle::Throttle;
 
-/// How long a thread waits before it repeats work that failed for lack of space, or looks at the clock.
+/// How long a thread waits before it repeats work that failed for lack of space, or looks at the
+/// clock.
 const RETRY: Duration = Duration::from_millis(1000);
 
 /// The period over which the rate of writes is measured.
@@ -36,7 +38,8 @@ pub(crate) struct Work {
     parts: Arc<Parts>,
     flushing: Mutex<()>,
     compacting: Mutex<()>,
-    /// Held while files that the manifest listed are removed, except those of the log, which flushes remove.
+    /// Held while files that the manifest listed are removed, except those of the log, which
+    /// flushes remove.
     removing: Mutex<()>,
     compactions: AtomicUsize,
     counters: Counters,
@@ -97,7 +100,8 @@ impl Work {
         self.parts.log.sync().close();
     }
 
-    /// Waits for jobs that callers of the store run themselves. None begins to change files after the close.
+    /// Waits for jobs that callers of the store run themselves. None begins to change files after
+    /// the close.
     pub(crate) fn await_jobs(&self) {
         let _compacting = lock(&self.compacting);
         let _flushing = lock(&self.flushing);
@@ -107,8 +111,8 @@ impl Work {
         self.signal.notify();
     }
 
-    /// Makes a checkpoint in the directory at `path`, for a store of this durability. Flushes wait meanwhile, and a compaction may run but
-    /// removes no file.
+    /// Makes a checkpoint in the directory at `path`, for a store of this durability. Flushes wait
+    /// meanwhile, and a compaction may run but removes no file.
     pub(crate) fn checkpoint(&self, path: &Path, durability: Durability) -> Result<()> {
         let target = self.parts.checkpoint_target(path, durability)?;
         // Not `compacting`: a merge may take seconds.
@@ -118,9 +122,11 @@ impl Work {
         self.parts.checkpoint(&target, flushed)
     }
 
-    /// Flushes a store that has no log, and answers the last sequence number that its SSTables hold, and hold whole. `None` for a store with
-    /// a log, which needs no flush. Called under `flushing`, because the copy would have a part of a batch if a memtable that is sealed later
-    /// were flushed before the checkpoint, and under `removing`, because the copy does not have the new places of values that are moved.
+    /// Flushes a store that has no log, and answers the last sequence number that its SSTables
+    /// hold, and hold whole. `None` for a store with a log, which needs no flush. Called under
+    /// `flushing`, because the copy would have a part of a batch if a memtable that is sealed later
+    /// were flushed before the checkpoint, and under `removing`, because the copy does not have the
+    /// new places of values that are moved.
     fn flush_without_log(&self) -> Result<Option<SequenceNumber>> {
         if !self.parts.is_in_memory() {
             return Ok(None);

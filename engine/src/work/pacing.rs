@@ -26,7 +26,8 @@ pub(super) struct Pace {
 }
 
 impl Work {
-    /// True if the write rate is below 100 changes per 250 ms: time for work that only readers gain from.
+    /// True if the write rate is below 100 changes per 250 ms: time for work that only readers gain
+    /// from.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
         let (now, sequence) = (self.parts.clock.now(), self.parts.snapshots.published());
@@ -50,15 +51,17 @@ impl Work {
         pace.is_slow
     }
 
-    /// True if nothing was written for a while: time for work that only checkpoints and the next start gain from.
+    /// True if nothing was written for a while: time for work that only checkpoints and the next
+    /// start gain from.
     pub(crate) fn is_idle(&self) -> bool {
         let is_at_rest = self.is_at_rest();
         let changed_at = lock(&self.pace).changed_at;
         is_at_rest && self.parts.clock.now().saturating_sub(changed_at) >= IDLE
     }
 
-    /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag behind, for a log segment, and for
-    /// a late sync, which comes last because the others take time. A writer that `deletes` does not wait for space.
+    /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag
+    /// behind, for a log segment, and for a late sync, which comes last because the others take
+    /// time. A writer that `deletes` does not wait for space.
     pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
         self.parts.health.check_writable()?;
         self.throttle(deletes)?;
@@ -66,7 +69,8 @@ impl Work {
         self.parts.log.sync().await_late_sync()
     }
 
-    /// Makes a writer wait, or work, while flushes or compactions lag behind. A writer that `deletes` does not wait for space.
+    /// Makes a writer wait, or work, while flushes or compactions lag behind. A writer that
+    /// `deletes` does not wait for space.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         let debt = self.debt().amount;
         if debt == 0 && !self.is_throttled.load(Ordering::Relaxed) {
@@ -98,7 +102,8 @@ impl Work {
                 Job::Compaction
             };
             if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
-                // In production the threads try again; a test that steps the jobs finds out by trying.
+                // In production the threads try again; a test that steps the jobs finds out by
+                // trying.
                 if !self.parts.background.is_stepped() {
                     return Err(error);
                 }
@@ -163,7 +168,8 @@ impl Work {
         let bytes_max = config.memory_bytes_max as u64;
         let files = self.level0_files_most() as u64;
         let files_max = config.level0_files_stop as u64;
-        // A store that leaves inherited files alone merges a keyspace only once it has nearly as many.
+        // A store that leaves inherited files alone merges a keyspace only once it has nearly as
+        // many.
         let files_min = if config.merges_inherited {
             config.level0_files_max as u64
         } else {
@@ -205,7 +211,8 @@ impl Work {
         self.debt().amount > 0
     }
 
-    /// Lets threads run that wait for this processor, unless compaction lags behind: then they would wait for it the longer.
+    /// Lets threads run that wait for this processor, unless compaction lags behind: then they
+    /// would wait for it the longer.
     pub(crate) fn yield_cpu(&self) {
         if self.level0_files_most() <= self.parts.config.level0_files_max {
             std::thread::yield_now();

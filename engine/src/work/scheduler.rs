@@ -1,4 +1,5 @@
-//! The scheduler: background work as jobs, the loops of the threads that run them, and their reaction to a lack of space.
+//! The scheduler: background work as jobs, the loops of the threads that run them, and their
+//! reaction to a lack of space.
 
 use crate::base::health::Wakes;
 use crate::base::mutex::lock;
@@ -72,10 +73,12 @@ impl Work {
         ran
     }
 
-    /// Runs one pending compaction and one pending collection. Answers which there was, the compaction if both.
+    /// Runs one pending compaction and one pending collection. Answers which there was, the
+    /// compaction if both.
     ///
-    /// A collection follows each compaction: under a steady load of overwrites there is always something to merge, and the segments
-    /// whose values the merges have dropped would wait for the end of it. Where there is no space to merge, it may make some.
+    /// A collection follows each compaction: under a steady load of overwrites there is always
+    /// something to merge, and the segments whose values the merges have dropped would wait for the
+    /// end of it. Where there is no space to merge, it may make some.
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
@@ -168,13 +171,15 @@ impl Work {
         self.parts.log.sync().value_sync_loop();
     }
 
-    /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old as the configured interval, or
-    /// at `Disk` as soon as a task awaits it, and records when the store comes to rest. The close of the store ends this loop, and so
-    /// does a failure, which makes the store read-only.
+    /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old
+    /// as the configured interval, or at `Disk` as soon as a task awaits it, and records when the
+    /// store comes to rest. The close of the store ends this loop, and so does a failure, which
+    /// makes the store read-only.
     pub(crate) fn sync_loop(&self) {
         while let Some(due) = self.parts.log.sync().wait_for_due() {
             match due {
-                // If it fails for lack of space the commit that needs the segment tries again and returns the error.
+                // If it fails for lack of space the commit that needs the segment tries again and
+                // returns the error.
                 Due::Segment => {
                     let log = &self.parts.log;
                     let _ = log

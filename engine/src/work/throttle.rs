@@ -1,9 +1,11 @@
-//! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and debt are arguments.
+//! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and debt
+//! are arguments.
 //!
-//! The rate follows two figures: how much background work has got done lately, and the debt, which is 0 where it keeps up and 1 where
-//! writers have to stop. At half of the debt writers are as fast as the work; so the debt comes to rest between the two ends instead
-//! of swinging from one to the other. Writers pay after they have written: their bytes are owed, and the next writer waits until the
-//! rate has paid for them.
+//! The rate follows two figures: how much background work has got done lately, and the debt, which
+//! is 0 where it keeps up and 1 where writers have to stop. At half of the debt writers are as fast
+//! as the work; so the debt comes to rest between the two ends instead of swinging from one to the
+//! other. Writers pay after they have written: their bytes are owed, and the next writer waits
+//! until the rate has paid for them.
 
 use std::time::Duration;
 
@@ -87,8 +89,9 @@ impl Throttle {
             known => known,
         };
         let amount = debt.amount.min(DEBT_MAX);
-        // From one and a half times what the work can take to as much, and then to nearly nothing: a
-        // merge may take long, and writers who crawl meanwhile are better off than writers who stop.
+        // From one and a half times what the work can take to as much, and then to nearly nothing:
+        // a merge may take long, and writers who crawl meanwhile are better off than writers who
+        // stop.
         let share = if amount <= DEBT_MAX / 2 {
             DEBT_MAX + DEBT_MAX / 2 - amount
         } else {
@@ -103,7 +106,8 @@ impl Throttle {
         self.owed = self.owed.saturating_add(bytes);
     }
 
-    /// How long the next writer is to wait at this debt. Zero without one, and then nothing is owed.
+    /// How long the next writer is to wait at this debt. Zero without one, and then nothing is
+    /// owed.
     pub(super) fn wait(&mut self, debt: Debt, now: Duration) -> Duration {
         if debt.amount == 0 {
             self.owed = 0;
@@ -134,7 +138,8 @@ mod tests {
         Debt { lag, amount }
     }
 
-    /// Bytes that writers of 4 KiB put in a second at this debt, if merges take `capacity` bytes a second.
+    /// Bytes that writers of 4 KiB put in a second at this debt, if merges take `capacity` bytes a
+    /// second.
     fn put_in_a_second(capacity: u64, amount: u64) -> u64 {
         let mut throttle = Throttle::default();
         throttle.note_merge(0, Duration::from_millis(400));

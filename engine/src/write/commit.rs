@@ -1,11 +1,12 @@
-//! CommitLog: the path of a write. Batches that `queue.rs` has put in order go to the log and into the memtables, and become visible.
-//! Waiting for the disk is the task of `shared_sync.rs`.
+//! CommitLog: the path of a write. Batches that `queue.rs` has put in order go to the log and into
+//! the memtables, and become visible. Waiting for the disk is the task of `shared_sync.rs`.
 //!
-//! A memtable is sealed between groups only: before one is applied, or after it was published. So a memtable becomes visible as a
-//! whole, whichever memtables a reader looks at first.
+//! A memtable is sealed between groups only: before one is applied, or after it was published. So a
+//! memtable becomes visible as a whole, whichever memtables a reader looks at first.
 //!
-//! Invariant: published batches are with the operating system, in sequence order (at `Disk` after the sync that their writers wait
-//! for, at `Memory` never). After a failed write or sync of the log the store takes no more writes.
+//! Invariant: published batches are with the operating system, in sequence order (at `Disk` after
+//! the sync that their writers wait for, at `Memory` never). After a failed write or sync of the
+//! log the store takes no more writes.
 
 use crate::base::counter::count;
 use crate::base::health::{Health, Wakes};
@@ -43,15 +44,17 @@ pub(crate) struct PendingBatch {
 
 /// Whether changes are applied as they are made, or again from the log.
 ///
-/// Again, they all come into one memtable of their keyspace. Where the process sealed its memtables is not known, and any other
-/// place may lie between a value and its replacement: the value may be gone by now, and nothing may refer to it.
+/// Again, they all come into one memtable of their keyspace. Where the process sealed its memtables
+/// is not known, and any other place may lie between a value and its replacement: the value may be
+/// gone by now, and nothing may refer to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
     Live,
     Replay,
 }
 
-/// The path of a write: group commit onto the log, into the memtables, and the shared syncs that make it durable.
+/// The path of a write: group commit onto the log, into the memtables, and the shared syncs that
+/// make it durable.
 #[derive(Debug)]
 pub(crate) struct CommitLog {
     config: Arc<Config>,
@@ -155,8 +158,9 @@ impl CommitLog {
         Ok(LogMark { segment, end })
     }
 
-    /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to it before that is never taken for
-    /// a torn tail. Frames say the same of the frames before them, but nothing follows the last one before a rest.
+    /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to
+    /// it before that is never taken for a torn tail. Frames say the same of the frames before
+    /// them, but nothing follows the last one before a rest.
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
         let mark = self.sync_to_mark()?;
         let marked = self.edits.append_marked(mark, Vec::new());
@@ -171,7 +175,8 @@ impl CommitLog {
         }
     }
 
-    /// Makes the next segment if it is overdue, or waits until another thread has made it. The caller holds no lock.
+    /// Makes the next segment if it is overdue, or waits until another thread has made it. The
+    /// caller holds no lock.
     pub(crate) fn await_segment(&self) -> Result<()> {
         if !self.segments.is_awaited() {
             return Ok(());
@@ -197,7 +202,8 @@ impl CommitLog {
         self.queue.with_log(act)
     }
 
-    /// Seals memtables before a batch deletes a span of many rows in them: a scan would have to visit each row.
+    /// Seals memtables before a batch deletes a span of many rows in them: a scan would have to
+    /// visit each row.
     fn seal_covered(&self, batch: &PendingBatch) {
         for change in batch.changes() {
             if let Change::DeleteRange {
@@ -214,8 +220,8 @@ impl CommitLog {
         }
     }
 
-    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time. Answers the keyspaces whose
-    /// memtable has grown to its limit. The caller holds the log.
+    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time.
+    /// Answers the keyspaces whose memtable has grown to its limit. The caller holds the log.
     pub(crate) fn apply_changes<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
@@ -258,7 +264,8 @@ impl CommitLog {
         });
         let floor = match when {
             Applied::Live => self.snapshots.floor(),
-            // There are no readers yet, and versions that later changes hide may have lost their values already.
+            // There are no readers yet, and versions that later changes hide may have lost their
+            // values already.
             Applied::Replay => SEQUENCE_MAX,
         };
         let bytes = active.apply(noted, floor);
@@ -275,7 +282,8 @@ impl CommitLog {
         })
     }
 
-    /// Seals all keyspaces between the same two groups, and answers the last sequence number of the first.
+    /// Seals all keyspaces between the same two groups, and answers the last sequence number of the
+    /// first.
     pub(crate) fn seal_all(&self) -> SequenceNumber {
         self.with_log(|log| {
             for tree in self.trees.all() {
@@ -285,7 +293,8 @@ impl CommitLog {
         })
     }
 
-    /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush already.
+    /// Seals the keyspace that uses the most memory, unless there is a sealed memtable to flush
+    /// already.
     pub(crate) fn seal_largest(&self) {
         self.with_log(|_| {
             let trees = self.trees.all();
@@ -340,7 +349,8 @@ impl Stages for CommitLog {
             wal.frame(&mut log.group, next, self.sync.durable(), &batch.payload);
             next += batch.count;
         }
-        // The numbers are used up even if this fails: the remains of a failed write must not look like the next frames.
+        // The numbers are used up even if this fails: the remains of a failed write must not look
+        // like the next frames.
         log.last_sequence = next - 1;
         let bytes = log.group.len() as u64;
         if let Err(error) = wal.append(&mut log.group) {
@@ -420,8 +430,8 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    /// The result of a lookup of `k` in a store with a tiny memtable, if the batch becomes visible during the lookup, after `before`
-    /// questions for the sequence number to read at.
+    /// The result of a lookup of `k` in a store with a tiny memtable, if the batch becomes visible
+    /// during the lookup, after `before` questions for the sequence number to read at.
     fn found_during(batch: impl FnOnce(&mut Batch, [&Keyspace; 2]), before: u32) -> Option<Kind> {
         let config = Config {
             durability: Durability::Memory,

@@ -1,14 +1,17 @@
-//! KeyLocks: which transaction may change which keys. They guard nothing inside the engine: transactions hold them from the first
-//! read to the commit.
+//! KeyLocks: which transaction may change which keys. They guard nothing inside the engine:
+//! transactions hold them from the first read to the commit.
 //!
-//! A lock is that of the 128-bit hash of a key. A transaction that locks two keys of one hash holds one lock, and one that waits for
-//! a key of the same hash waits longer than it has to. A key that is not locked takes no memory.
+//! A lock is that of the 128-bit hash of a key. A transaction that locks two keys of one hash holds
+//! one lock, and one that waits for a key of the same hash waits longer than it has to. A key that
+//! is not locked takes no memory.
 //!
-//! A released lock wakes the first waiter, but a running thread may take it first: to hand it over each time would cost a thread
-//! switch for each holder, five times what a short transaction takes. A waiter that was passed [`PASSED_MAX`] times is handed the lock.
+//! A released lock wakes the first waiter, but a running thread may take it first: to hand it over
+//! each time would cost a thread switch for each holder, five times what a short transaction takes.
+//! A waiter that was passed [`PASSED_MAX`] times is handed the lock.
 //!
-//! Invariants: a lock in a shard has a holder or a waiter; waiters get it in the order of arrival. No circle of threads waits for
-//! each other: a thread waits only for keys that come after all that it holds, and only if it holds none in another transaction.
+//! Invariants: a lock in a shard has a holder or a waiter; waiters get it in the order of arrival.
+//! No circle of threads waits for each other: a thread waits only for keys that come after all that
+//! it holds, and only if it holds none in another transaction.
 
 use crate::base::mutex::lock;
 use crate::base::sync::thread::{self, Thread};
@@ -28,7 +31,8 @@ const SHARDS: usize = 64;
 /// How often the first waiter may be passed by others.
 const PASSED_MAX: u64 = 64;
 
-/// Keys of a transaction that take no memory of their own: most writes lock a container and a blob, or a table and an entity.
+/// Keys of a transaction that take no memory of their own: most writes lock a container and a blob,
+/// or a table and an entity.
 const INLINE_KEYS: usize = 2;
 
 type Keys = SmallVec<[(LockedKey, Mode); INLINE_KEYS]>;
@@ -89,7 +93,8 @@ impl Hasher for IsHashed {
 #[derive(Debug)]
 struct KeyLock {
     mode: Mode,
-    /// More than one only if the lock is shared; none if the first waiter was woken and has not taken the lock yet.
+    /// More than one only if the lock is shared; none if the first waiter was woken and has not
+    /// taken the lock yet.
     holders: usize,
     waiting: VecDeque<Arc<Waiter>>,
 }
@@ -103,8 +108,8 @@ struct Waiter {
     passed: AtomicU64,
 }
 
-/// The locks of one transaction. Released when they are dropped. They stay with the thread that took them, as a mutex guard does:
-/// [`HOLDING`] counts them there.
+/// The locks of one transaction. Released when they are dropped. They stay with the thread that
+/// took them, as a mutex guard does: [`HOLDING`] counts them there.
 #[derive(Debug)]
 pub(crate) struct HeldLocks<'l> {
     locks: &'l KeyLocks,
@@ -157,12 +162,14 @@ impl KeyLocks {
         };
         if held.holders == 0 {
             (held.mode, held.holders) = (mode, 1);
-            // Readers that were passed read too: otherwise they, and everything behind them, would wait for this one.
+            // Readers that were passed read too: otherwise they, and everything behind them, would
+            // wait for this one.
             held.admit_readers();
             return Request::Granted;
         }
         let is_shared = held.mode == Mode::Shared && mode == Mode::Shared;
-        // Readers do not overtake a writer that waits: a stream of them would keep it waiting for ever.
+        // Readers do not overtake a writer that waits: a stream of them would keep it waiting for
+        // ever.
         if is_shared && held.waiting.is_empty() {
             held.holders += 1;
             return Request::Granted;
@@ -248,7 +255,8 @@ impl KeyLock {
         true
     }
 
-    /// Gives the lock to the first waiter; a shared one also to those behind it that want it shared.
+    /// Gives the lock to the first waiter; a shared one also to those behind it that want it
+    /// shared.
     fn hand_over(&mut self) {
         let next = self.waiting.pop_front().expect("there is a waiter");
         self.mode = next.mode;
@@ -275,10 +283,12 @@ impl KeyLock {
 }
 
 impl HeldLocks<'_> {
-    /// Locks keys. Waits for them if all come after those that the transaction holds, and the thread holds none in another
-    /// transaction; otherwise takes them only if they are free. A key that it holds shared becomes exclusive if it has no other
-    /// holder. Errors: `Conflict` for a key that is not free; `Deadlock` if the thread holds keys in another transaction. After an
-    /// error the transaction holds the keys that it held; some that were shared may have become exclusive.
+    /// Locks keys. Waits for them if all come after those that the transaction holds, and the
+    /// thread holds none in another transaction; otherwise takes them only if they are free. A key
+    /// that it holds shared becomes exclusive if it has no other holder. Errors: `Conflict` for a
+    /// key that is not free; `Deadlock` if the thread holds keys in another transaction. After an
+    /// error the transaction holds the keys that it held; some that were shared may have become
+    /// exclusive.
     pub(crate) fn lock(
         &mut self,
         keys: impl IntoIterator<Item = Result<(LockedKey, Mode)>>,
@@ -333,7 +343,8 @@ impl HeldLocks<'_> {
         held.ok()
     }
 
-    /// Takes the keys that are not among the first `had` locks, up to the first that is refused. Answers whether it took all.
+    /// Takes the keys that are not among the first `had` locks, up to the first that is refused.
+    /// Answers whether it took all.
     fn take(&mut self, had: usize, wanted: &[(LockedKey, Mode)], waits: bool) -> bool {
         let mut previous = None;
         for &(key, mode) in wanted {
@@ -353,7 +364,8 @@ impl HeldLocks<'_> {
         true
     }
 
-    /// Makes those of the first `had` locks exclusive that are shared and wanted so. Answers whether it could.
+    /// Makes those of the first `had` locks exclusive that are shared and wanted so. Answers
+    /// whether it could.
     fn upgrade(&mut self, had: usize, wanted: &[(LockedKey, Mode)]) -> bool {
         wanted.iter().all(|&(key, mode)| {
             let Some(at) = self.find(had, key) else {
@@ -469,7 +481,8 @@ mod tests {
         lock_one(&mut first, 2, Mode::Shared).unwrap();
     }
 
-    /// Two threads that each hold a key in one transaction and want the key of the other in a second transaction.
+    /// Two threads that each hold a key in one transaction and want the key of the other in a
+    /// second transaction.
     #[test]
     fn thread_with_two_transactions_waits_in_neither() {
         let locks = KeyLocks::default();
@@ -554,7 +567,8 @@ mod tests {
         while !is_queued() {
             std::thread::yield_now();
         }
-        // This thread takes the lock again at once, each time before the waiter runs, or the waiter has it.
+        // This thread takes the lock again at once, each time before the waiter runs, or the waiter
+        // has it.
         for _ in 0..=PASSED_MAX {
             drop(held);
             held = locks.begin();

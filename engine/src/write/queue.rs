@@ -5,10 +5,11 @@
 //! batches are done. The log, and how a batch is applied, are the business of `commit.rs`;
 //! `tests/interleavings.rs` runs this file in many orders of its steps.
 //!
-//! The functions on the way of a commit are inlined into it: as calls they take 30 ns of a put of 660.
+//! The functions on the way of a commit are inlined into it: as calls they take 30 ns of a put of
+//! 660.
 //!
-//! Invariants: groups are logged, applied and published one after the other, in the order of their sequence numbers. A queued batch
-//! has a leader, or its writer is awake or about to be woken.
+//! Invariants: groups are logged, applied and published one after the other, in the order of their
+//! sequence numbers. A queued batch has a leader, or its writer is awake or about to be woken.
 
 use crate::base::health::Health;
 use crate::base::key::SequenceNumber;
@@ -22,7 +23,8 @@ use std::ptr;
 use std::sync::{Arc, OnceLock, TryLockError};
 use std::time::Duration;
 
-/// Bytes of batches that one leader takes at once: more would make its followers wait for strangers.
+/// Bytes of batches that one leader takes at once: more would make its followers wait for
+/// strangers.
 pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// After how long writers notice that their leader has panicked.
@@ -50,7 +52,8 @@ pub(crate) trait Stages {
     /// Work that applying leaves for the moment when the group is visible.
     type Applied;
 
-    /// Numbers the batches and appends them to the log. Returns the first number. After an error none of them is there.
+    /// Numbers the batches and appends them to the log. Returns the first number. After an error
+    /// none of them is there.
     fn log(
         &self,
         log: &mut Self::Log,
@@ -166,7 +169,8 @@ impl<S: Stages> CommitQueue<S> {
             if let Some(outcome) = request.outcome() {
                 return outcome;
             }
-            // The lock holder commits this batch or wakes this thread; the timeout detects a leader that panicked.
+            // The lock holder commits this batch or wakes this thread; the timeout detects a leader
+            // that panicked.
             thread::park_timeout(PANIC_NOTICED);
         }
     }

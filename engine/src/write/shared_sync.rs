@@ -1,12 +1,12 @@
-//! Syncs of the log, shared: one covers everyone whose batch was appended before it began, and while
-//! it runs the next group forms; the first to be woken after it leads the next.
+//! Syncs of the log, shared: one covers everyone whose batch was appended before it began, and
+//! while it runs the next group forms; the first to be woken after it leads the next.
 //!
 //! When a sync is due is the business of `sync_schedule.rs`, the values that the log points to that
 //! of `value_sync.rs`, and how a writer waits that of `ticket.rs`.
 //!
-//! Invariant: changes that count as durable were synced in the order of their sequence numbers, with
-//! the values they point to. After a failure of the store nothing becomes durable any more: a failed
-//! sync is not tried again, by whichever thread.
+//! Invariant: changes that count as durable were synced in the order of their sequence numbers,
+//! with the values they point to. After a failure of the store nothing becomes durable any more: a
+//! failed sync is not tried again, by whichever thread.
 
 use crate::Error;
 use crate::Result;
@@ -56,10 +56,11 @@ pub(crate) struct SharedSync {
     /// Notified when a sync ends.
     pub(super) ended: Condvar,
     values: ValueSync,
-    /// On a cache line of its own, like the other numbers that all writers change: 64 threads commit
-    /// 5 % more a second, and tickets 9 % more (workload `commits` of `benches/engine`).
+    /// On a cache line of its own, like the other numbers that all writers change: 64 threads
+    /// commit 5 % more a second, and tickets 9 % more (workload `commits` of `benches/engine`).
     durable: CachePadded<AtomicU64>,
-    /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or `NEVER`.
+    /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or
+    /// `NEVER`.
     pub(super) oldest_unsynced: CachePadded<AtomicU64>,
 }
 
@@ -77,8 +78,8 @@ pub(super) struct Progress {
     syncing_since: Option<Duration>,
     /// When the oldest change was appended that no sync has begun for.
     pub(super) unsynced_since: Option<Duration>,
-    /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks again
-    /// after its interval.
+    /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks
+    /// again after its interval.
     pub(super) awaits_write: bool,
     pub(super) running: bool,
     pub(super) waiters: Vec<Waiter>,
@@ -180,7 +181,8 @@ impl SharedSync {
         self.changed.notify_all();
     }
 
-    /// Ends the threads. The owner of the store syncs what they leave, which wakes everyone who waits.
+    /// Ends the threads. The owner of the store syncs what they leave, which wakes everyone who
+    /// waits.
     pub(crate) fn close(&self) {
         self.end(End::Closing);
     }
@@ -246,8 +248,8 @@ impl SharedSync {
         self.sync_through(target)
     }
 
-    /// Returns once everything up to `sequence` is durable; shares a sync that is under way. Errors:
-    /// the failure of the store; `Closed` if it was abandoned.
+    /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
+    /// Errors: the failure of the store; `Closed` if it was abandoned.
     pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
         while self.durable() < sequence {
             let mut progress = lock(&self.progress);
@@ -305,8 +307,8 @@ impl SharedSync {
         (progress.appended, progress.files.clone())
     }
 
-    /// Notes the result of a sync of that many files up to `target`, and wakes the waiters that it has
-    /// served: all if it failed.
+    /// Notes the result of a sync of that many files up to `target`, and wakes the waiters that it
+    /// has served: all if it failed.
     fn end_sync(&self, target: SequenceNumber, files: usize, synced: Result<()>) -> Result<()> {
         let mut progress = lock(&self.progress);
         progress.running = false;
@@ -337,10 +339,10 @@ impl SharedSync {
         self.values.serve();
     }
 
-    /// Waits a moment for the writers that the last sync has served: they are about to come back with
-    /// their next batches. One sync then serves them and the writers that came meanwhile, instead of
-    /// two syncs in turn: 8 threads take half as many syncs for each commit (`commits` of
-    /// `lazurite-engine-bench`).
+    /// Waits a moment for the writers that the last sync has served: they are about to come back
+    /// with their next batches. One sync then serves them and the writers that came meanwhile,
+    /// instead of two syncs in turn: 8 threads take half as many syncs for each commit (`commits`
+    /// of `lazurite-engine-bench`).
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         let expected = progress.present;
         if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {

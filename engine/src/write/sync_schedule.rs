@@ -1,4 +1,5 @@
-//! When the log is synced: what the sync thread does next, and how long writers may run ahead of it.
+//! When the log is synced: what the sync thread does next, and how long writers may run ahead of
+//! it.
 
 use crate::Result;
 use crate::base::config::Durability;
@@ -9,8 +10,8 @@ use crate::write::shared_sync::{End, NEVER, Progress, SharedSync};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// After how long without a write the store is at rest: spare log segments are removed, and the log is
-/// marked as durable.
+/// After how long without a write the store is at rest: spare log segments are removed, and the log
+/// is marked as durable.
 const REST: Duration = Duration::from_millis(250);
 
 /// A change is synced when it is one interval old. When it is this many intervals old and still not
@@ -33,8 +34,8 @@ pub(crate) enum Due {
 
 impl SharedSync {
     /// Waits for something that the sync thread is to do; `None` once it is to end. A segment comes
-    /// first, because a commit may need it, and takes nothing from the time that a change may wait for
-    /// its sync.
+    /// first, because a commit may need it, and takes nothing from the time that a change may wait
+    /// for its sync.
     pub(crate) fn wait_for_due(&self) -> Option<Due> {
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         let mut progress = lock(&self.progress);
@@ -73,8 +74,8 @@ impl SharedSync {
         None
     }
 
-    /// Whether the oldest change that is not durable is older than three quarters of what writers may
-    /// run ahead.
+    /// Whether the oldest change that is not durable is older than three quarters of what writers
+    /// may run ahead.
     pub(crate) fn is_nearly_late(&self) -> bool {
         self.oldest_age() >= self.lateness() / 4 * 3
     }
@@ -99,8 +100,8 @@ impl SharedSync {
         self.clock.now().saturating_sub(since)
     }
 
-    /// Makes a writer wait while the oldest change that is not durable is too old: for the sync that is
-    /// under way, or by leading one. The caller holds no lock.
+    /// Makes a writer wait while the oldest change that is not durable is too old: for the sync
+    /// that is under way, or by leading one. The caller holds no lock.
     pub(crate) fn await_late_sync(&self) -> Result<()> {
         if !self.is_late() {
             return Ok(());

@@ -14,7 +14,8 @@ use std::sync::{Arc, PoisonError};
 pub(crate) trait Values: Send + Sync + fmt::Debug {
     /// Whether anything was written that is not durable.
     fn is_unsynced(&self) -> bool;
-    /// Makes everything written so far durable. A failed sync fails the store, and is never tried again.
+    /// Makes everything written so far durable. A failed sync fails the store, and is never tried
+    /// again.
     fn sync(&self) -> Result<()>;
 }
 

@@ -1,4 +1,5 @@
-//! A file system that calls a hook before each sync and each write: to count them, to hold them up, to fail them.
+//! A file system that calls a hook before each sync and each write: to count them, to hold them up,
+//! to fail them.
 
 use lazurite_engine::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Operation, Space};
 use std::fmt;

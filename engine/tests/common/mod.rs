@@ -1,4 +1,5 @@
-//! What the tests share: reproducible choices, a model of a store as plain maps, and tiny random options.
+//! What the tests share: reproducible choices, a model of a store as plain maps, and tiny random
+//! options.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -173,7 +174,8 @@ pub fn random_changes(choices: &mut Choices) -> Vec<Change> {
 }
 
 impl Store {
-    /// The changes as a batch; some values are streamed, some put into the value log together whatever their size.
+    /// The changes as a batch; some values are streamed, some put into the value log together
+    /// whatever their size.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
         let together = |change: &Change| match change {

@@ -1,6 +1,8 @@
-//! Reads of all messages, hidden ones included, for tools that show a queue. No operation of the protocol does this.
+//! Reads of all messages, hidden ones included, for tools that show a queue. No operation of the
+//! protocol does this.
 //!
-//! Nothing here takes a lock, counts a delivery or changes a row. Times and receipts are as of one snapshot for each call.
+//! Nothing here takes a lock, counts a delivery or changes a row. Times and receipts are as of one
+//! snapshot for each call.
 
 use crate::codec::{self, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};
@@ -14,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl QueueService {
-    /// Returns messages in the order of delivery, at most `request.count` that `accepts` takes. Reads until `is_over` says that the time
-    /// is up: `next` says where to go on.
+    /// Returns messages in the order of delivery, at most `request.count` that `accepts` takes.
+    /// Reads until `is_over` says that the time is up: `next` says where to go on.
     pub fn browse_messages(
         &self,
         account: &str,
@@ -55,8 +57,9 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Returns at most `count` messages in the order of their ids, which is the order in which they were put. `from` is the id at which the
-    /// page begins: `next` of the page before, `None` for the first one.
+    /// Returns at most `count` messages in the order of their ids, which is the order in which they
+    /// were put. `from` is the id at which the page begins: `next` of the page before, `None` for
+    /// the first one.
     pub fn list_messages_by_id(
         &self,
         account: &str,
@@ -160,7 +163,8 @@ impl QueueService {
         Ok(value.map(|value| MessageRow::decode(&value)).transpose()?)
     }
 
-    /// The whole of a message that is visible at this time; `None` if it has no place in the order of delivery.
+    /// The whole of a message that is visible at this time; `None` if it has no place in the order
+    /// of delivery.
     fn stored_in(
         &self,
         live: &Live,

@@ -1,7 +1,7 @@
 //! Operations on messages.
 //!
-//! Operations that take messages or change one hold the consumer lock from the first read to the write. Texts are read after it is
-//! released, from the snapshot that was taken under it.
+//! Operations that take messages or change one hold the consumer lock from the first read to the
+//! write. Texts are read after it is released, from the snapshot that was taken under it.
 
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};
@@ -32,8 +32,8 @@ impl QueueService {
         self.with_queue(account, queue, lock, self.db.begin()?, add)
     }
 
-    /// Takes visible messages, oldest first, and hides them: at most `count`, and fewer if many expired ones lie among them.
-    /// Writes, unless it finds none. Source: Get Messages.
+    /// Takes visible messages, oldest first, and hides them: at most `count`, and fewer if many
+    /// expired ones lie among them. Writes, unless it finds none. Source: Get Messages.
     pub fn get_messages(
         &self,
         account: &str,
@@ -47,8 +47,8 @@ impl QueueService {
         }
     }
 
-    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it reached the limit of expired messages before it
-    /// found another one; the next step continues from there.
+    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it reached the
+    /// limit of expired messages before it found another one; the next step continues from there.
     pub fn get_messages_step(
         &self,
         account: &str,
@@ -86,8 +86,8 @@ impl QueueService {
         )
     }
 
-    /// Returns visible messages, oldest first, and changes nothing. `count` is `numofmessages`; `None`: 1.
-    /// Source: Peek Messages.
+    /// Returns visible messages, oldest first, and changes nothing. `count` is `numofmessages`;
+    /// `None`: 1. Source: Peek Messages.
     pub fn peek_messages(
         &self,
         account: &str,
@@ -105,8 +105,8 @@ impl QueueService {
         }
     }
 
-    /// The bounded step of [`QueueService::peek_messages`], as [`QueueService::get_messages_step`] is of
-    /// [`QueueService::get_messages`].
+    /// The bounded step of [`QueueService::peek_messages`], as [`QueueService::get_messages_step`]
+    /// is of [`QueueService::get_messages`].
     pub fn peek_messages_step(
         &self,
         account: &str,
@@ -133,14 +133,15 @@ impl QueueService {
         Ok((self.published_queue(&key, &self.slots.get(&key))?, count))
     }
 
-    /// One step of a peek that has scanned up to `from`. Never waits for a consumer: while one holds the lock, the peek starts at
-    /// the frontier but does not move it.
+    /// One step of a peek that has scanned up to `from`. Never waits for a consumer: while one
+    /// holds the lock, the peek starts at the frontier but does not move it.
     fn peek(&self, live: &Live, from: Position, count: usize) -> Result<DeliveryScan> {
         let Some(_consumer) = live.try_lock_consumer() else {
             let start = live.head.start().max(from);
             return self.find_deliverable(live, start, self.now(), count);
         };
-        // Rows skipped in an earlier step without the lock are scanned again: the frontier may only pass rows that one scan saw.
+        // Rows skipped in an earlier step without the lock are scanned again: the frontier may only
+        // pass rows that one scan saw.
         let start = live.head.begin();
         let found = self.find_deliverable(live, start, self.now(), count)?;
         live.head.finish(found.first_remaining());
@@ -167,9 +168,10 @@ impl QueueService {
         })
     }
 
-    /// One page of all messages of a queue in the order of delivery, hidden ones among them, and changes nothing. No operation of the
-    /// protocol: for exports. `from` is [`MessagePage::next`] of the page before, empty for the first one; a place that is none is
-    /// `InvalidMarker`. A message that is delivered meanwhile may be in two pages.
+    /// One page of all messages of a queue in the order of delivery, hidden ones among them, and
+    /// changes nothing. No operation of the protocol: for exports. `from` is [`MessagePage::next`]
+    /// of the page before, empty for the first one; a place that is none is `InvalidMarker`. A
+    /// message that is delivered meanwhile may be in two pages.
     pub fn list_messages(
         &self,
         account: &str,
@@ -204,8 +206,8 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Changes when a message is visible again, gives it a new receipt, and replaces its text if one is given. Expiry and dequeue
-    /// count stay. Source: Update Message.
+    /// Changes when a message is visible again, gives it a new receipt, and replaces its text if
+    /// one is given. Expiry and dequeue count stay. Source: Update Message.
     pub fn update_message(
         &self,
         account: &str,
@@ -349,8 +351,8 @@ impl QueueService {
                 expires_at: message.row.expires_at,
                 receipt: self.new_receipt(),
             };
-            // Counted at delivery, not at delete: a consumer that dies still used up one attempt, and poison messages must
-            // show it.
+            // Counted at delivery, not at delete: a consumer that dies still used up one attempt,
+            // and poison messages must show it.
             let delivery = DeliveryRow {
                 dequeue_count: message.row.dequeue_count.saturating_add(1),
                 ..message.row
@@ -383,7 +385,8 @@ impl QueueService {
         pairs.map(dequeued).collect()
     }
 
-    /// The unexpired message with this id, if `receipt` is its current one. Source: Delete Message, "Remarks".
+    /// The unexpired message with this id, if `receipt` is its current one. Source: Delete Message,
+    /// "Remarks".
     fn message_with_receipt(
         &self,
         live: &Live,

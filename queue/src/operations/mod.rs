@@ -1,5 +1,5 @@
-//! The operations of the service: one file per resource, and one function per REST operation, under its REST name. `browse.rs`
-//! has the reads of tools that show a queue.
+//! The operations of the service: one file per resource, and one function per REST operation, under
+//! its REST name. `browse.rs` has the reads of tools that show a queue.
 
 mod browse;
 pub(crate) mod message;

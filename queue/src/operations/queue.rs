@@ -11,8 +11,8 @@ use lazurite_engine::{Direction, Snapshot, Ticket, Transaction};
 use std::sync::Arc;
 
 impl QueueService {
-    /// Creates a queue. A queue that exists with equal metadata is left unchanged; with different metadata the error is
-    /// `QueueAlreadyExists`. Source: Create Queue.
+    /// Creates a queue. A queue that exists with equal metadata is left unchanged; with different
+    /// metadata the error is `QueueAlreadyExists`. Source: Create Queue.
     pub fn create_queue(
         &self,
         account: &str,
@@ -41,9 +41,8 @@ impl QueueService {
         })
     }
 
-    /// Deletes a queue with its messages, metadata and policies in one write, at a cost that does not depend on its size. The name
-    /// is free at once.
-    /// Source: Delete Queue.
+    /// Deletes a queue with its messages, metadata and policies in one write, at a cost that does
+    /// not depend on its size. The name is free at once. Source: Delete Queue.
     pub fn delete_queue(&self, account: &str, queue: &str) -> Result<Ticket> {
         let begun = self.db.begin_deletion()?;
         self.with_exclusive_queue(account, queue, begun, |key, access, mut transaction| {
@@ -88,7 +87,8 @@ impl QueueService {
         Ok(page)
     }
 
-    /// The metadata and the number of messages, visible or not. Takes no lock. Source: Get Queue Metadata.
+    /// The metadata and the number of messages, visible or not. Takes no lock. Source: Get Queue
+    /// Metadata.
     pub fn get_queue_metadata(&self, account: &str, queue: &str) -> Result<QueueProperties> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
@@ -127,7 +127,8 @@ impl QueueService {
         Ok(row.ok_or(Error::QueueNotFound)?.policies)
     }
 
-    /// Replaces the stored access policies, which take effect before the return. Source: Set Queue ACL.
+    /// Replaces the stored access policies, which take effect before the return. Source: Set Queue
+    /// ACL.
     pub fn set_queue_acl(
         &self,
         account: &str,
@@ -138,7 +139,8 @@ impl QueueService {
         self.change_row(account, queue, |row| row.policies = policies)
     }
 
-    /// Deletes all messages, visible or not, in one write, at a cost that does not depend on their number. Source: Clear Messages.
+    /// Deletes all messages, visible or not, in one write, at a cost that does not depend on their
+    /// number. Source: Clear Messages.
     pub fn clear_messages(&self, account: &str, queue: &str) -> Result<Ticket> {
         let begun = self.db.begin_deletion()?;
         self.with_exclusive_queue(account, queue, begun, |key, access, mut transaction| {
@@ -213,7 +215,8 @@ impl QueueService {
         Ok(added.saturating_sub(count(REMOVED_CELL)?))
     }
 
-    /// The number of expired messages that still have rows, all of which lie at or after `start` in the order of expiry.
+    /// The number of expired messages that still have rows, all of which lie at or after `start` in
+    /// the order of expiry.
     fn count_expired(&self, snapshot: &Snapshot, id: QueueId, start: Position) -> Result<u64> {
         let range = keys::expiries(id, start, Position::after(self.now()));
         if range.is_empty() {

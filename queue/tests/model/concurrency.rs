@@ -1,4 +1,5 @@
-//! Many producers and consumers on one queue: nothing is lost, nothing is handed out twice in one window.
+//! Many producers and consumers on one queue: nothing is lost, nothing is handed out twice in one
+//! window.
 
 use crate::store::{ACCOUNT, QUEUE, Store, scale};
 use lazurite_queue::*;
@@ -65,7 +66,8 @@ fn every_message_is_delivered_once_while_it_stays_hidden() {
     assert_eq!(properties.approximate_message_count, 0);
 }
 
-/// Takes and deletes messages until the queue is empty and the last producer has finished. Returns the texts.
+/// Takes and deletes messages until the queue is empty and the last producer has finished. Returns
+/// the texts.
 fn consume_all(store: &Store, producing: &AtomicU64) -> Vec<String> {
     let mut texts = Vec::new();
     loop {
@@ -94,7 +96,8 @@ fn only_the_last_consumer_of_a_message_can_delete_it() {
     let done = AtomicBool::new(false);
     let deletes: Vec<(String, u32)> = std::thread::scope(|scope| {
         let (store, done) = (&store, &done);
-        // Timeouts of one second, and a clock that jumps past them, so that consumers overtake each other often.
+        // Timeouts of one second, and a clock that jumps past them, so that consumers overtake each
+        // other often.
         let consume = move || {
             let mut deleted = Vec::new();
             while !done.load(Ordering::Relaxed) {

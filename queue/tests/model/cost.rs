@@ -1,4 +1,5 @@
-//! The work per operation, counted in rows, does not grow with the number of messages that a queue holds or has held.
+//! The work per operation, counted in rows, does not grow with the number of messages that a queue
+//! holds or has held.
 
 use crate::store::{ACCOUNT, QUEUE, Store, scale};
 use lazurite_queue::GetMessages;

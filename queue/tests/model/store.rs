@@ -96,7 +96,8 @@ impl Store {
         self.open();
     }
 
-    /// Opens the store again with the clock at another time. The clock goes back only between two runs.
+    /// Opens the store again with the clock at another time. The clock goes back only between two
+    /// runs.
     pub(crate) fn reopen_at(&mut self, now: SystemTime) {
         self.clock.set(now);
         self.reopen();
@@ -221,8 +222,8 @@ impl Store {
         rows
     }
 
-    /// Checks that every message has all its rows: one delivery row at the time in its message row, one text row, and an expiry row
-    /// unless it never expires. Deleted queues have no rows.
+    /// Checks that every message has all its rows: one delivery row at the time in its message row,
+    /// one text row, and an expiry row unless it never expires. Deleted queues have no rows.
     pub(crate) fn check_rows(&self) {
         let options = KeyspaceOptions::default();
         let keyspace = self.db.keyspace("queue_messages", options).unwrap();

@@ -1,4 +1,5 @@
-//! Random operations on the service and on the reference, compared after each; `LAZURITE_TEST_SEED` repeats a run.
+//! Random operations on the service and on the reference, compared after each; `LAZURITE_TEST_SEED`
+//! repeats a run.
 
 use crate::reference::{self, Hold, Queue};
 use crate::store::{ACCOUNT, Random, Store, acknowledged, done, scale};
@@ -95,7 +96,8 @@ impl Walk {
         }
     }
 
-    /// Restarts with the clock at an earlier time. Expired messages that still have rows would reappear, so they are removed first.
+    /// Restarts with the clock at an earlier time. Expired messages that still have rows would
+    /// reappear, so they are removed first.
     fn set_clock_back(&mut self) {
         self.sweep_all();
         let now = self.store.now();
@@ -376,7 +378,8 @@ impl Walk {
         }
     }
 
-    /// The id of a message of any queue, expired or not, and its current receipt, an older one, or that of another message.
+    /// The id of a message of any queue, expired or not, and its current receipt, an older one, or
+    /// that of another message.
     fn claim(&mut self, name: &'static str) -> Option<(String, String)> {
         let messages = &self.queues.get(name)?.messages;
         if messages.is_empty() {

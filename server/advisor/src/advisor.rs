@@ -1,9 +1,10 @@
 //! Takes finished requests from many threads at little cost, and applies the rules to them in turn.
 //!
-//! A thread counts its requests without touching memory of others: it takes all of them up to [`FULL_A_SECOND`] in a second, and then
-//! one in [`SAMPLE_MEAN`] on average, which stands for those between. Sampled requests go into the buffer of a shard, whose lock no
-//! other thread holds in the usual case. A full or old buffer is emptied by the thread that finds it so; if another thread is at it,
-//! requests wait, and beyond [`SHARD_MAX`] they are dropped and counted.
+//! A thread counts its requests without touching memory of others: it takes all of them up to
+//! [`FULL_A_SECOND`] in a second, and then one in [`SAMPLE_MEAN`] on average, which stands for
+//! those between. Sampled requests go into the buffer of a shard, whose lock no other thread holds
+//! in the usual case. A full or old buffer is emptied by the thread that finds it so; if another
+//! thread is at it, requests wait, and beyond [`SHARD_MAX`] they are dropped and counted.
 
 use crate::advice::{Advice, AdviceBook};
 use crate::bounded::BoundedMap;
@@ -77,8 +78,8 @@ impl Sampler {
             return 0;
         }
         let weight = self.gap;
-        // Gaps vary, so that a client that repeats the same few requests is not sampled at the same one. Source: Marsaglia, Xorshift
-        // RNGs.
+        // Gaps vary, so that a client that repeats the same few requests is not sampled at the same
+        // one. Source: Marsaglia, Xorshift RNGs.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
@@ -142,8 +143,8 @@ pub struct Report {
 }
 
 impl Advisor {
-    /// Decides whether the request that arrived at `at` is taken. Returns how many requests it stands for, to be passed to
-    /// [`Advisor::observe`]; `None` if it is not taken.
+    /// Decides whether the request that arrived at `at` is taken. Returns how many requests it
+    /// stands for, to be passed to [`Advisor::observe`]; `None` if it is not taken.
     pub fn sample(&self, at: SystemTime) -> Option<u32> {
         let weight = SAMPLER.with(|cell| {
             let mut sampler = cell.get();
@@ -154,7 +155,8 @@ impl Advisor {
         (weight > 0).then_some(weight)
     }
 
-    /// Takes a finished request that stands for `weight` ones. Returns advice that is new, which is rare.
+    /// Takes a finished request that stands for `weight` ones. Returns advice that is new, which is
+    /// rare.
     pub fn observe(&self, weight: u32, mut request: Request) -> Vec<Advice> {
         request.clip();
         let at = request.at;

@@ -1,5 +1,5 @@
-//! The shape of a `$filter`, as far as advice depends on it. It is read word by word, without a parser: a filter that is wrong gets no
-//! advice that matters, and the service has its own parser.
+//! The shape of a `$filter`, as far as advice depends on it. It is read word by word, without a
+//! parser: a filter that is wrong gets no advice that matters, and the service has its own parser.
 
 /// The comparisons of keys in a filter.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,13 @@
-//! The heat map: requests by partition and minute, and the splits that the hosted service would have to make.
+//! The heat map: requests by partition and minute, and the splits that the hosted service would
+//! have to make.
 //!
-//! A partition is the unit that the hosted service keeps on one server: the entities of one PartitionKey, a queue, a blob. The map
-//! keeps the busiest [`CELLS_MAX`] partitions of the last [`MINUTES`] minutes; the counts of others are added up by service and
-//! account.
+//! A partition is the unit that the hosted service keeps on one server: the entities of one
+//! PartitionKey, a queue, a blob. The map keeps the busiest [`CELLS_MAX`] partitions of the last
+//! [`MINUTES`] minutes; the counts of others are added up by service and account.
 //!
-//! The hosted service does not publish when it splits a range of partitions. The map assumes that a server takes what one partition
-//! may take, and splits between partitions wherever a range would take more. Source: Scalability and performance targets for Table
-//! Storage and for Queue Storage.
+//! The hosted service does not publish when it splits a range of partitions. The map assumes that a
+//! server takes what one partition may take, and splits between partitions wherever a range would
+//! take more. Source: Scalability and performance targets for Table Storage and for Queue Storage.
 
 use crate::advice::as_text;
 use crate::request::Service;
@@ -135,7 +136,8 @@ impl Heat {
         cell.or_insert_with(|| Cell::new(minute)).add(second, count);
     }
 
-    /// Makes room: the partition with the fewest requests in the covered time becomes one of the others.
+    /// Makes room: the partition with the fewest requests in the covered time becomes one of the
+    /// others.
     fn evict(&mut self, minute: u64) {
         for cell in self.cells.values_mut() {
             cell.advance(minute);
@@ -231,7 +233,8 @@ pub struct Row {
     pub peaks: Vec<u32>,
     /// The scalability target of the hosted service for one such partition, in a second.
     pub target: u64,
-    /// Whether a second exceeded the target: the hosted service would have answered 503 Server Busy.
+    /// Whether a second exceeded the target: the hosted service would have answered 503 Server
+    /// Busy.
     pub is_over_target: bool,
 }
 
@@ -329,7 +332,8 @@ fn splits(rows: &[Row]) -> Vec<Splits> {
     tables.into_iter().filter_map(split).collect()
 }
 
-/// The splits of one table, and its partitions that are too hot, in the minute whose peaks add up to most.
+/// The splits of one table, and its partitions that are too hot, in the minute whose peaks add up
+/// to most.
 fn split(mut rows: Vec<&Row>) -> (Vec<String>, Vec<String>) {
     rows.sort_by(|a, b| a.partition.cmp(&b.partition));
     let minutes = rows.first().map_or(0, |row| row.peaks.len());

@@ -1,10 +1,11 @@
-//! The facts of one finished request, as plain data. The server fills them in; nothing here knows HTTP.
+//! The facts of one finished request, as plain data. The server fills them in; nothing here knows
+//! HTTP.
 
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
-/// Most bytes that are kept of a name or a key. Longer ones are cut: memory stays bounded, and two keys that differ only further on
-/// count as one.
+/// Most bytes that are kept of a name or a key. Longer ones are cut: memory stays bounded, and two
+/// keys that differ only further on count as one.
 pub const NAME_BYTES_MAX: usize = 256;
 
 /// The service that a request addressed.

@@ -1,6 +1,8 @@
-//! The rules: when each fires, the reason, and the remedy. Every threshold and every sentence that users read stands here.
+//! The rules: when each fires, the reason, and the remedy. Every threshold and every sentence that
+//! users read stands here.
 //!
-//! Source of the reasons: Azure Storage table design guide; Performance and scalability checklists for Table, Queue and Blob Storage.
+//! Source of the reasons: Azure Storage table design guide; Performance and scalability checklists
+//! for Table, Queue and Blob Storage.
 
 /// A piece of advice that the server can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,7 +116,8 @@ pub struct Text {
     pub reason: &'static str,
     /// The pattern that mends it.
     pub pattern: &'static str,
-    /// The pages of the cookbook (`server/docs/guide`) that show the pattern, by name; empty if there is none.
+    /// The pages of the cookbook (`server/docs/guide`) that show the pattern, by name; empty if
+    /// there is none.
     pub guide: &'static [&'static str],
 }
 

@@ -33,8 +33,8 @@ impl Tally {
         self.recent.push_back(Evidence::of(request));
     }
 
-    /// Whether the threshold is reached. After that the rule fires each time the count has doubled, so that advice stays current at
-    /// little cost.
+    /// Whether the threshold is reached. After that the rule fires each time the count has doubled,
+    /// so that advice stays current at little cost.
     pub(crate) fn fires(&mut self) -> bool {
         let reached = self.count >= self.fires_at;
         while self.fires_at <= self.count {

@@ -1,7 +1,9 @@
-//! The protocol's dates: RFC 1123 in headers and XML, ISO 8601 in signatures, policies and error messages.
+//! The protocol's dates: RFC 1123 in headers and XML, ISO 8601 in signatures, policies and error
+//! messages.
 //!
-//! Instants are [`SystemTime`]s. Texts outside the years 0001 to 9999 are refused; instants outside them are shown with the first
-//! or last day of these years. The calendar is that of the `time` crate; its formats and parsers do not fit.
+//! Instants are [`SystemTime`]s. Texts outside the years 0001 to 9999 are refused; instants outside
+//! them are shown with the first or last day of these years. The calendar is that of the `time`
+//! crate; its formats and parsers do not fit.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use time::{Date, Month};
@@ -68,8 +70,8 @@ pub fn iso8601_seconds(time: SystemTime) -> String {
     text
 }
 
-/// Reads `YYYY-MM-DD`, `YYYY-MM-DDThh:mmZ` and `YYYY-MM-DDThh:mm:ss[.f{1,7}]Z`, all UTC; `None` for anything else.
-/// Source: Create a service SAS, "Specify the signature validity interval".
+/// Reads `YYYY-MM-DD`, `YYYY-MM-DDThh:mmZ` and `YYYY-MM-DDThh:mm:ss[.f{1,7}]Z`, all UTC; `None` for
+/// anything else. Source: Create a service SAS, "Specify the signature validity interval".
 pub fn parse_iso8601(text: &str) -> Option<SystemTime> {
     let (date, clock) = match text.split_once('T') {
         Some((date, clock)) => (date, clock.strip_suffix('Z')?),
@@ -207,7 +209,8 @@ mod tests {
         }
     }
 
-    /// An independent calendar. Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+    /// An independent calendar. Source: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+    /// `civil_from_days`.
     fn civil_from_days(days: i64) -> (i64, i64, i64) {
         let days = days + 719_468;
         let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -1,5 +1,6 @@
-//! The headers of a request. Most headers that an operation reads are absent. A filter finds that without a look-up in the map, which
-//! would hash the name first. A GET reads some thirty and has a dozen.
+//! The headers of a request. Most headers that an operation reads are absent. A filter finds that
+//! without a look-up in the map, which would hash the name first. A GET reads some thirty and has a
+//! dozen.
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::ops::Deref;
@@ -12,7 +13,8 @@ pub struct RequestHeaders {
     names: u128,
 }
 
-/// One bit, the same for a name in any case. Inlined, so that it is a constant for a name that is written in code.
+/// One bit, the same for a name in any case. Inlined, so that it is a constant for a name that is
+/// written in code.
 #[inline]
 fn mark(name: &str) -> u128 {
     let bytes = name.as_bytes();

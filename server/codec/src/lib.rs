@@ -1,5 +1,5 @@
-//! Bytes of the wire to plain data and back: targets, parameters, headers, dates, XML, OData JSON, multipart batches, structured bodies.
-//! No routing, no status codes.
+//! Bytes of the wire to plain data and back: targets, parameters, headers, dates, XML, OData JSON,
+//! multipart batches, structured bodies. No routing, no status codes.
 
 mod chunks;
 pub mod date;

@@ -1,7 +1,8 @@
 //! Batches: the multipart bodies of entity group transactions and of blob batches, both ways.
 //! Source: Performing Entity Group Transactions; Blob Batch; RFC 2046, section 5.1.
 //!
-//! Client libraries differ in line ends, blank lines and headers; whatever one of them sends is read.
+//! Client libraries differ in line ends, blank lines and headers; whatever one of them sends is
+//! read.
 
 use axum::http::Response;
 use bytes::Bytes;
@@ -17,8 +18,8 @@ pub enum Batch {
     Query(SubRequest),
 }
 
-/// A request inside a batch. Headers and body stay where they are in the batch: a part of many short headers would take many times the
-/// memory of its text.
+/// A request inside a batch. Headers and body stay where they are in the batch: a part of many
+/// short headers would take many times the memory of its text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SubRequest {
     /// The method, as sent.
@@ -47,7 +48,8 @@ impl SubRequest {
 #[error("{0}")]
 pub struct Malformed(&'static str);
 
-/// Reads a batch. Errors: what is not multipart, nests otherwise than a batch does, or mixes a read with changes.
+/// Reads a batch. Errors: what is not multipart, nests otherwise than a batch does, or mixes a read
+/// with changes.
 pub fn read(content_type: &str, body: &Bytes) -> Result<Batch, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
@@ -77,8 +79,8 @@ pub fn read(content_type: &str, body: &Bytes) -> Result<Batch, Malformed> {
     Ok(Batch::Changeset(operations))
 }
 
-/// Reads a batch of requests that stand alone: each with its `Content-ID`, or its place if it has none.
-/// Source: Blob Batch, "Request body".
+/// Reads a batch of requests that stand alone: each with its `Content-ID`, or its place if it has
+/// none. Source: Blob Batch, "Request body".
 pub fn read_each(content_type: &str, body: &Bytes) -> Result<Vec<(String, SubRequest)>, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
@@ -109,7 +111,8 @@ fn boundary(content_type: &str) -> Option<String> {
 
 /// Most headers of a part, or of the request in it. The documented ones come to a dozen.
 const HEADERS_MAX: usize = 100;
-/// Most parts that are looked at. The largest batch has 256; one that is a little larger is refused as the service does it.
+/// Most parts that are looked at. The largest batch has 256; one that is a little larger is refused
+/// as the service does it.
 const PARTS_MAX: usize = 300;
 
 /// The parts between boundary lines. A closing boundary may be missing at the very end.
@@ -234,9 +237,9 @@ pub struct SubResponse {
     pub body: String,
 }
 
-/// Writes the answers of requests that stand alone, in order: its boundary, and its body. A client takes a part with an
-/// empty line more or less for broken, and that for C++ takes a line end behind the closing boundary for one more part.
-/// Source: Blob Batch, "Response body".
+/// Writes the answers of requests that stand alone, in order: its boundary, and its body. A client
+/// takes a part with an empty line more or less for broken, and that for C++ takes a line end
+/// behind the closing boundary for one more part. Source: Blob Batch, "Response body".
 pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String, Vec<u8>) {
     let boundary = format!("batchresponse_{id}");
     let mut out = Vec::new();
@@ -264,8 +267,9 @@ pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String,
     (boundary, out)
 }
 
-/// Writes a batch's answer: its boundary, and its body. A changeset's answers stand in a part of their own; the answer
-/// to a read stands alone. Exactly two line ends follow the last header of a part without a body.
+/// Writes a batch's answer: its boundary, and its body. A changeset's answers stand in a part of
+/// their own; the answer to a read stands alone. Exactly two line ends follow the last header of a
+/// part without a body.
 pub fn write(id: &str, responses: &[SubResponse], changeset: bool) -> (String, String) {
     let (outer, inner) = (
         format!("batchresponse_{id}"),

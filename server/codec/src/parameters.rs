@@ -3,7 +3,8 @@
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// Most parameters of a request. The operation with the most takes about a dozen, and a SAS has two dozen.
+/// Most parameters of a request. The operation with the most takes about a dozen, and a SAS has two
+/// dozen.
 pub const PARAMETERS_MAX: usize = 100;
 
 /// Why a query is refused.
@@ -47,8 +48,8 @@ struct Parameter {
     fingerprint: u32,
 }
 
-/// The length of a name, and its first and last letter in lower case. Inlined, as [`mark`], so that it is a constant for a name that is
-/// written in code.
+/// The length of a name, and its first and last letter in lower case. Inlined, as [`mark`], so that
+/// it is a constant for a name that is written in code.
 #[inline]
 fn fingerprint(name: &[u8]) -> u32 {
     let letter = |letter: Option<&u8>| letter.map_or(0, u8::to_ascii_lowercase);
@@ -63,7 +64,8 @@ fn mark(fingerprint: u32) -> u64 {
 }
 
 impl Query {
-    /// Refuses names and values that are not UTF-8 once decoded, and more than [`PARAMETERS_MAX`] of them.
+    /// Refuses names and values that are not UTF-8 once decoded, and more than [`PARAMETERS_MAX`]
+    /// of them.
     pub fn parse(raw: &str) -> Result<Query, QueryError> {
         let mut query = Query {
             text: String::with_capacity(raw.len()),
@@ -163,7 +165,8 @@ impl Query {
         Some(self.decoded(parameter).into())
     }
 
-    /// All values of that name, joined by commas: of lists that may come as one value or as several.
+    /// All values of that name, joined by commas: of lists that may come as one value or as
+    /// several.
     pub fn joined(&self, name: &str) -> String {
         let named = self
             .pairs()
@@ -184,8 +187,8 @@ impl Query {
         })
     }
 
-    /// A parameter that is given again with another value, except those that may be ([`Query::joined`]): the signature could cover
-    /// one value, and the server use another.
+    /// A parameter that is given again with another value, except those that may be
+    /// ([`Query::joined`]): the signature could cover one value, and the server use another.
     pub fn contradicted(&self) -> Option<&str> {
         let is_contradicted = |(name, value, first): &(&str, &str, &str)| {
             first != value && !name.eq_ignore_ascii_case("include")

@@ -1,6 +1,7 @@
 //! XML, both ways: a small tree for what clients send, escaping and a writer for what they get.
 //!
-//! Documents are short and their limits are checked before they come here. DTDs are refused whatever they hold.
+//! Documents are short and their limits are checked before they come here. DTDs are refused
+//! whatever they hold.
 
 use crate::chunks::all_bytes;
 use percent_encoding::percent_decode_str;
@@ -9,8 +10,8 @@ use quick_xml::events::{BytesRef, Event};
 
 /// Deeper nesting than any document of the protocol has.
 const DEPTH_MAX: usize = 16;
-/// More elements than any document of the protocol has that is read as a tree, which are at most dozens: a tree takes many times the
-/// memory of its text, and this bounds it to some 100 KiB.
+/// More elements than any document of the protocol has that is read as a tree, which are at most
+/// dozens: a tree takes many times the memory of its text, and this bounds it to some 100 KiB.
 const ELEMENTS_MAX: usize = 1000;
 
 /// Why a document was not read, for a person.
@@ -18,7 +19,8 @@ const ELEMENTS_MAX: usize = 1000;
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// An element: its name without prefix, its own text joined, its children in document order. Attributes are dropped, but for `Encoded`.
+/// An element: its name without prefix, its own text joined, its children in document order.
+/// Attributes are dropped, but for `Encoded`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// The name without its prefix.
@@ -53,7 +55,8 @@ impl Element {
         }
     }
 
-    /// The text of the first child of that name, without the white space around it; `None` if absent or empty.
+    /// The text of the first child of that name, without the white space around it; `None` if
+    /// absent or empty.
     pub fn child_text(&self, name: &str) -> Option<String> {
         self.child(name)
             .map(|child| child.text.trim().to_owned())
@@ -66,7 +69,8 @@ pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
     read_tree(bytes, ELEMENTS_MAX)
 }
 
-/// Reads a document that a service sent, such as a page of a listing, which may be long. The caller bounds its length.
+/// Reads a document that a service sent, such as a page of a listing, which may be long. The caller
+/// bounds its length.
 pub fn parse_response(bytes: &[u8]) -> Result<Element, Malformed> {
     read_tree(bytes, usize::MAX)
 }
@@ -117,8 +121,8 @@ fn read_tree(bytes: &[u8], elements_max: usize) -> Result<Element, Malformed> {
     root(open)
 }
 
-/// Reads a document whose root, of the name `root`, has children that hold text alone, and hands these on one by one, name and text.
-/// The memory it takes is that of one child.
+/// Reads a document whose root, of the name `root`, has children that hold text alone, and hands
+/// these on one by one, name and text. The memory it takes is that of one child.
 pub fn read_list<E: From<Malformed>>(
     bytes: &[u8],
     root: &str,
@@ -249,8 +253,8 @@ pub fn is_xml_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// Appends `text` as element or attribute content. A carriage return is written as a reference: parsers turn a bare one
-/// into a line feed.
+/// Appends `text` as element or attribute content. A carriage return is written as a reference:
+/// parsers turn a bare one into a line feed.
 pub fn escape_into(out: &mut String, text: &str) {
     let is_plain =
         |byte: u8| matches!(byte, b' '..=b'~') & !matches!(byte, b'&' | b'<' | b'>' | b'"');

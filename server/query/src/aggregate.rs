@@ -1,4 +1,5 @@
-//! Computes aggregates over all rows. Source: Query acceleration SQL language reference, "Aggregate expressions".
+//! Computes aggregates over all rows. Source: Query acceleration SQL language reference, "Aggregate
+//! expressions".
 
 use crate::RowError;
 use crate::ast::AggregateFunction;

@@ -10,7 +10,8 @@ use std::convert::Infallible;
 
 /// Longest row of a result, in bytes.
 const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
-/// Longest separator of a result, in bytes, since values are searched for it and every row contains it.
+/// Longest separator of a result, in bytes, since values are searched for it and every row contains
+/// it.
 const SEPARATOR_BYTES_MAX: usize = 64;
 
 /// The format of the content or of the result.
@@ -121,7 +122,8 @@ impl RowWriter {
         }
     }
 
-    /// Writes a row. Errors: those of its values; `RecordTooLarge`; a number of columns that does not fit the format.
+    /// Writes a row. Errors: those of its values; `RecordTooLarge`; a number of columns that does
+    /// not fit the format.
     pub fn put_row<'a>(
         &mut self,
         out: &mut Vec<u8>,

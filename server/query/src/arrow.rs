@@ -1,5 +1,6 @@
-//! Writes rows as an Arrow IPC stream, in batches. The columns of the result correspond to those of the schema by position.
-//! Source: Query Blob Contents, "Request body"; Apache Arrow, IPC streaming format.
+//! Writes rows as an Arrow IPC stream, in batches. The columns of the result correspond to those of
+//! the schema by position. Source: Query Blob Contents, "Request body"; Apache Arrow, IPC streaming
+//! format.
 
 use crate::RowError;
 use crate::value::{Number, Value};
@@ -192,8 +193,8 @@ impl ArrowWriter {
         })
     }
 
-    /// Adds a row, and writes the batch if it is complete. Errors: those of the values; a wrong number of columns. A row with an
-    /// error is left out.
+    /// Adds a row, and writes the batch if it is complete. Errors: those of the values; a wrong
+    /// number of columns. A row with an error is left out.
     pub fn put_row<'v>(
         &mut self,
         out: &mut Vec<u8>,
@@ -279,8 +280,9 @@ fn column_count() -> RowError {
     )
 }
 
-/// The unscaled value, rounded to `scale` digits, with halves away from zero. Text without a point is the unscaled value
-/// itself, as in the recordings of the hosted service: the field `400` is 4.00 in a column of scale 2.
+/// The unscaled value, rounded to `scale` digits, with halves away from zero. Text without a point
+/// is the unscaled value itself, as in the recordings of the hosted service: the field `400` is
+/// 4.00 in a column of scale 2.
 fn decimal(value: Value<'_>, precision: u8, scale: u8) -> Result<i128, RowError> {
     let number = value.as_number()?;
     let is_unscaled = matches!(&value, Value::Text(text) if !text.contains(['.', 'e', 'E']));

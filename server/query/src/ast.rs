@@ -92,7 +92,8 @@ pub enum Step {
     Each,
 }
 
-/// An expression. A chain of operators of any length is one node, so that the parser can limit the nesting.
+/// An expression. A chain of operators of any length is one node, so that the parser can limit the
+/// nesting.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expr {
     Null,
@@ -187,7 +188,8 @@ pub enum Function {
 }
 
 impl Function {
-    /// Looks up a name in upper case. Returns the function with its least and greatest number of arguments.
+    /// Looks up a name in upper case. Returns the function with its least and greatest number of
+    /// arguments.
     pub fn of(name: &str) -> Option<(Function, usize, usize)> {
         Some(match name {
             "CHAR_LENGTH" | "CHARACTER_LENGTH" => (Function::CharLength, 1, 1),

@@ -1,6 +1,6 @@
-//! Writes the result of a query: an Avro object container with four kinds of records. The schema is fixed, so only a small part of
-//! Avro is needed. Source: Apache Avro specification, "Object container files", "Binary encoding";
-//! Query Blob Contents, "Response body".
+//! Writes the result of a query: an Avro object container with four kinds of records. The schema is
+//! fixed, so only a small part of Avro is needed. Source: Apache Avro specification, "Object
+//! container files", "Binary encoding"; Query Blob Contents, "Response body".
 
 /// Bytes of the result in one record.
 pub const DATA_BYTES: usize = 128 << 10;
@@ -56,14 +56,15 @@ impl Container {
         self.data.len() + self.out.len()
     }
 
-    /// Writes an error of one record, or the fatal one that ends the query. An error of one record does not flush the rows before
-    /// it: the Python client takes the end of a data record for the end of a row.
+    /// Writes an error of one record, or the fatal one that ends the query. An error of one record
+    /// does not flush the rows before it: the Python client takes the end of a data record for the
+    /// end of a row.
     pub fn error(&mut self, is_fatal: bool, name: &str, description: &str, position: u64) {
         if is_fatal {
             self.flush();
         }
-        // That client also does not accept an error as the first record. Before a fatal error the hosted service sends an empty
-        // data record, as recorded responses show.
+        // That client also does not accept an error as the first record. Before a fatal error the
+        // hosted service sends an empty data record, as recorded responses show.
         if !self.has_records && is_fatal {
             self.block(Kind::ResultData, &[0]);
         } else if !self.has_records {

@@ -1,5 +1,5 @@
-//! Parses function calls; some functions have their own syntax. Source: Query acceleration SQL language reference, "String
-//! functions", "Date functions".
+//! Parses function calls; some functions have their own syntax. Source: Query acceleration SQL
+//! language reference, "String functions", "Date functions".
 
 use crate::Malformed;
 use crate::ast::*;

@@ -1,5 +1,6 @@
-//! Reads and writes delimited text, record by record, from content that arrives in pieces. The request chooses separators and
-//! quotes. An empty line is no record. If records end with LF, a CR before it is removed as well.
+//! Reads and writes delimited text, record by record, from content that arrives in pieces. The
+//! request chooses separators and quotes. An empty line is no record. If records end with LF, a CR
+//! before it is removed as well.
 
 use crate::{Fatal, RECORD_BYTES_MAX};
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
@@ -94,7 +95,8 @@ impl DelimitedReader {
         })
     }
 
-    /// Reads to the end of the next record. `input` is the content that has arrived and is not consumed; `is_last` if it is the end.
+    /// Reads to the end of the next record. `input` is the content that has arrived and is not
+    /// consumed; `is_last` if it is the end.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
         loop {
             if !self.in_record {
@@ -134,7 +136,8 @@ impl DelimitedReader {
         }
     }
 
-    /// Removes the CR of a CR LF from the last column. Returns whether the line is empty otherwise, and so no record.
+    /// Removes the CR of a CR LF from the last column. Returns whether the line is empty otherwise,
+    /// and so no record.
     fn drop_cr(&mut self) -> bool {
         if !self.drops_cr || self.last != *b"\r\n" {
             return false;
@@ -177,7 +180,8 @@ fn grow<T: Default + Clone>(buffer: &mut Vec<T>, limit: usize) -> Option<()> {
     Some(())
 }
 
-/// Writes a record with its separators. `check` is called after each column and can refuse the record so far.
+/// Writes a record with its separators. `check` is called after each column and can refuse the
+/// record so far.
 pub fn write_record<'v, E>(
     dialect: &Dialect,
     out: &mut Vec<u8>,

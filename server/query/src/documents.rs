@@ -1,5 +1,5 @@
-//! Reads JSON documents from content that arrives in pieces. Documents may take one line each or several, or may be the items of
-//! one list of any length.
+//! Reads JSON documents from content that arrives in pieces. Documents may take one line each or
+//! several, or may be the items of one list of any length.
 
 use crate::json;
 use crate::value::Json;
@@ -44,8 +44,8 @@ impl DocumentReader {
         }
     }
 
-    /// Reads to the end of the next document. `input` is the content that has arrived and is not consumed; `is_last` if it is the
-    /// end.
+    /// Reads to the end of the next document. `input` is the content that has arrived and is not
+    /// consumed; `is_last` if it is the end.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
         if self.depth == 0 && !self.begin(input)? {
             return if !is_last {

@@ -1,4 +1,5 @@
-//! Evaluates an expression for one row, with SQL's three-valued logic: a comparison with null is neither true nor false.
+//! Evaluates an expression for one row, with SQL's three-valued logic: a comparison with null is
+//! neither true nor false.
 
 use crate::RowError;
 use crate::ast::*;
@@ -85,7 +86,8 @@ impl<'a> Scope<'a> {
     /// Evaluates an expression. Errors: those of the expression and of [`Work::spend`].
     pub fn evaluate(&self, expr: &'a Expr) -> Evaluated<'a> {
         let value = self.evaluate_unbounded(expr)?;
-        // The work with a value is proportional to its length. LIKE takes longer, and counts its own work.
+        // The work with a value is proportional to its length. LIKE takes longer, and counts its
+        // own work.
         let bytes = match &value {
             Value::Text(text) => text.len(),
             Value::Json(_) => self.record_bytes,
@@ -180,7 +182,8 @@ impl<'a> Scope<'a> {
         }))
     }
 
-    /// Evaluates AND and OR: the first term equal to `decisive` decides. Otherwise the result is null if any term is.
+    /// Evaluates AND and OR: the first term equal to `decisive` decides. Otherwise the result is
+    /// null if any term is.
     fn connect(&self, terms: &'a [Expr], decisive: bool) -> Evaluated<'a> {
         let mut is_open = false;
         for term in terms {

@@ -1,4 +1,5 @@
-//! Parses expressions, from `OR`, which has the lowest precedence, down to names, numbers and parentheses.
+//! Parses expressions, from `OR`, which has the lowest precedence, down to names, numbers and
+//! parentheses.
 
 use crate::ast::*;
 use crate::lexer::Kind;
@@ -106,7 +107,8 @@ impl Parser {
             Expr::Text(text) => Pattern::new(text, escape).ok(),
             _ => None,
         };
-        // An invalid pattern is an error of each row that is compared with it, as for a pattern that depends on the row.
+        // An invalid pattern is an error of each row that is compared with it, as for a pattern
+        // that depends on the row.
         let pattern = fixed.map_or(LikePattern::Evaluated(pattern, escape), LikePattern::Fixed);
         Ok(Expr::Like {
             value: Box::new(value),

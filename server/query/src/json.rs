@@ -1,5 +1,5 @@
-//! Parses a JSON document. Numbers keep their digits: a number that is neither a 64-bit integer nor a float with the same text
-//! stays text. `serde_json` parses strings. Source: RFC 8259.
+//! Parses a JSON document. Numbers keep their digits: a number that is neither a 64-bit integer nor
+//! a float with the same text stays text. `serde_json` parses strings. Source: RFC 8259.
 
 use crate::value::Json;
 

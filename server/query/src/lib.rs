@@ -1,14 +1,14 @@
-//! Query Blob Contents: runs an SQL statement over the content of one blob in bounded memory. Content is read once, from front to
-//! back, or, for Parquet, with random access. Independent of HTTP and the store: the caller passes content in pieces and takes the
-//! result in blocks.
+//! Query Blob Contents: runs an SQL statement over the content of one blob in bounded memory.
+//! Content is read once, from front to back, or, for Parquet, with random access. Independent of
+//! HTTP and the store: the caller passes content in pieces and takes the result in blocks.
 //!
-//! `lexer`, `parser`, `expressions` and `calls` parse a statement (`ast`). `delimited`, `documents` (with `json`) and `parquet`
-//! split the content into records. `eval`, `functions` and `like` evaluate expressions for a row, and `aggregate` for all rows, with
-//! the values of `value` and `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows,
-//! and `avro` the container of the result.
-//! `head` has the first rows of a Parquet file without a statement. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
-//! output.
-//! Source: Query Blob Contents; Query acceleration SQL language reference.
+//! `lexer`, `parser`, `expressions` and `calls` parse a statement (`ast`). `delimited`, `documents`
+//! (with `json`) and `parquet` split the content into records. `eval`, `functions` and `like`
+//! evaluate expressions for a row, and `aggregate` for all rows, with the values of `value` and
+//! `time`; `work` limits the work on one row. `run` combines them; `answer` and `arrow` write rows,
+//! and `avro` the container of the result. `head` has the first rows of a Parquet file without a
+//! statement. Supported: delimited text and JSON as input and output, Parquet as input, Arrow as
+//! output. Source: Query Blob Contents; Query acceleration SQL language reference.
 
 mod aggregate;
 mod answer;

@@ -1,8 +1,10 @@
-//! LIKE: `%` matches any text, `_` any character, and an escaped character matches itself. Source: LIKE (Transact-SQL).
+//! LIKE: `%` matches any text, `_` any character, and an escaped character matches itself. Source:
+//! LIKE (Transact-SQL).
 //!
-//! A pattern is split at `%` into segments, and each segment is searched for after the previous one. The first occurrence suffices:
-//! if the pattern matches at all, it matches there. Segments without `_` are found in linear time. Segments with `_` are matched
-//! with one bit for each prefix (Shift-And), which takes n / 64 steps per character of the segment for a text of n characters.
+//! A pattern is split at `%` into segments, and each segment is searched for after the previous
+//! one. The first occurrence suffices: if the pattern matches at all, it matches there. Segments
+//! without `_` are found in linear time. Segments with `_` are matched with one bit for each prefix
+//! (Shift-And), which takes n / 64 steps per character of the segment for a text of n characters.
 
 use crate::RowError;
 use crate::work::Work;
@@ -15,7 +17,8 @@ const PATTERN_BYTES_MAX: usize = 8_000;
 /// A parsed pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Pattern {
-    /// A pattern that ends with an escape character matches nothing. Source: LIKE (Transact-SQL), "Remarks".
+    /// A pattern that ends with an escape character matches nothing. Source: LIKE (Transact-SQL),
+    /// "Remarks".
     Invalid,
     /// A pattern without `%`, which must match the whole text.
     Whole(Segment),
@@ -118,7 +121,8 @@ impl Segment {
         match &self.literal {
             Some(literal) => {
                 let found = memmem::find(text.as_bytes(), literal.as_bytes());
-                // The search takes time proportional to its result. A text is short enough to count that afterwards.
+                // The search takes time proportional to its result. A text is short enough to count
+                // that afterwards.
                 work.spend(literal.len() + found.unwrap_or(text.len()))?;
                 Ok(found.map(|at| &text[at + literal.len()..]))
             }
@@ -126,7 +130,8 @@ impl Segment {
         }
     }
 
-    /// Bit `i` of the state is set if the first `i + 1` items match the text up to the current character.
+    /// Bit `i` of the state is set if the first `i + 1` items match the text up to the current
+    /// character.
     fn find_by_prefixes<'t>(
         &self,
         text: &'t str,

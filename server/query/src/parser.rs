@@ -1,5 +1,5 @@
-//! Parses a statement; `expressions.rs` and `calls.rs` parse its expressions. Source: Query acceleration SQL language reference;
-//! rules that it does not define are those of Transact-SQL.
+//! Parses a statement; `expressions.rs` and `calls.rs` parse its expressions. Source: Query
+//! acceleration SQL language reference; rules that it does not define are those of Transact-SQL.
 
 use crate::Malformed;
 use crate::ast::*;
@@ -10,9 +10,11 @@ use std::collections::HashMap;
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
 /// Deepest nesting of expressions.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Most selected columns, unless `*` is selected. Source: Query acceleration SQL language reference, "SELECT syntax".
+/// Most selected columns, unless `*` is selected. Source: Query acceleration SQL language
+/// reference, "SELECT syntax".
 const COLUMNS_MAX: usize = 49;
-/// Least size of a batch of `sys.split`. Source: Query acceleration SQL language reference, "Sys.Split".
+/// Least size of a batch of `sys.split`. Source: Query acceleration SQL language reference,
+/// "Sys.Split".
 const SPLIT_BYTES_MIN: u64 = 10 << 20;
 
 /// Words that are names only in quotes.

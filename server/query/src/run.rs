@@ -1,4 +1,5 @@
-//! Runs a query: reads records and writes rows one at a time, with one piece of content and of the result in memory.
+//! Runs a query: reads records and writes rows one at a time, with one piece of content and of the
+//! result in memory.
 
 use crate::aggregate::Accumulator;
 use crate::answer::{Format, RowWriter};
@@ -196,7 +197,8 @@ struct Pass {
 }
 
 impl Running {
-    /// `input` is content if [`Query::needs_content`], and otherwise a stream. `sync` is a random number: see [`Container::new`].
+    /// `input` is content if [`Query::needs_content`], and otherwise a stream. `sync` is a random
+    /// number: see [`Container::new`].
     pub fn new(query: Query, input: Input, now: SystemTime, sync: u128) -> Running {
         let total = match &input {
             Input::Stream(bytes) => *bytes,
@@ -272,8 +274,9 @@ impl Running {
         self.end();
     }
 
-    /// Consumes input until a piece of the result is ready. `input` is the content that has arrived and is not consumed; `is_last`
-    /// if it is the end. `signal` is called before each row, and within rows that take long.
+    /// Consumes input until a piece of the result is ready. `input` is the content that has arrived
+    /// and is not consumed; `is_last` if it is the end. `signal` is called before each row, and
+    /// within rows that take long.
     pub fn go_on(
         &mut self,
         input: &mut &[u8],

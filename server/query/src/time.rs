@@ -1,5 +1,6 @@
-//! Timestamps of statements: ISO 8601, date arithmetic and formats. The calendar is that of the `time` crate.
-//! Source: Query acceleration SQL language reference, "Date functions"; W3C, Date and Time Formats.
+//! Timestamps of statements: ISO 8601, date arithmetic and formats. The calendar is that of the
+//! `time` crate. Source: Query acceleration SQL language reference, "Date functions"; W3C, Date and
+//! Time Formats.
 
 use ::time::{Date, Month};
 use std::fmt;
@@ -33,7 +34,8 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// An instant, exact to the millisecond, with the zone of its text. Its year is in `YEARS` both in UTC and in its zone.
+/// An instant, exact to the millisecond, with the zone of its text. Its year is in `YEARS` both in
+/// UTC and in its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamp {
     /// Since 1970 in UTC.
@@ -115,7 +117,8 @@ impl Timestamp {
         Timestamp::local(milliseconds, 0)
     }
 
-    /// Parses ISO 8601, from a year alone to a fraction of a second. Without a zone the text is in UTC.
+    /// Parses ISO 8601, from a year alone to a fraction of a second. Without a zone the text is in
+    /// UTC.
     pub fn parse(text: &str) -> Option<Timestamp> {
         let text = text.trim();
         let (date, clock) = text.split_once(['T', 't', ' ']).unwrap_or((text, ""));
@@ -145,7 +148,8 @@ impl Timestamp {
         }
     }
 
-    /// Adds `quantity` parts. In a month that is too short the day is the last one. `None` outside of `YEARS`.
+    /// Adds `quantity` parts. In a month that is too short the day is the last one. `None` outside
+    /// of `YEARS`.
     pub fn plus(self, part: DatePart, quantity: i64) -> Option<Timestamp> {
         if let Some(length) = part.milliseconds() {
             return self.plus_milliseconds(quantity.checked_mul(length)?);
@@ -171,7 +175,8 @@ impl Timestamp {
         Timestamp::local(local.checked_add(milliseconds)?, self.offset_minutes)
     }
 
-    /// The number of boundaries of the part between this instant and `later`, in UTC. Source: DATEDIFF (Transact-SQL).
+    /// The number of boundaries of the part between this instant and `later`, in UTC. Source:
+    /// DATEDIFF (Transact-SQL).
     pub fn until(self, later: Timestamp, part: DatePart) -> Option<i64> {
         let utc = |time: Timestamp| Timestamp {
             offset_minutes: 0,
@@ -205,7 +210,8 @@ impl Timestamp {
         }
     }
 
-    /// Formats the local time; unknown characters are copied. Source: Query acceleration SQL language reference, "TO_STRING".
+    /// Formats the local time; unknown characters are copied. Source: Query acceleration SQL
+    /// language reference, "TO_STRING".
     pub fn format(self, format: &str) -> String {
         let mut out = String::new();
         let mut rest = format;

@@ -1,7 +1,8 @@
 //! Limits the work on one row, and lets the caller stop it.
 //!
-//! Work is counted in steps: about one for each node of an expression and for each byte that is read. Everything whose time depends
-//! on the row or the statement is counted, so the time for a row is bounded, and so is the time between two calls of the signal.
+//! Work is counted in steps: about one for each node of an expression and for each byte that is
+//! read. Everything whose time depends on the row or the statement is counted, so the time for a
+//! row is bounded, and so is the time between two calls of the signal.
 
 use crate::RowError;
 use std::cell::Cell;
@@ -38,7 +39,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Counts work before it is done. Errors: `RecordTooComplex` if no steps are left; `Stopped` on [`Signal::Stop`].
+    /// Counts work before it is done. Errors: `RecordTooComplex` if no steps are left; `Stopped` on
+    /// [`Signal::Stop`].
     pub fn spend(&self, steps: usize) -> Result<(), RowError> {
         let steps = steps as u64;
         let left = self.left.get().checked_sub(steps);

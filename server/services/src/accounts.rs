@@ -35,8 +35,9 @@ pub struct Addressed {
     pub secondary: bool,
 }
 
-/// Whether a fork may have this name: 1 to 40 lower-case letters, digits and hyphens, of which neither the first nor the last is a hyphen, nor
-/// two in a row. It does not end in `secondary`, as the names of secondaries do.
+/// Whether a fork may have this name: 1 to 40 lower-case letters, digits and hyphens, of which
+/// neither the first nor the last is a hyphen, nor two in a row. It does not end in `secondary`, as
+/// the names of secondaries do.
 pub fn is_fork_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     name.len() <= FORK_CHARACTERS_MAX
@@ -48,8 +49,8 @@ pub fn is_fork_name(name: &str) -> bool {
         && !name.ends_with("secondary")
 }
 
-/// Whether a name addresses an account: as it is, with a fork, or as the secondary of either. Upper and lower case are the same, as in
-/// names of hosts.
+/// Whether a name addresses an account: as it is, with a fork, or as the secondary of either. Upper
+/// and lower case are the same, as in names of hosts.
 pub fn names_account(name: &str, account: &str) -> bool {
     let parts = name.split_at_checked(account.len());
     parts.is_some_and(|(start, rest)| {
@@ -63,8 +64,8 @@ pub fn name_of_fork(account: &str, fork: &str) -> String {
     [account, FORK_SEPARATOR, fork].concat()
 }
 
-/// The decoded keys of an account, one or two, as they were when they were asked for. A guard holds them without a reference count, to which
-/// all requests would write.
+/// The decoded keys of an account, one or two, as they were when they were asked for. A guard holds
+/// them without a reference count, to which all requests would write.
 pub struct Keys(Guard<Arc<Decoded>>);
 
 impl Deref for Keys {
@@ -95,12 +96,14 @@ impl From<Vec<Vec<u8>>> for Decoded {
 /// Account names and their one or two keys, which may be replaced while they are used.
 pub struct Accounts {
     keys: BTreeMap<String, ArcSwap<Decoded>>,
-    /// The account is always the first path segment, never a label of the host (`--disableProductStyleUrl`).
+    /// The account is always the first path segment, never a label of the host
+    /// (`--disableProductStyleUrl`).
     pub path_style_only: bool,
 }
 
 impl Accounts {
-    /// Reads `name:key1[:key2];name2:key…`, forgiving quotes, blanks and an empty last entry. The error is a sentence.
+    /// Reads `name:key1[:key2];name2:key…`, forgiving quotes, blanks and an empty last entry. The
+    /// error is a sentence.
     pub fn parse(text: &str) -> Result<Accounts, String> {
         let mut keys: BTreeMap<String, ArcSwap<Decoded>> = BTreeMap::new();
         let entries = text
@@ -207,7 +210,8 @@ impl Accounts {
         Keys(keys.unwrap_or_else(|| Guard::from_inner(Arc::default())))
     }
 
-    /// Takes the keys that the same accounts have by now. The error is a sentence: which accounts there are is known to too much else.
+    /// Takes the keys that the same accounts have by now. The error is a sentence: which accounts
+    /// there are is known to too much else.
     pub fn replace_keys(&self, newer: &Accounts) -> Result<(), String> {
         if !self.names().eq(newer.names()) {
             return Err("other accounts are named than at start: restart to serve them".to_owned());

@@ -98,8 +98,8 @@ fn serve(
     request: Request<Incoming>,
     notes: &HeaderNames,
 ) -> impl Future<Output = Response<Body>> {
-    // Lent to the inner layers, which take it. By value, their future would have room for it too; and an async function would have room
-    // for it twice.
+    // Lent to the inner layers, which take it. By value, their future would have room for it too;
+    // and an async function would have room for it twice.
     let mut request = Some(request);
     async move {
         let Some(whole) = &request else {
@@ -157,7 +157,8 @@ impl OuterLayers {
         }
     }
 
-    /// Makes the response of an outcome, and hands what is known of the request to those who keep it.
+    /// Makes the response of an outcome, and hands what is known of the request to those who keep
+    /// it.
     fn finish(
         self,
         app: &App,
@@ -254,8 +255,8 @@ impl OuterLayers {
     }
 }
 
-/// The outcome of a request that has to begin its response within `time`. The future is pinned: passed by value, it would be in
-/// here once more.
+/// The outcome of a request that has to begin its response within `time`. The future is pinned:
+/// passed by value, it would be in here once more.
 async fn within<T>(time: Option<Duration>, handling: impl Future<Output = Result<T>>) -> Result<T> {
     match time {
         None => handling.await,
@@ -277,7 +278,8 @@ struct ResponseFacts {
     account: Option<String>,
     /// The REST name of the operation, once it is known.
     operation: &'static str,
-    /// Of the service and account addressed; `None` if there are no CORS rules, or where they have no say.
+    /// Of the service and account addressed; `None` if there are no CORS rules, or where they have
+    /// no say.
     properties: Option<Arc<ServiceProperties>>,
     /// For the account's log and figures, if it wants such requests in them.
     entry: Option<Entry>,
@@ -481,7 +483,8 @@ fn holder(context: &Context) -> u64 {
     hash.max(1)
 }
 
-/// Lets a request pass that the location, the faults, the targets and the memory for responses admit.
+/// Lets a request pass that the location, the faults, the targets and the memory for responses
+/// admit.
 async fn admit(
     store: &Store,
     context: &Context,
@@ -507,7 +510,8 @@ async fn admit(
     Ok(())
 }
 
-/// Counts an operation that changes state, so that a reset of its target can wait for it. Errors: `503` while the target is reset.
+/// Counts an operation that changes state, so that a reset of its target can wait for it. Errors:
+/// `503` while the target is reset.
 fn begin_write<'s>(
     store: &'s Store,
     context: &Context,
@@ -538,7 +542,8 @@ async fn secondary_store(
     Ok(Some(reading.store))
 }
 
-/// Whether the router serves a request. The pages of the advisor below the host name of an account are for the owner of its key.
+/// Whether the router serves a request. The pages of the advisor below the host name of an account
+/// are for the owner of its key.
 fn is_page(app: &App, origin: &RequestOrigin, parts: &Parts, host: &str) -> bool {
     let path = parts.uri.path();
     if !path.starts_with(pages::PREFIX) {
@@ -608,8 +613,8 @@ fn find_caller(
     Ok(caller)
 }
 
-/// The operation that a request asks for, or the refusal of a request that asks for none. A refusal is kept until the caller is known:
-/// strangers do not learn which paths exist.
+/// The operation that a request asks for, or the refusal of a request that asks for none. A refusal
+/// is kept until the caller is known: strangers do not learn which paths exist.
 enum Routed {
     Blob(Result<blob::Route>),
     Queue(Result<queue::Route>),

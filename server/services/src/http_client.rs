@@ -1,7 +1,7 @@
 //! HTTP requests that the program itself sends: one request over one connection, by hyper.
 //!
-//! Callers open the connection, over TLS if need be, and sign the request (`signed_request.rs`). `blob/fetcher.rs`
-//! reuses connections.
+//! Callers open the connection, over TLS if need be, and sign the request (`signed_request.rs`).
+//! `blob/fetcher.rs` reuses connections.
 
 mod header_case;
 
@@ -35,8 +35,9 @@ const CHUNK_BYTES: u64 = 64 << 10;
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
-/// Why the body of a request cannot be read: it is what an error of [`send`] holds then. The service does not execute such a request, as
-/// its body is not whole. The text is a sentence without its end.
+/// Why the body of a request cannot be read: it is what an error of [`send`] holds then. The
+/// service does not execute such a request, as its body is not whole. The text is a sentence
+/// without its end.
 #[derive(Debug, Clone)]
 pub struct UnreadableBody(String);
 
@@ -55,7 +56,8 @@ impl UnreadableBody {
     }
 }
 
-/// The body of a request. It is read while the request is sent, on the same thread, which waits for nothing else.
+/// The body of a request. It is read while the request is sent, on the same thread, which waits for
+/// nothing else.
 pub struct Upload {
     source: Box<dyn Read + Send>,
     /// Bytes that are still to be read.
@@ -136,8 +138,8 @@ fn unreadable<T>(sentence: String) -> Poll<Option<io::Result<T>>> {
     Poll::Ready(Some(Err(io::Error::other(UnreadableBody(sentence)))))
 }
 
-/// A request after which the connection ends. Names of headers are sent in the case in which they are given. Error: HTTP does not allow the
-/// method, the target or a header.
+/// A request after which the connection ends. Names of headers are sent in the case in which they
+/// are given. Error: HTTP does not allow the method, the target or a header.
 pub fn request(
     host: &str,
     (method, target): (&str, &str),
@@ -170,8 +172,8 @@ pub async fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpS
     connected.map_err(|_| ErrorKind::TimedOut)?
 }
 
-/// Sends a request, and returns the response when its head is there. Error: `TimedOut` if for `patience` no bytes of the body were
-/// sent and no response came; an [`UnreadableBody`].
+/// Sends a request, and returns the response when its head is there. Error: `TimedOut` if for
+/// `patience` no bytes of the body were sent and no response came; an [`UnreadableBody`].
 pub async fn send(
     stream: Box<dyn Stream>,
     mut request: Request<Upload>,
@@ -205,7 +207,8 @@ async fn handshake_with(
     let stream = HeaderCase::new(stream, names);
     let made = http1::handshake(TokioIo::new(stream)).await;
     let (sender, connection) = made.map_err(failed)?;
-    // Runs until the sender is dropped and the body of the response was read or dropped; its errors reach the response or the body.
+    // Runs until the sender is dropped and the body of the response was read or dropped; its errors
+    // reach the response or the body.
     tokio::spawn(connection);
     Ok(sender)
 }
@@ -234,7 +237,8 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// A response on a thread that may block, which reads the body from it. No part of the body takes longer than `patience`.
+/// A response on a thread that may block, which reads the body from it. No part of the body takes
+/// longer than `patience`.
 pub struct Reply {
     runtime: Runtime,
     patience: Duration,
@@ -293,7 +297,8 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// Sends a request to a server that gives this answer and closes the connection. Returns the request as it came, and the reply.
+    /// Sends a request to a server that gives this answer and closes the connection. Returns the
+    /// request as it came, and the reply.
     fn exchange(
         request: Request<Upload>,
         request_bytes: usize,

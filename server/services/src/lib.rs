@@ -1,5 +1,5 @@
-//! The three services over HTTP: connections, the layers of a request, authentication, the handlers of Blob, Queue and Table, and the
-//! stores behind them. Knows no flags, no console and no command.
+//! The three services over HTTP: connections, the layers of a request, authentication, the handlers
+//! of Blob, Queue and Table, and the stores behind them. Knows no flags, no console and no command.
 //!
 //! A part of the crate `lazurite`, whose releases it follows: not an interface for others.
 

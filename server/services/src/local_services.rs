@@ -1,6 +1,8 @@
-//! The services on ports of this machine, for work of the server itself: before it is ready, and exports and imports over HTTP.
+//! The services on ports of this machine, for work of the server itself: before it is ready, and
+//! exports and imports over HTTP.
 //!
-//! The listeners are not those of the server, which may speak HTTPS alone, and they close with the work.
+//! The listeners are not those of the server, which may speak HTTPS alone, and they close with the
+//! work.
 
 use crate::accounts::name_of_fork;
 use crate::app::App;
@@ -16,8 +18,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The header of a request of the server to itself, with the secret of this process: any program of this machine can connect to the ports
-/// on which the server serves itself, and they ask for no certificate.
+/// The header of a request of the server to itself, with the secret of this process: any program of
+/// this machine can connect to the ports on which the server serves itself, and they ask for no
+/// certificate.
 pub const OWN_REQUEST: &str = "x-lazurite-own-request";
 /// The name of that secret in a connection string.
 pub const OWN_SECRET: &str = "LazuriteOwnRequests";
@@ -98,7 +101,8 @@ impl LocalServices {
         }
     }
 
-    /// As [`while_served`]. When the server stops or the future is dropped, the listeners close, so that the next request of the work fails.
+    /// As [`while_served`]. When the server stops or the future is dropped, the listeners close, so
+    /// that the next request of the work fails.
     pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
         mut self,
         work: impl FnOnce(&[LocalAccount]) -> Result<T, E> + Send + 'static,
@@ -113,8 +117,8 @@ impl LocalServices {
     }
 }
 
-/// Serves while `work` runs on a thread that may block. It is handed all accounts, the first one first. Error: also a sentence about the
-/// listeners.
+/// Serves while `work` runs on a thread that may block. It is handed all accounts, the first one
+/// first. Error: also a sentence about the listeners.
 pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,

@@ -1,15 +1,17 @@
 //! The memory that bodies may hold, over all connections together.
 //!
-//! Bytes that wait for a client to take them, and bytes that wait for a client to send the rest, cost memory for as long as the client
-//! likes. So all of them come out of one budget. Small bodies are free: they fit into what a connection takes anyway.
+//! Bytes that wait for a client to take them, and bytes that wait for a client to send the rest,
+//! cost memory for as long as the client likes. So all of them come out of one budget. Small bodies
+//! are free: they fit into what a connection takes anyway.
 //!
-//! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up, it goes on with
-//!   [`PIECE_BYTES`] at a time, which costs reading but no memory.
-//! - A request waits for room before it holds more ([`reserve`]), and before an answer of many parts is made for it
-//!   ([`crate::response::long_responses`]).
+//! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up,
+//!   it goes on with [`PIECE_BYTES`] at a time, which costs reading but no memory.
+//! - A request waits for room before it holds more ([`reserve`]), and before an answer of many
+//!   parts is made for it ([`crate::response::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
-//! - No credential holds more than three quarters of the budget ([`HOLDER`]), and of the requests that wait, those go first whose
-//!   credential holds the least: a client that fills the memory makes itself wait.
+//! - No credential holds more than three quarters of the budget ([`HOLDER`]), and of the requests
+//!   that wait, those go first whose credential holds the least: a client that fills the memory
+//!   makes itself wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
@@ -24,12 +26,13 @@ const BUDGET_BYTES: usize = 40 << 20;
 const HOLDER_BYTES_MAX: usize = BUDGET_BYTES / 4 * 3;
 /// Most that one response reads ahead.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
-/// Bytes that a response reads at a time when the budget is used up. It does not come out of the budget.
+/// Bytes that a response reads at a time when the budget is used up. It does not come out of the
+/// budget.
 pub const PIECE_BYTES: usize = 16 << 10;
 /// A request body of no more than this is free.
 pub const FREE_BYTES: usize = 64 << 10;
-/// Bytes that a client has to send or take in [`PACE_SECONDS`], unless fewer are left: about a kilobyte a second, the slowest that the
-/// hosted service waits for.
+/// Bytes that a client has to send or take in [`PACE_SECONDS`], unless fewer are left: about a
+/// kilobyte a second, the slowest that the hosted service waits for.
 pub const PACE_BYTES: u64 = 32 << 10;
 /// How long a request waits for room.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -93,8 +96,8 @@ impl Drop for MemoryGrant {
     }
 }
 
-/// Room for bytes that a response reads ahead: at most [`READ_AHEAD_BYTES`], half of that when the budget is short, `None` when it is
-/// used up.
+/// Room for bytes that a response reads ahead: at most [`READ_AHEAD_BYTES`], half of that when the
+/// budget is short, `None` when it is used up.
 pub fn grant() -> Option<(usize, MemoryGrant)> {
     let bytes = if is_short() {
         READ_AHEAD_BYTES / 2

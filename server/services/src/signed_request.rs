@@ -1,4 +1,5 @@
-//! Requests that the program itself sends to a service: signed with Shared Key, and for the Table service with Shared Key Lite.
+//! Requests that the program itself sends to a service: signed with Shared Key, and for the Table
+//! service with Shared Key Lite.
 
 use crate::auth::shared_key::LINES;
 use crate::clock;
@@ -13,8 +14,9 @@ use sha2::Sha256;
 /// Headers of a request, names in any case.
 pub type Headers = Vec<(String, String)>;
 
-/// Adds a date and the signature of a key to the headers of a request with a body of this many bytes. `target` is path and query as
-/// they are sent. Azurite's Blob service takes Shared Key alone, its Table service is quicker with Shared Key Lite.
+/// Adds a date and the signature of a key to the headers of a request with a body of this many
+/// bytes. `target` is path and query as they are sent. Azurite's Blob service takes Shared Key
+/// alone, its Table service is quicker with Shared Key Lite.
 pub fn sign(
     service: ServiceKind,
     (account, key): (&str, &[u8]),

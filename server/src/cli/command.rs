@@ -9,9 +9,11 @@ use std::path::PathBuf;
 /// A command, instead of serving.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Check every checksum, every order and every reference of a store that no server has open, and of its snapshots
+    /// Check every checksum, every order and every reference of a store that no server has open,
+    /// and of its snapshots
     ///
-    /// Prints one line for each damage, with its file and offset, and one for each store. The exit status is 0 only if there is none. Changes nothing.
+    /// Prints one line for each damage, with its file and offset, and one for each store. The exit
+    /// status is 0 only if there is none. Changes nothing.
     Verify {
         /// The directory of the store
         #[arg(value_name = "DIR", default_value = ".lazurite")]
@@ -19,8 +21,9 @@ pub enum Command {
     },
     /// Show one file of a store as text: what it holds, where, and whether its checksums are right
     ///
-    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007, CURRENT. Keys and values of users
-    /// stand in what it prints. The exit status is 0 only if nothing is damaged. Changes nothing.
+    /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007,
+    /// CURRENT. Keys and values of users stand in what it prints. The exit status is 0 only if
+    /// nothing is damaged. Changes nothing.
     Dump {
         /// The file
         #[arg(value_name = "FILE")]
@@ -36,12 +39,12 @@ pub enum Command {
     },
     /// Find out why a client cannot use a connection string
     ///
-    /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service missing, the wrong scheme, another
-    /// program on the port, a wrong account or key, clocks that differ, a proxy. One line each; the exit status is 0 only if there
-    /// is none.
+    /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service
+    /// missing, the wrong scheme, another program on the port, a wrong account or key, clocks that
+    /// differ, a proxy. One line each; the exit status is 0 only if there is none.
     Doctor {
-        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else
-        /// UseDevelopmentStorage=true)
+        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or
+        /// AzureWebJobsStorage, else UseDevelopmentStorage=true)
         #[arg(value_name = "CONNECTION STRING")]
         connection_string: Option<String>,
     },
@@ -84,9 +87,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show the clock of a running server, or move it: for tests of expiry, retention, leases and hidden messages
+    /// Show the clock of a running server, or move it: for tests of expiry, retention, leases and
+    /// hidden messages
     ///
-    /// The clock never goes back. LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See docs/testing.md.
+    /// The clock never goes back. LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks
+    /// for it. See docs/testing.md.
     Clock {
         #[command(subcommand)]
         action: Option<ClockAction>,
@@ -100,7 +105,8 @@ pub enum Command {
     },
     /// Show, set or remove the faults that a running server injects into requests
     ///
-    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See docs/testing.md.
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See
+    /// docs/testing.md.
     Faults {
         #[command(subcommand)]
         action: Option<FaultsAction>,
@@ -112,9 +118,11 @@ pub enum Command {
         )]
         connection_string: Option<String>,
     },
-    /// Reset the store of a running server, keep it as a snapshot, restore it, or fork it for a test
+    /// Reset the store of a running server, keep it as a snapshot, restore it, or fork it for a
+    /// test
     ///
-    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See docs/testing.md.
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. See
+    /// docs/testing.md.
     State {
         #[command(subcommand)]
         action: StateAction,
@@ -129,7 +137,8 @@ pub enum Command {
         #[arg(long, global = true)]
         json: bool,
     },
-    /// List containers, queues and tables; or the blobs of a container, one level of directories at a time
+    /// List containers, queues and tables; or the blobs of a container, one level of directories at
+    /// a time
     Ls {
         /// A container, with the directory to list: photos/2026/
         #[arg(value_name = "PATH", default_value = "", hide_default_value = true)]
@@ -229,7 +238,8 @@ pub enum Command {
     },
     /// Write everything that an account stores to a directory or an archive
     ///
-    /// Files that people can read and edit: see docs/export.md. The exit status is 0 only if nothing was left out.
+    /// Files that people can read and edit: see docs/export.md. The exit status is 0 only if
+    /// nothing was left out.
     Export {
         /// A directory, or an archive if it ends with .tar.zst; it must not exist
         #[arg(value_name = "PATH")]
@@ -256,8 +266,8 @@ pub enum Command {
     Copy(CopyArguments),
     /// Read the data directory of Azurite into a store, without running Azurite
     ///
-    /// Azurite must not be running. Its files are only read. What cannot be imported is named: see docs/from-azurite.md. The exit status
-    /// is 0 only if nothing was left out.
+    /// Azurite must not be running. Its files are only read. What cannot be imported is named: see
+    /// docs/from-azurite.md. The exit status is 0 only if nothing was left out.
     ImportAzurite {
         /// The directory that Azurite was started with as --location
         #[arg(value_name = "DIR")]
@@ -271,11 +281,14 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
-    /// Serve the store to a coding assistant: the Model Context Protocol over standard input and output
+    /// Serve the store to a coding assistant: the Model Context Protocol over standard input and
+    /// output
     ///
-    /// Tools: list, read_blob, query_entities, peek_messages, requests, request, advice. See docs/console.md.
+    /// Tools: list, read_blob, query_entities, peek_messages, requests, request, advice. See
+    /// docs/console.md.
     Mcp {
-        /// Offer tools that write, too: put_blob, delete_blob, send_message, put_entity, delete_entity, create
+        /// Offer tools that write, too: put_blob, delete_blob, send_message, put_entity,
+        /// delete_entity, create
         #[arg(long = "allow-writes")]
         allow_writes: bool,
         #[command(flatten)]
@@ -283,7 +296,8 @@ pub enum Command {
     },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
-    /// They are links to this program. A file that is not such a link stays as it is, and the command fails.
+    /// They are links to this program. A file that is not such a link stays as it is, and the
+    /// command fails.
     Shim {
         #[command(subcommand)]
         action: ShimAction,
@@ -431,7 +445,8 @@ pub enum StateAction {
     },
     /// Print what differs between two snapshots, or a snapshot and the store
     Diff {
-        /// The older side: a snapshot, or now, which is the store as it is (default: the source of the fork)
+        /// The older side: a snapshot, or now, which is the store as it is (default: the source of
+        /// the fork)
         #[arg(value_name = "FROM", required_unless_present = "fork")]
         from: Option<String>,
         /// The newer side (default: the fork, or now)

@@ -58,7 +58,8 @@ impl Client {
         })
     }
 
-    /// As [`Client::new`] for a connection string of Azure too, which names no endpoint but their common suffix.
+    /// As [`Client::new`] for a connection string of Azure too, which names no endpoint but their
+    /// common suffix.
     pub fn with_azure(text: &str) -> Result<Client, String> {
         let value = |wanted: &str| {
             let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
@@ -225,7 +226,8 @@ impl Reply {
         xml::parse_response(text.as_bytes()).map_err(|error| unreadable(&error))
     }
 
-    /// The parameters of the next page of a table, or of the list of tables; empty after the last one.
+    /// The parameters of the next page of a table, or of the list of tables; empty after the last
+    /// one.
     pub fn continuation(&self) -> String {
         let names = ["NextPartitionKey", "NextRowKey", "NextTableName"];
         let parts = names.map(|name| {

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 
 const PAGE: &str = "/_lazurite/clock";
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a sentence.
+/// Asks the server of a connection string, or of the one in the environment. The error is a
+/// sentence.
 pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode, String> {
     let body = action.map_or(Ok(None), body_of)?;
     let (_, text) = connection_string(text);

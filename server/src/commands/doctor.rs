@@ -1,7 +1,8 @@
-//! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's services.
+//! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's
+//! services.
 //!
-//! It asks as a client would: name, port, scheme, certificate, account, key or SAS, clock. Each finding is one line: what was found,
-//! why, what to do.
+//! It asks as a client would: name, port, scheme, certificate, account, key or SAS, clock. Each
+//! finding is one line: what was found, why, what to do.
 
 mod certificate;
 
@@ -245,7 +246,8 @@ impl Target {
         }
     }
 
-    /// Asks without a signature, which only a server that has the account refuses for that reason, and then with one.
+    /// Asks without a signature, which only a server that has the account refuses for that reason,
+    /// and then with one.
     fn examine_account(&self, title: &str, endpoint: &Endpoint, key: &str) -> Option<String> {
         let (target, query) = endpoint.listing(title);
         let url = if query.is_empty() {
@@ -311,7 +313,8 @@ impl Target {
         }
     }
 
-    /// Asks the server itself for JSON, with the password of its console if the environment has one. The error is a sentence.
+    /// Asks the server itself for JSON, with the password of its console if the environment has
+    /// one. The error is a sentence.
     pub(super) fn administer(&self, method: &str, page: &str, body: &str) -> Result<Value, String> {
         // All services of a server have the same pages.
         let (_, endpoint) = &self.endpoints[0];
@@ -505,8 +508,8 @@ impl Endpoint {
         addresses.next().ok_or_else(|| "no address".to_owned())
     }
 
-    /// As [`Endpoint::address`]. A name below `localhost` is this machine, also where the system does not know the name.
-    /// Source: RFC 6761, section 6.3.
+    /// As [`Endpoint::address`]. A name below `localhost` is this machine, also where the system
+    /// does not know the name. Source: RFC 6761, section 6.3.
     fn address_or_loopback(&self) -> Result<SocketAddr, String> {
         self.address().or_else(|reason| {
             let is_local = self.host.to_ascii_lowercase().ends_with(".localhost");

@@ -1,7 +1,9 @@
-//! `lazurite mcp`: what the commands do, as tools of the Model Context Protocol over standard input and output.
+//! `lazurite mcp`: what the commands do, as tools of the Model Context Protocol over standard input
+//! and output.
 //!
-//! The crate `rmcp` speaks the protocol. Each tool is one function of `tools.rs`. Those that write are neither listed nor called without
-//! `--allow-writes`. A tool that fails answers with a sentence that the assistant sees.
+//! The crate `rmcp` speaks the protocol. Each tool is one function of `tools.rs`. Those that write
+//! are neither listed nor called without `--allow-writes`. A tool that fails answers with a
+//! sentence that the assistant sees.
 
 mod tools;
 
@@ -19,7 +21,8 @@ use tokio::task::block_in_place;
 
 /// Serves until standard input ends. The error is a sentence.
 pub fn run(client: Client, allow_writes: bool) -> Result<ExitCode, String> {
-    // Tools block, and send their requests on a runtime of their own: only threads of this kind of runtime may do that.
+    // Tools block, and send their requests on a runtime of their own: only threads of this kind of
+    // runtime may do that.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

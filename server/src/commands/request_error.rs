@@ -6,10 +6,11 @@ use std::fmt;
 pub enum RequestError {
     /// The service answered with an error.
     Refused(Refusal),
-    /// There is no answer, or no whole one: the request may have been executed. A sentence without its end.
+    /// There is no answer, or no whole one: the request may have been executed. A sentence without
+    /// its end.
     Unanswered(String),
-    /// HTTP or the connection string does not allow the request, or its content cannot be read: the service does not execute it. A
-    /// sentence without its end.
+    /// HTTP or the connection string does not allow the request, or its content cannot be read: the
+    /// service does not execute it. A sentence without its end.
     Unsent(String),
 }
 

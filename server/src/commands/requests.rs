@@ -21,7 +21,8 @@ pub struct Options<'a> {
     pub errors: bool,
 }
 
-/// Prints requests until there are no more, or for as long as the server answers. The error is a sentence.
+/// Prints requests until there are no more, or for as long as the server answers. The error is a
+/// sentence.
 pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     let (_, text) = connection_string(options.connection_string);
     let target = Target::read(&text)?;
@@ -74,7 +75,8 @@ fn print(requests: &[Value], missed: u64, has_begun: bool, as_json: bool) -> std
     out.flush()
 }
 
-/// `19:00:00.123 404 GetBlob 1.2 ms GET /account/c/b BlobNotFound: The specified blob does not exist. (storage-blob 12.0)`
+/// `19:00:00.123 404 GetBlob 1.2 ms GET /account/c/b BlobNotFound: The specified blob does not
+/// exist. (storage-blob 12.0)`
 fn line(request: &Value) -> String {
     let text = |name: &str| plain(request[name].as_str().unwrap_or_default());
     let at = text("at");

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 
 const RESET: &str = "/_lazurite/state/reset";
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a sentence.
+/// Asks the server of a connection string, or of the one in the environment. The error is a
+/// sentence.
 pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     let (_, text) = connection_string(text);
     let target = Target::read(&text)?;
@@ -62,8 +63,8 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
     (method, page, String::new())
 }
 
-/// The body that names a part; empty for everything. A part is of the account of the connection string, which may be a fork, unless another
-/// is named.
+/// The body that names a part; empty for everything. A part is of the account of the connection
+/// string, which may be a fork, unless another is named.
 fn reset_body(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {
         return String::new();

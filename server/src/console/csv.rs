@@ -1,5 +1,6 @@
-//! Entities as comma-separated values, in the form of Azure Storage Explorer: behind each property a column `NAME@type`.
-//! Source of the syntax: RFC 4180. An empty cell with an empty type is a property that the entity does not have.
+//! Entities as comma-separated values, in the form of Azure Storage Explorer: behind each property
+//! a column `NAME@type`. Source of the syntax: RFC 4180. An empty cell with an empty type is a
+//! property that the entity does not have.
 
 use crate::console::value_text::{edit_text, parse, type_name};
 use crate::response::error::{Failure, Result};
@@ -54,7 +55,8 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// The entities of a file. A property without a type is a String. Errors: a sentence that names the line.
+/// The entities of a file. A property without a type is a String. Errors: a sentence that names the
+/// line.
 pub fn entities(text: &str) -> Result<Vec<Entity>> {
     let unreadable = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);

@@ -1,6 +1,7 @@
 //! Two texts compared line by line.
 
-/// Lines that are compared one with another; of longer texts only what differs at their ends is told apart.
+/// Lines that are compared one with another; of longer texts only what differs at their ends is
+/// told apart.
 const LINES_MAX: usize = 1000;
 
 /// A line of a comparison.
@@ -11,7 +12,8 @@ pub enum Line<'a> {
     Added(&'a str),
 }
 
-/// The lines of `old` and `new`, with the fewest lines removed and added; `None` if too many of them differ.
+/// The lines of `old` and `new`, with the fewest lines removed and added; `None` if too many of
+/// them differ.
 pub fn lines<'a>(old: &'a str, new: &'a str) -> Option<Vec<Line<'a>>> {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let shorter = old.len().min(new.len());
@@ -59,7 +61,8 @@ fn push_changed<'a>(lines: &mut Vec<Line<'a>>, old: &[&'a str], new: &[&'a str])
     }
 }
 
-/// Runs of equal lines that are longer than twice `context` are shortened to what is near a change: `None` stands for the lines left out.
+/// Runs of equal lines that are longer than twice `context` are shortened to what is near a change:
+/// `None` stands for the lines left out.
 pub fn near_changes<'a>(lines: &[Line<'a>], context: usize) -> Vec<Option<Line<'a>>> {
     let is_change = |line: &Line<'_>| !matches!(line, Line::Same(_));
     let near = |at: usize| {

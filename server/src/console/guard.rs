@@ -1,8 +1,10 @@
 //! The layer in front of the console: who may open it, and what browsers may do with its pages.
 //!
-//! - A host name that could lead elsewhere is refused: a web page could have pointed it at this machine (DNS rebinding).
+//! - A host name that could lead elsewhere is refused: a web page could have pointed it at this
+//!   machine (DNS rebinding).
 //! - Without a password, only programs on this machine are served, and not through a proxy.
-//! - Every write comes from a page of the same origin and carries the token that only such a page can read.
+//! - Every write comes from a page of the same origin and carries the token that only such a page
+//!   can read.
 //! - Responses forbid frames, scripts from elsewhere, guessed types, caches and referrers.
 //!
 //! Stored content never runs in this origin: Get Blob puts a sandbox around types that could.
@@ -105,7 +107,8 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
     Ok(request)
 }
 
-/// Refuses pages of accounts that do not exist or are not shown: every path that names one has it as `{account}`.
+/// Refuses pages of accounts that do not exist or are not shown: every path that names one has it
+/// as `{account}`.
 async fn check_account(console: &Console, request: &mut Request) -> Result<()> {
     let segments = request.extract_parts::<RawPathParams>().await;
     let segments = segments.map_err(|_| Failure::from(common::INVALID_URI))?;
@@ -261,7 +264,8 @@ async fn take_form(
     }
 }
 
-/// Refuses a write without the token. A form for a file has it in its address, because the token is needed before the file.
+/// Refuses a write without the token. A form for a file has it in its address, because the token is
+/// needed before the file.
 fn check_token(token: &str, request: &Request, form: Option<&Form>) -> Result<()> {
     let header = request
         .headers()

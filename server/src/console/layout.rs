@@ -1,4 +1,5 @@
-//! What the pages share: the frame around them, and how counts, sizes, times and long texts are written.
+//! What the pages share: the frame around them, and how counts, sizes, times and long texts are
+//! written.
 
 use crate::codec::date;
 use crate::console::respond::{Done, Html, Visit, put_default, text};
@@ -25,8 +26,9 @@ const BAR_WIDTH: u64 = 300;
 
 const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-/// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a chosen theme does not flash; `console.js`
-/// is for all pages, and `fresh.js` for pages that change by themselves; each of the others is for one page, or a few.
+/// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a
+/// chosen theme does not flash; `console.js` is for all pages, and `fresh.js` for pages that change
+/// by themselves; each of the others is for one page, or a few.
 const SCRIPTS: [(&str, &str); 10] = [
     ("theme.js", include_str!("assets/theme.js")),
     ("console.js", include_str!("assets/console.js")),
@@ -88,7 +90,8 @@ pub fn section_title(folder: &str) -> &'static str {
     found.map_or("", |(title, _)| title)
 }
 
-/// A page. `section` is the title of the one that is marked in the navigation; `content` begins with the heading.
+/// A page. `section` is the title of the one that is marked in the navigation; `content` begins
+/// with the heading.
 pub fn page(console: &Console, section: &str, title: &str, content: Markup) -> Html {
     Html(frame(Some(console), section, title, content))
 }
@@ -253,8 +256,9 @@ pub fn time_of_day(at: SystemTime) -> Markup {
     html! { time datetime=(text) title=(text) { (shown) } }
 }
 
-/// A JSON object or array with line breaks and indentation; `None` for any other text. Names keep their order and numbers their digits.
-/// `serde_json` would keep both with features that change the maps and numbers of every crate of the program.
+/// A JSON object or array with line breaks and indentation; `None` for any other text. Names keep
+/// their order and numbers their digits. `serde_json` would keep both with features that change the
+/// maps and numbers of every crate of the program.
 pub fn pretty_json(text: &str) -> Option<String> {
     let text = text.trim();
     let is_structure = text.starts_with(['{', '[']);
@@ -359,7 +363,8 @@ pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, COMPONENT).to_string()
 }
 
-/// A path of the console: `segments` are encoded, and so are the values of `query`. Parameters without a value are left out.
+/// A path of the console: `segments` are encoded, and so are the values of `query`. Parameters
+/// without a value are left out.
 pub fn path(segments: &[&str], query: &[(&str, &str)]) -> String {
     let mut path = String::from("/_lazurite");
     for segment in segments {

@@ -1,8 +1,9 @@
-//! Everything below `/_lazurite/`: the web console with its JSON, and the pages for programs (health, advice, heat map, identity).
+//! Everything below `/_lazurite/`: the web console with its JSON, and the pages for programs
+//! (health, advice, heat map, identity).
 //!
-//! One axum router serves all of it. Each file here is one page with its routes; `guard.rs` is the layer that decides who may open the
-//! console, and `layout.rs` has what the pages share. Pages call the service crates directly and never hold more than one page of
-//! what is stored.
+//! One axum router serves all of it. Each file here is one page with its routes; `guard.rs` is the
+//! layer that decides who may open the console, and `layout.rs` has what the pages share. Pages
+//! call the service crates directly and never hold more than one page of what is stored.
 
 mod advisor;
 mod blobs;
@@ -81,7 +82,8 @@ pub struct Console {
     settings: Settings,
     started: Instant,
     guesses: guard::Guesses,
-    /// Proves that a write comes from a page of this console. Random, for as long as the process lives.
+    /// Proves that a write comes from a page of this console. Random, for as long as the process
+    /// lives.
     token: String,
     addresses: Addresses,
     transfers: OnceLock<Transfers>,
@@ -153,8 +155,8 @@ impl Console {
         self.stores.accounts()
     }
 
-    /// The accounts that the console shows. Without a password, any program of this machine may come: it sees the accounts that it could
-    /// read with the public key.
+    /// The accounts that the console shows. Without a password, any program of this machine may
+    /// come: it sees the accounts that it could read with the public key.
     fn accounts(&self) -> impl Iterator<Item = &str> {
         let accounts = self.all_accounts();
         accounts.names().filter(|name| self.shows(name))

@@ -1,4 +1,5 @@
-//! Content as people read it: text in its encoding, JSON, CSV as a grid, anything else as hexadecimal digits.
+//! Content as people read it: text in its encoding, JSON, CSV as a grid, anything else as
+//! hexadecimal digits.
 
 use crate::console::layout::{self, cut, size};
 use crate::console::value_text::hex;
@@ -7,7 +8,8 @@ use std::borrow::Cow;
 
 /// Bytes of other content than text that are shown.
 const HEX_BYTES_SHOWN: usize = 1 << 10;
-/// Bytes of a text in a page, escaped for HTML: two of them leave room for the rest of a page of 150 KiB.
+/// Bytes of a text in a page, escaped for HTML: two of them leave room for the rest of a page of
+/// 150 KiB.
 const HTML_BYTES_MAX: usize = 48 << 10;
 /// Cells of a grid.
 const CSV_ROWS_SHOWN: usize = 50;
@@ -18,7 +20,8 @@ const CSV_CELL_BYTES_SHOWN: usize = 200;
 pub struct Text<'a> {
     pub text: Cow<'a, str>,
     pub encoding: &'static str,
-    /// Bytes of the content that the text stands for: a character that is cut off at the end is left out.
+    /// Bytes of the content that the text stands for: a character that is cut off at the end is
+    /// left out.
     pub bytes: usize,
 }
 
@@ -86,7 +89,8 @@ fn utf16<'a>(
     }
 }
 
-/// A start of some content of `length` bytes. `name` may tell more than the type does; `label` is that of the region, unique in its page.
+/// A start of some content of `length` bytes. `name` may tell more than the type does; `label` is
+/// that of the region, unique in its page.
 pub fn shown(label: &str, content_type: &str, name: &str, start: &[u8], length: u64) -> Markup {
     let Some(text) = decode(content_type, start) else {
         let bytes = &start[..start.len().min(HEX_BYTES_SHOWN)];

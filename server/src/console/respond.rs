@@ -123,7 +123,8 @@ const JSON: &str = "application/json";
 /// A page of the console.
 pub struct Html(pub Markup);
 
-/// Makes a page on the blocking pool: reading and rendering may take longer than a connection thread can be spared.
+/// Makes a page on the blocking pool: reading and rendering may take longer than a connection
+/// thread can be spared.
 pub async fn made<T: Send + 'static>(
     console: Arc<Console>,
     make: impl FnOnce(&Console) -> Result<T> + Send + 'static,
@@ -131,8 +132,8 @@ pub async fn made<T: Send + 'static>(
     Ok(on_blocking_pool(move || make(&console)).await?)
 }
 
-/// Carries out a write of a page, waits until it is as durable as an acknowledged write, and sends the browser to `path`, which tells
-/// what was done. Blocks no thread that serves connections.
+/// Carries out a write of a page, waits until it is as durable as an acknowledged write, and sends
+/// the browser to `path`, which tells what was done. Blocks no thread that serves connections.
 pub async fn written(
     console: Arc<Console>,
     path: String,
@@ -196,7 +197,8 @@ impl Done {
         }
     }
 
-    /// That of the address of a page. Other words have no effect: the address may come from any page.
+    /// That of the address of a page. Other words have no effect: the address may come from any
+    /// page.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");
         Done::ALL.into_iter().find(|done| done.word() == word)

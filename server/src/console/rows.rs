@@ -1,4 +1,5 @@
-//! Many rows of a table at once: those that are selected are changed or deleted, and files of CSV or JSON are read and written.
+//! Many rows of a table at once: those that are selected are changed or deleted, and files of CSV
+//! or JSON are read and written.
 
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
@@ -136,8 +137,8 @@ pub async fn change(
     .await
 }
 
-/// Gives a property of the selected rows another type. A row without the property stays as it is. Errors: `400` for a value that the
-/// type does not have.
+/// Gives a property of the selected rows another type. A row without the property stays as it is.
+/// Errors: `400` for a value that the type does not have.
 pub async fn convert(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
@@ -228,7 +229,8 @@ pub struct Executed {
     pub outcome: Result<Ticket>,
 }
 
-/// Carries out operations in transactions, as long as they come for the same partition. Ends with the first that is refused.
+/// Carries out operations in transactions, as long as they come for the same partition. Ends with
+/// the first that is refused.
 pub fn execute(
     console: &Console,
     account: &str,
@@ -388,7 +390,8 @@ fn source(console: Arc<Console>, account: String, table: String, visit: &Visit) 
     }
 }
 
-/// `/_lazurite/tables/ACCOUNT/TABLE/export.csv`: all entities that a filter finds, read while they are sent.
+/// `/_lazurite/tables/ACCOUNT/TABLE/export.csv`: all entities that a filter finds, read while they
+/// are sent.
 pub async fn export_csv(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
@@ -501,7 +504,8 @@ impl HttpBody for Export {
             }
             Poll::Ready(read) => read,
         };
-        // The table may have been deleted meanwhile: the file ends early, and so does the connection.
+        // The table may have been deleted meanwhile: the file ends early, and so does the
+        // connection.
         let (lines, next) =
             read.map_err(|failure| std::io::Error::other(failure.message.into_owned()))?;
         self.is_ended = next.is_none();

@@ -1,4 +1,5 @@
-//! State: the snapshots and the forks of the store, its clock and its faults, and what can be done with them.
+//! State: the snapshots and the forks of the store, its clock and its faults, and what can be done
+//! with them.
 
 use crate::connection::on_blocking_pool;
 use crate::console::Console;

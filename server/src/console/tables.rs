@@ -1,4 +1,5 @@
-//! Tables: the list, a grid of entities with its plan and cost, and a form for one entity with all eight types.
+//! Tables: the list, a grid of entities with its plan and cost, and a form for one entity with all
+//! eight types.
 
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};
@@ -23,7 +24,8 @@ use std::time::{Duration, Instant};
 const TABLES_SHOWN: u32 = 300;
 /// Rows of a page, unless the address asks for more.
 const ROWS_DEFAULT: u32 = 100;
-/// Markup of a cell beside its text, of the cell of a property that an entity does not have, and of a row beside its cells.
+/// Markup of a cell beside its text, of the cell of a property that an entity does not have, and of
+/// a row beside its cells.
 const CELL_BYTES: usize = 40;
 const ABSENT_BYTES: usize = 56;
 const ROW_BYTES: usize = 500;
@@ -241,7 +243,8 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
     })
 }
 
-/// Bytes of an entity in a grid of so many columns, markup included: at most that, of properties that are not shown as well.
+/// Bytes of an entity in a grid of so many columns, markup included: at most that, of properties
+/// that are not shown as well.
 fn row_bytes(entity: &Entity, columns: usize) -> usize {
     let cells = entity.properties.iter().map(|(_, value)| cell_bytes(value));
     let absent = columns.saturating_sub(entity.properties.len());
@@ -678,13 +681,15 @@ fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
     }
 }
 
-/// The properties of a form. Line breaks are sent as CR LF, whatever the value had: a value that only differs in them is kept.
+/// The properties of a form. Line breaks are sent as CR LF, whatever the value had: a value that
+/// only differs in them is kept.
 fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value)>> {
     let fields = form
         .all("name")
         .zip(form.all("type"))
         .zip(form.all("value"));
-    // Long values that were not loaded stay as they are, and so do properties that the form did not show.
+    // Long values that were not loaded stay as they are, and so do properties that the form did not
+    // show.
     let stored = before.map_or(&[][..], |entity| &entity.properties);
     let number = |name: &str| form.get(name).and_then(|text| text.parse().ok());
     let (from, until) = (number("from").unwrap_or(0), number("until"));

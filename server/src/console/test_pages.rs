@@ -1,8 +1,9 @@
 //! The pages that test suites drive the server with, as JSON: its clock and its faults.
 //!
-//! They are for the visitors of the console, and are served without it, too. Their clients are programs, so a write needs no token:
-//! browsers name the origin of a page with each write, and other origins are refused here. A server with
-//! an account that has a key of its own may hold data that matters, so its clock and faults are changed with the password alone.
+//! They are for the visitors of the console, and are served without it, too. Their clients are
+//! programs, so a write needs no token: browsers name the origin of a page with each write, and
+//! other origins are refused here. A server with an account that has a key of its own may hold data
+//! that matters, so its clock and faults are changed with the password alone.
 
 use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;

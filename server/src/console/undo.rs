@@ -1,4 +1,5 @@
-//! The last edits of entities on pages of the console, as they can be undone: rows before and after, in memory of a bounded size.
+//! The last edits of entities on pages of the console, as they can be undone: rows before and
+//! after, in memory of a bounded size.
 
 use crate::console::Console;
 use crate::console::form::Form;
@@ -95,7 +96,8 @@ impl Change {
     }
 }
 
-/// Carries out operations of a page, and keeps the rows as they were, also if a later transaction is refused.
+/// Carries out operations of a page, and keeps the rows as they were, also if a later transaction
+/// is refused.
 pub fn execute(
     console: &Console,
     (account, table): (&str, &str),

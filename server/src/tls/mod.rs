@@ -1,5 +1,5 @@
-//! HTTPS: the certificate and key of every listener, from the PEM files or the PFX file of the command line, or from the user's own
-//! authority.
+//! HTTPS: the certificate and key of every listener, from the PEM files or the PFX file of the
+//! command line, or from the user's own authority.
 
 use crate::accounts::Accounts;
 use crate::cli::{Cli, TlsVersion};
@@ -104,7 +104,8 @@ impl Tls {
         }
     }
 
-    /// Reads the files again, or makes a new certificate, for connections from now on. The error is a sentence, and changes nothing.
+    /// Reads the files again, or makes a new certificate, for connections from now on. The error is
+    /// a sentence, and changes nothing.
     pub fn reload(&self, cli: &Cli) -> Result<(), String> {
         let newer = self.origin.certified_key(cli)?;
         let current = &self.certificate.0;
@@ -197,9 +198,9 @@ fn client_verifier(
         .map_err(|error| at(error.to_string()))
 }
 
-/// Checks that the key is that of the certificate. The library parses certificates of X.509 version 3 only. Whether to trust any
-/// other, such as those of version 1 that `openssl x509 -req -signkey` makes, is up to the client: here it is enough that the key's
-/// public half stands in it.
+/// Checks that the key is that of the certificate. The library parses certificates of X.509 version
+/// 3 only. Whether to trust any other, such as those of version 1 that `openssl x509 -req -signkey`
+/// makes, is up to the client: here it is enough that the key's public half stands in it.
 fn check_key(certified: &CertifiedKey) -> Result<(), Error> {
     match certified.keys_match() {
         Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
@@ -373,7 +374,8 @@ mod tests {
         }
     }
 
-    /// The certificate that a client gets that takes anything, and speaks `versions` with a certificate of its own if `own` says so.
+    /// The certificate that a client gets that takes anything, and speaks `versions` with a
+    /// certificate of its own if `own` says so.
     async fn connect(
         tls: &Tls,
         versions: &[&'static SupportedProtocolVersion],
@@ -392,7 +394,8 @@ mod tests {
         let (near, far) = tokio::io::duplex(64 << 10);
         let name = "localhost".try_into().unwrap();
         let connector = TlsConnector::from(Arc::new(config));
-        // What a client of TLS 1.3 shows of itself is judged after its half of the handshake: the server's word counts.
+        // What a client of TLS 1.3 shows of itself is judged after its half of the handshake: the
+        // server's word counts.
         let (client, server) =
             tokio::join!(connector.connect(name, near), tls.acceptor.accept(far));
         server.map_err(|error| error.to_string())?;

@@ -21,7 +21,8 @@ pub enum Error {
     NoIdentity,
 }
 
-/// Opens a file: its first key, the certificate of that key, and the issuers of the certificate as far as the file holds them.
+/// Opens a file: its first key, the certificate of that key, and the issuers of the certificate as
+/// far as the file holds them.
 pub fn read(file: &[u8], password: &str) -> Result<Identity, Error> {
     if password.chars().any(|letter| letter > '\u{FFFF}') {
         // The crate encodes passwords as UCS-2, which has no letters beyond these.
@@ -112,7 +113,8 @@ mod tests {
                 assert!(read(&file[..length], "secret").is_err(), "{name} {length}");
             }
         }
-        // Each byte in turn: of the lengths, some then reach beyond the file. These two derive their keys in one round.
+        // Each byte in turn: of the lengths, some then reach beyond the file. These two derive
+        // their keys in one round.
         for (_, file) in &ALL[3..] {
             for at in 0..file.len() {
                 for value in [0x00, 0x7F, 0x80, 0x84, 0xFF] {

@@ -1,5 +1,5 @@
-//! The access log: operation, cost and reason on each line, as text and as JSON. Also the refusals of clients that use the wrong
-//! service or the wrong scheme.
+//! The access log: operation, cost and reason on each line, as text and as JSON. Also the refusals
+//! of clients that use the wrong service or the wrong scheme.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! The advisor over HTTP: a workload gets its advice, as JSON, in the log and from the command; strangers get none.
+//! The advisor over HTTP: a workload gets its advice, as JSON, in the log and from the command;
+//! strangers get none.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! `lazurite import-azurite` and adoption: directories that Azurite has written, whole, damaged and hostile.
+//! `lazurite import-azurite` and adoption: directories that Azurite has written, whole, damaged and
+//! hostile.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +64,8 @@ fn copy_of_newest() -> TempDir {
     copy
 }
 
-/// Compares all but the times at which messages expire, which may differ by the duration of an import.
+/// Compares all but the times at which messages expire, which may differ by the duration of an
+/// import.
 fn assert_same(mut expected: Value, mut found: Value) {
     let expires = |shown: &mut Value| shown["queues"]["work"]["expires"].take();
     let (before, after) = (expires(&mut expected), expires(&mut found));

@@ -1,4 +1,5 @@
-//! Azurite itself, in the releases that people have, installed from the pinned list in `tests/clients/azurite`.
+//! Azurite itself, in the releases that people have, installed from the pinned list in
+//! `tests/clients/azurite`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,7 +21,8 @@ impl Azurite {
     /// `release` is one of [`RELEASES`]. `location` is the directory of its files.
     pub(crate) fn start(release: &str, location: &Path) -> Azurite {
         let program = format!("node_modules/{release}/dist/src/azurite.js");
-        // An Azurite that cannot send its telemetry ends two minutes later. The oldest release has neither it nor the flag.
+        // An Azurite that cannot send its telemetry ends two minutes later. The oldest release has
+        // neither it nor the flag.
         let telemetry = (release != RELEASES[0]).then_some("--disableTelemetry");
         let mut child = Command::new("node")
             .arg(install().join(program))

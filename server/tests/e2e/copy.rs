@@ -1,4 +1,5 @@
-//! `lazurite copy`: everything arrives, once, whatever ends in the middle; between our servers and from and to Azurite.
+//! `lazurite copy`: everything arrives, once, whatever ends in the middle; between our servers and
+//! from and to Azurite.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -180,7 +181,8 @@ fn copy_of_a_store_onto_itself_is_refused_and_deletes_nothing() {
     assert!(before == exported(&server));
 }
 
-/// Runs a copy whose blobs go slowly. Once it has made the container, `interfere` writes to the destination. The output of the failed copy.
+/// Runs a copy whose blobs go slowly. Once it has made the container, `interfere` writes to the
+/// destination. The output of the failed copy.
 fn copied_while(from: &Server, to: &Server, interfere: impl Fn()) -> String {
     set_faults(
         from,
@@ -499,7 +501,8 @@ fn snapshots_leases_and_protection_are_named() {
     assert!(text.contains(&line), "{text}");
 }
 
-/// The lines of the files of an export, without the properties of services, which Azurite words in its own way.
+/// The lines of the files of an export, without the properties of services, which Azurite words in
+/// its own way.
 fn comparable(files: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<String>> {
     let kept = files
         .into_iter()

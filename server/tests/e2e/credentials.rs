@@ -1,4 +1,5 @@
-//! User delegation SAS, names that a signature covers, blocks staged with the letter `c`, and what anonymous callers may read.
+//! User delegation SAS, names that a signature covers, blocks staged with the letter `c`, and what
+//! anonymous callers may read.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -73,8 +74,8 @@ impl DelegationKey {
         self.sas_for(resource, fields, moment, ["", ""])
     }
 
-    /// A SAS by this key that covers headers and parameters, given as their lines in the string to sign. Source: Create a user
-    /// delegation SAS, "Specify the string-to-sign".
+    /// A SAS by this key that covers headers and parameters, given as their lines in the string to
+    /// sign. Source: Create a user delegation SAS, "Specify the string-to-sign".
     fn sas_for(
         &self,
         resource: &str,
@@ -155,7 +156,8 @@ fn detail(answer: &Response) -> String {
         .unwrap_or_default()
 }
 
-/// A name that was listed a thousand times copied its header into the string to sign a thousand times, before the signature was known.
+/// A name that was listed a thousand times copied its header into the string to sign a thousand
+/// times, before the signature was known.
 #[test]
 fn a_name_that_a_signature_covers_is_listed_once() {
     let location = TempDir::new().unwrap();
@@ -182,7 +184,8 @@ fn a_name_that_a_signature_covers_is_listed_once() {
     assert!(refused.body.len() < 10_000, "{}", refused.body.len());
 }
 
-/// The value of a covered header or parameter must not move into another field of the SAS, so that the signature still fits.
+/// The value of a covered header or parameter must not move into another field of the SAS, so that
+/// the signature still fits.
 #[test]
 fn a_name_that_a_signature_covers_cannot_be_dropped_from_its_sas() {
     let location = TempDir::new().unwrap();

@@ -1,8 +1,10 @@
-//! Command lines that start Azurite in the wild start Lazurite unchanged: from scripts, images, test containers, editors and tools.
+//! Command lines that start Azurite in the wild start Lazurite unchanged: from scripts, images,
+//! test containers, editors and tools.
 //!
-//! Each row is a line as published. Two things are replaced so that tests run beside each other and write where they may: port
-//! numbers by 0, and the first part of absolute paths by a scratch directory. A line without ports takes free ones from the
-//! environment. Lines of containers run with the environment that the image sets.
+//! Each row is a line as published. Two things are replaced so that tests run beside each other and
+//! write where they may: port numbers by 0, and the first part of absolute paths by a scratch
+//! directory. A line without ports takes free ones from the environment. Lines of containers run
+//! with the environment that the image sets.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -23,9 +25,9 @@ const NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-t
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 
-/// Lines that run on a machine, each with its section of the collection that it comes from (D1 containers, D2 npm and shells, D3
-/// func, D4 Testcontainers, D5 Aspire, D6 Actions and Pipelines) and its source there (AZ is Azure/Azurite on GitHub): npm, shells,
-/// editors, build files, `func`.
+/// Lines that run on a machine, each with its section of the collection that it comes from (D1
+/// containers, D2 npm and shells, D3 func, D4 Testcontainers, D5 Aspire, D6 Actions and Pipelines)
+/// and its source there (AZ is Azure/Azurite on GitHub): npm, shells, editors, build files, `func`.
 const HOST_LINES: &[(&str, &str)] = &[
     ("D2.0 npm: the program alone", "azurite"),
     (
@@ -101,7 +103,8 @@ const HOST_LINES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Lines that run in a container: `docker run`, compose files, Testcontainers, Aspire. The first is the image's own command.
+/// Lines that run in a container: `docker run`, compose files, Testcontainers, Aspire. The first is
+/// the image's own command.
 const CONTAINER_LINES: &[(&str, &str)] = &[
     (
         "D1.1 README of Azurite, D6.2 Actions, Testcontainers for Python: the image's own command",
@@ -185,7 +188,8 @@ const CONTAINER_LINES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Values of AZURITE_ACCOUNTS in containers: one account, several, keys of three bytes, and a second key.
+/// Values of AZURITE_ACCOUNTS in containers: one account, several, keys of three bytes, and a
+/// second key.
 const ACCOUNTS: &[(&str, &[(&str, &str)])] = &[
     (
         "D1.17 SE#8514, D4.6 Testcontainers",
@@ -261,7 +265,8 @@ fn launch(line: &str, scratch: &Path) -> Launch {
     launch.environment("LAZURITE_PORT", "0")
 }
 
-/// What the image sets with `ENV`, its paths below `scratch`, where the directories are that the image makes.
+/// What the image sets with `ENV`, its paths below `scratch`, where the directories are that the
+/// image makes.
 fn in_image(launch: Launch, scratch: &Path) -> Launch {
     let text = CONTAINERFILE.replace("\\\n", " ");
     let set = text.lines().find_map(|line| line.strip_prefix("ENV "));
@@ -340,7 +345,8 @@ fn use_service(server: &Server, service: Service) {
     probe(server, service);
 }
 
-/// Uses all services over TLS as a client that trusts the certificate; with a key, or with a token where those are taken.
+/// Uses all services over TLS as a client that trusts the certificate; with a key, or with a token
+/// where those are taken.
 fn use_over_tls(server: &Server, by_token: bool, scratch: &Path) {
     if skips_clients() {
         return;
@@ -484,7 +490,8 @@ fn accounts_of_a_container_come_from_the_environment() {
     }
 }
 
-/// Uses all services with the key of an account, as Aspire does when it starts: it asks for one container, then creates what it needs.
+/// Uses all services with the key of an account, as Aspire does when it starts: it asks for one
+/// container, then creates what it needs.
 fn use_as(server: &Server, account: &str, key: &str) {
     let script = "import os
 from azure.data.tables import TableServiceClient
@@ -621,13 +628,15 @@ fn versions_begin_with_that_of_azurite() {
     assert!(own.stdout.starts_with(b"lazurite "));
 }
 
-/// `nc -z`, a request without an account, that of AZ#1539 on the secondary location with a signature in its URL, and our own.
+/// `nc -z`, a request without an account, that of AZ#1539 on the secondary location with a
+/// signature in its URL, and our own.
 #[test]
 fn health_checks_of_containers_pass() {
     let scratch = scratch();
     let line = command_of_image();
     let server = in_image(launch(&line, scratch.path()), scratch.path()).start();
-    // As Azurite: a probe of the root is answered, and refused. `curl -f` takes that for a failure with either.
+    // As Azurite: a probe of the root is answered, and refused. `curl -f` takes that for a failure
+    // with either.
     for service in Service::ALL {
         let root = Request::exactly(service, "GET", "/").unsigned();
         root.send(&server).is(400);
@@ -669,7 +678,8 @@ fn health_checks_of_containers_pass() {
 
 /// Host names, what stands before the resource in the path, and whether that leads to the account.
 const URLS: &[(&str, &str, bool)] = &[
-    // Names of compose services, clusters, containers, machines and addresses: the account stands in the path.
+    // Names of compose services, clusters, containers, machines and addresses: the account stands
+    // in the path.
     ("azurite", "/devstoreaccount1", true),
     ("azurite:10000", "/devstoreaccount1-secondary", true),
     ("storage.internal:10000", "/devstoreaccount1", true),

@@ -1,5 +1,6 @@
-//! Each row of the services' error tables once, under its code: what brings it about, its status and its message. Rows
-//! that this server never answers are named with the reason. Source: Table service error codes; Queue service error codes.
+//! Each row of the services' error tables once, under its code: what brings it about, its status
+//! and its message. Rows that this server never answers are named with the reason. Source: Table
+//! service error codes; Queue service error codes.
 
 use crate::http::{Connection, Request};
 use crate::server::{Server, Service};
@@ -56,9 +57,9 @@ fn transaction(rows: &[(&str, &str)]) -> Request {
     request.body(body)
 }
 
-/// Not answered: `EntityNotFound` (a missing entity is `ResourceNotFound`, as on the hosted service), `TableBeingDeleted`
-/// (a table is gone at once), `JsonFormatNotSupported` (every version gets JSON), `InvalidValueType` (a value that does not
-/// fit its type is `InvalidInput`).
+/// Not answered: `EntityNotFound` (a missing entity is `ResourceNotFound`, as on the hosted
+/// service), `TableBeingDeleted` (a table is gone at once), `JsonFormatNotSupported` (every version
+/// gets JSON), `InvalidValueType` (a value that does not fit its type is `InvalidInput`).
 #[test]
 fn each_row_of_the_tables_error_table() {
     let server = Server::fresh();
@@ -282,8 +283,8 @@ fn put(parameters: &str, text: &str) -> Request {
     queue("POST", &format!("/things/messages{parameters}")).body(body)
 }
 
-/// Not answered: `MessageTooLarge` (the service says `RequestBodyTooLarge`), `QueueBeingDeleted` (a queue is gone at once),
-/// `QueueDisabled` and `QueueNotEmpty` (no request brings them about).
+/// Not answered: `MessageTooLarge` (the service says `RequestBodyTooLarge`), `QueueBeingDeleted` (a
+/// queue is gone at once), `QueueDisabled` and `QueueNotEmpty` (no request brings them about).
 #[test]
 fn each_row_of_the_queues_error_table() {
     let server = Server::fresh();
@@ -410,7 +411,8 @@ fn each_row_of_the_queues_error_table() {
     );
 }
 
-/// Lives of more than a week came with a later version. Source: Put Message, "URI parameters", `messagettl`.
+/// Lives of more than a week came with a later version. Source: Put Message, "URI parameters",
+/// `messagettl`.
 #[test]
 fn old_versions_keep_messages_for_a_week_at_most() {
     let server = Server::fresh();

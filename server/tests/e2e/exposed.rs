@@ -1,4 +1,5 @@
-//! A server on a network: access, keys, limits on connections, and requests that do not wait for the output of the program.
+//! A server on a network: access, keys, limits on connections, and requests that do not wait for
+//! the output of the program.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -248,7 +249,8 @@ fn no_public_access_closes_every_container() {
     assert!(sas("2026-01-01T00:00:00Z", "2099-01-01T00:00:00Z"));
     assert!(sas("", "2099-01-01T00:00:00Z"));
     assert!(!sas("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"));
-    // A stored access policy decides only for a SAS that leaves its times to it, and for no account SAS, which does not sign the name.
+    // A stored access policy decides only for a SAS that leaves its times to it, and for no account
+    // SAS, which does not sign the name.
     Request::new(Service::Queue, "PUT", "/que")
         .send(&server)
         .is(201);
@@ -419,7 +421,8 @@ fn a_signal_does_not_wait_for_idle_clients() {
     }
 }
 
-/// What may be under way when the signal comes. Each leaves something open that is dropped only when the server has ended.
+/// What may be under way when the signal comes. Each leaves something open that is dropped only
+/// when the server has ended.
 type Begin = fn(&Server) -> Box<dyn std::any::Any>;
 
 const STATES: [(&str, Begin); 12] = [

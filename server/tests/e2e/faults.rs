@@ -1,4 +1,5 @@
-//! `/_lazurite/faults` and `x-lazurite-fault`: errors, latency, resets, cut bodies and lost answers.
+//! `/_lazurite/faults` and `x-lazurite-fault`: errors, latency, resets, cut bodies and lost
+//! answers.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};

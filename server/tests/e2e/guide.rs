@@ -1,4 +1,5 @@
-//! The cookbook in `docs/guide` and the applications in `examples`: the pages quote programs, and the programs run.
+//! The cookbook in `docs/guide` and the applications in `examples`: the pages quote programs, and
+//! the programs run.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -24,7 +24,8 @@ pub(crate) const TABLE_VERSION: &str = "2019-02-02";
 /// How long after a refusal a connection may stay open.
 const CLOSING_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A request to one service. It is signed with the well-known key unless it carries `Authorization` or is `unsigned`.
+/// A request to one service. It is signed with the well-known key unless it carries `Authorization`
+/// or is `unsigned`.
 #[derive(Clone)]
 pub(crate) struct Request {
     service: Service,
@@ -375,8 +376,8 @@ impl Connection {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Sends what may be no request at all. An error of the sending is passed over: the server may have answered and
-    /// closed before it had read everything.
+    /// Sends what may be no request at all. An error of the sending is passed over: the server may
+    /// have answered and closed before it had read everything.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8], method: &str) -> Result<Response> {
         let sent = self.write(bytes);
         self.read(method)
@@ -405,7 +406,8 @@ impl Connection {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Whether the server closes the connection, without waiting for another request, before it has been idle for long.
+    /// Whether the server closes the connection, without waiting for another request, before it has
+    /// been idle for long.
     pub(crate) fn is_closed(&mut self) -> bool {
         let _ = self
             .stream

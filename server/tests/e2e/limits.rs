@@ -1,4 +1,5 @@
-//! What a client can take of the server: time, memory, open files; and what it learns of the machine.
+//! What a client can take of the server: time, memory, open files; and what it learns of the
+//! machine.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};

@@ -1,9 +1,10 @@
-//! The server from outside: the real binary on free ports and a fresh directory, driven by the official clients and,
-//! where bytes matter, by raw requests.
+//! The server from outside: the real binary on free ports and a fresh directory, driven by the
+//! official clients and, where bytes matter, by raw requests.
 //!
-//! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` makes the clients and runs their
-//! scripts, which stand in `tests/clients`; `random` repeats itself from a seed; `azurite_process` starts
-//! Azurite. The other modules are the tests, one per service or concern.
+//! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` makes the
+//! clients and runs their scripts, which stand in `tests/clients`; `random` repeats itself from a
+//! seed; `azurite_process` starts Azurite. The other modules are the tests, one per service or
+//! concern.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,5 @@
-//! The matrix of rights: every operation of the three services against every kind of credentials and every permission letter.
+//! The matrix of rights: every operation of the three services against every kind of credentials
+//! and every permission letter.
 //!
 //! A unit test of the server sees to it that every operation has a row here.
 
@@ -12,9 +13,10 @@ use crate::http::{Connection, Request, Response};
 use crate::rights::{account_sas_for, service_sas};
 use crate::server::{Server, Service};
 
-/// An operation of the documentation's tables: a request, and the letters one of which opens it. An empty text is for none.
-/// Sources: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Permissions for a directory,
-/// container, or blob", "Permissions for a queue", "Permissions for a table"; Set Blob Tier, Lease Blob, "Authorization".
+/// An operation of the documentation's tables: a request, and the letters one of which opens it. An
+/// empty text is for none. Sources: Create an account SAS, "Account SAS permissions by operation";
+/// Create a service SAS, "Permissions for a directory, container, or blob", "Permissions for a
+/// queue", "Permissions for a table"; Set Blob Tier, Lease Blob, "Authorization".
 struct Row {
     name: &'static str,
     request: Request,
@@ -553,7 +555,8 @@ fn is_refused(answer: &Response) -> bool {
 /// The permission letters of all kinds of SAS.
 const LETTERS: &str = "rwdxylactmeopiuf";
 
-/// A snapshot or version that requests name. There is none: what is asked is whether a request gets that far.
+/// A snapshot or version that requests name. There is none: what is asked is whether a request gets
+/// that far.
 const MOMENT: &str = "2024-01-01T00:00:00.0000000Z";
 
 fn blob(method: &str, target: &str) -> Request {
@@ -775,8 +778,9 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Account SAS of all types and of other services, service SAS and user delegation SAS of every kind of resource and of others,
-/// anonymous callers of public and of private containers, bearers of tokens and of the account's key.
+/// Account SAS of all types and of other services, service SAS and user delegation SAS of every
+/// kind of resource and of others, anonymous callers of public and of private containers, bearers
+/// of tokens and of the account's key.
 #[test]
 fn each_operation_is_opened_by_its_letters_and_by_no_other() {
     let location = TempDir::new().unwrap();
@@ -803,7 +807,8 @@ fn each_operation_is_opened_by_its_letters_and_by_no_other() {
     assert!(wrong.is_empty(), "{} of {asked}: {wrong:#?}", wrong.len());
 }
 
-/// Source: Authorize with Microsoft Entra ID; Get Table ACL, "Authorization". Roles are not distinguished here.
+/// Source: Authorize with Microsoft Entra ID; Get Table ACL, "Authorization". Roles are not
+/// distinguished here.
 #[test]
 fn a_token_opens_no_access_control_list_of_a_table() {
     let location = TempDir::new().unwrap();

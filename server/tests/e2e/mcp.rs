@@ -1,4 +1,5 @@
-//! `lazurite mcp`: the Model Context Protocol over standard input and output, as a client speaks it.
+//! `lazurite mcp`: the Model Context Protocol over standard input and output, as a client speaks
+//! it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -1,5 +1,5 @@
-//! Requests put together at random and properly signed, so that they get past authentication: whatever they say, the
-//! answer is never an internal error, and the server answers the next one.
+//! Requests put together at random and properly signed, so that they get past authentication:
+//! whatever they say, the answer is never an internal error, and the server answers the next one.
 //!
 //! `LAZURITE_NONSENSE` sets how many a run (1500 by default), `LAZURITE_TEST_SEED` repeats a run.
 

@@ -1,5 +1,6 @@
-//! The packages, made by `.ci/package` around the program under test, installed by their own tools into empty directories, and used by
-//! what their READMEs show. The official clients come from the lists of the other tests.
+//! The packages, made by `.ci/package` around the program under test, installed by their own tools
+//! into empty directories, and used by what their READMEs show. The official clients come from the
+//! lists of the other tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Values that cannot be read: of the parameters and headers that hold numbers and flags, on all services. None is taken for absent.
+//! Values that cannot be read: of the parameters and headers that hold numbers and flags, on all
+//! services. None is taken for absent.
 
 use crate::http::Request;
 use crate::server::{Server, Service};

@@ -1,4 +1,5 @@
-//! Code for one operating system stands behind one seam in each crate: `engine/src/fs/platform` and `server/src/platform`.
+//! Code for one operating system stands behind one seam in each crate: `engine/src/fs/platform` and
+//! `server/src/platform`.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,8 @@ const MARKS: [&str; 10] = [
     "\"/proc",
 ];
 
-/// Where it may stand. Four files of the engine and a half of `write_paths` exist on Linux alone; `main.rs` chooses the allocator.
+/// Where it may stand. Four files of the engine and a half of `write_paths` exist on Linux alone;
+/// `main.rs` chooses the allocator.
 const SEAM: [&str; 9] = [
     "engine/src/fs/platform/",
     "engine/src/fs/write_paths/",

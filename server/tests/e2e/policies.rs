@@ -3,7 +3,8 @@
 use crate::http::Request;
 use crate::server::{Server, Service};
 
-/// The path of a resource, the query of its policies, the status of a change, and all letters of a permission.
+/// The path of a resource, the query of its policies, the status of a change, and all letters of a
+/// permission.
 const RESOURCES: [(Service, &str, &str, u16, &str); 3] = [
     (
         Service::Blob,

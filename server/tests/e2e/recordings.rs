@@ -1,9 +1,12 @@
-//! Replays requests of the clients for .NET and Java, and compares the answers with those of the service. The tests cannot install these
-//! clients; the requests come from the recordings that the clients' repositories publish.
+//! Replays requests of the clients for .NET and Java, and compares the answers with those of the
+//! service. The tests cannot install these clients; the requests come from the recordings that the
+//! clients' repositories publish.
 //!
-//! A transcript in `recordings/` holds the facts of one recording: method, target, headers and body of each request, then status,
-//! headers and parts of the body of the answer. Names are shortened, signatures and dates made anew, and content types lose the spaces
-//! between their parameters. `*` stands for any value, and `{name} place` keeps a header, or the text behind a tag, for later requests.
+//! A transcript in `recordings/` holds the facts of one recording: method, target, headers and body
+//! of each request, then status, headers and parts of the body of the answer. Names are shortened,
+//! signatures and dates made anew, and content types lose the spaces between their parameters. `*`
+//! stands for any value, and `{name} place` keeps a header, or the text behind a tag, for later
+//! requests.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -99,7 +102,8 @@ fn request(
         if name == "Date" || name == "x-ms-date" {
             date = Some(value.clone());
         }
-        // The signatures of these tests are made over x-ms-date, where Java dates its requests by Date alone.
+        // The signatures of these tests are made over x-ms-date, where Java dates its requests by
+        // Date alone.
         if name == "Date" && service != Service::Table {
             continue;
         }
@@ -113,7 +117,8 @@ fn request(
     request.body(body)
 }
 
-/// Signed as both clients for tables do it. Source: Authorize with Shared Key, "Shared Key Lite for the Table service".
+/// Signed as both clients for tables do it. Source: Authorize with Shared Key, "Shared Key Lite for
+/// the Table service".
 fn lightly_signed(request: Request, account: &str, target: &str, date: &str) -> Request {
     let path = target.split('?').next().expect("a path");
     let signature = sign(&format!("{date}\n/{account}/{account}{path}"));

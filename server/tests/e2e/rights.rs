@@ -1,5 +1,5 @@
-//! The ways around the rights of a SAS that were found, one test each. `matrix` asks for every operation with every kind of
-//! credentials.
+//! The ways around the rights of a SAS that were found, one test each. `matrix` asks for every
+//! operation with every kind of credentials.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -9,7 +9,8 @@ use crate::server::{ACCOUNT, Server, Service};
 const VERSION: &str = "2022-11-02";
 const EXPIRY: &str = "2099-01-01T00:00:00Z";
 
-/// The fields of a SAS for one resource, which `sign` puts into the string to sign in the order of [`VERSION`].
+/// The fields of a SAS for one resource, which `sign` puts into the string to sign in the order of
+/// [`VERSION`].
 #[derive(Clone)]
 pub(crate) struct ServiceSas {
     service: Service,
@@ -374,7 +375,8 @@ fn headers_of_an_answer_are_overridden_where_the_signature_covers_them() {
 #[test]
 fn no_field_of_a_sas_has_a_line_feed() {
     let server = prepared();
-    // Without the check, the fields below sign the same string as their neighbours: one may be dropped, another made up.
+    // Without the check, the fields below sign the same string as their neighbours: one may be
+    // dropped, another made up.
     for name in ["sp", "se", "sip", "spr", "ses", "rscc", "rsct", "si", "st"] {
         let mut sas = service_sas(Service::Blob, "con/victim", &[("sr", "b"), ("sp", "r")]);
         sas.fields.retain(|(known, _)| *known != name);
@@ -552,7 +554,8 @@ fn create_permission_does_not_update_an_incremental_copy() {
     copy(&blob_sas("con", "c", "w")).is(202);
 }
 
-/// A copy takes tags along, or depends on them, with permission to read tags of the source and set tags of the destination.
+/// A copy takes tags along, or depends on them, with permission to read tags of the source and set
+/// tags of the destination.
 #[test]
 fn tags_of_a_source_need_permission_to_read_tags() {
     let server = prepared();

@@ -16,7 +16,8 @@ pub(crate) const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// What the log says of a request that made the others on its connection thread wait. Every test fails on it.
+/// What the log says of a request that made the others on its connection thread wait. Every test
+/// fails on it.
 const HELD: &str = "a connection thread was held";
 
 const STDERR: &str = "stderr.txt";
@@ -246,8 +247,8 @@ impl Launch {
         child.wait().unwrap();
     }
 
-    /// Starts a server that is expected to refuse, and waits for it to exit: its status, and what it wrote to standard
-    /// error.
+    /// Starts a server that is expected to refuse, and waits for it to exit: its status, and what
+    /// it wrote to standard error.
     pub(crate) fn refused(self) -> (ExitStatus, String) {
         let scratch = TempDir::new().unwrap();
         let port_file = scratch.path().join(PORTS);
@@ -321,7 +322,8 @@ impl Server {
         server
     }
 
-    /// The same with an HTTPS identity of its own, and other flags. The certificate is in [`Server::certificate`].
+    /// The same with an HTTPS identity of its own, and other flags. The certificate is in
+    /// [`Server::certificate`].
     pub(crate) fn fresh_secure(arguments: &[&str]) -> Server {
         Server::start_secure(arguments, |launch| launch)
     }
@@ -403,7 +405,8 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Sends the named signal, waits for the exit: the status, and every line standard output ever held.
+    /// Sends the named signal, waits for the exit: the status, and every line standard output ever
+    /// held.
     pub(crate) fn signal(mut self, name: &str) -> (ExitStatus, Vec<String>) {
         let sent = Command::new("kill")
             .args([format!("-{name}"), self.pid().to_string()])
@@ -445,7 +448,8 @@ impl Server {
         }
     }
 
-    /// Waits for `text` in standard error, which may come after the lines of standard output that say that the server is ready.
+    /// Waits for `text` in standard error, which may come after the lines of standard output that
+    /// say that the server is ready.
     pub(crate) fn wait_for_log(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.log().contains(text) {
@@ -489,7 +493,8 @@ impl Drop for Server {
     }
 }
 
-/// A server whose standard output and standard error are pipes without a reader, as many programs start their children.
+/// A server whose standard output and standard error are pipes without a reader, as many programs
+/// start their children.
 pub(crate) struct Unread {
     child: Child,
     pub(crate) ports: Ports,

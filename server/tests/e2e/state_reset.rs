@@ -1,4 +1,5 @@
-//! `/_lazurite/state/reset` with names in its body: a part of the store is emptied while clients use all of it.
+//! `/_lazurite/state/reset` with names in its body: a part of the store is emptied while clients
+//! use all of it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -226,8 +227,8 @@ fn names_that_contradict_each_other_or_are_unknown_are_refused_and_nothing_is_de
     assert!(everything(&server).is_empty());
 }
 
-/// Writes blobs, and makes their container again when it is gone. Returns the acknowledged ones, with the times at which their requests began
-/// and ended.
+/// Writes blobs, and makes their container again when it is gone. Returns the acknowledged ones,
+/// with the times at which their requests began and ended.
 fn write_on(
     mut connection: Connection,
     container: &str,

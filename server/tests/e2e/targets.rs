@@ -1,4 +1,5 @@
-//! `--as-azure` and the targets of `/_lazurite/faults`: the limits that the hosted service publishes.
+//! `--as-azure` and the targets of `/_lazurite/faults`: the limits that the hosted service
+//! publishes.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

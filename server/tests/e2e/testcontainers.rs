@@ -1,5 +1,7 @@
-//! The modules of Testcontainers for Azurite, unmodified, start the image's command: for Python and Node.js against a container daemon that runs it
-//! as a process (`tests/clients/testcontainers/daemon.py`). Those for Java, .NET and Go are in `drop_in.rs` by the commands they publish.
+//! The modules of Testcontainers for Azurite, unmodified, start the image's command: for Python and
+//! Node.js against a container daemon that runs it as a process
+//! (`tests/clients/testcontainers/daemon.py`). Those for Java, .NET and Go are in `drop_in.rs` by
+//! the commands they publish.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

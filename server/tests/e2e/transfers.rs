@@ -1,4 +1,5 @@
-//! Exports and imports over HTTP: the archive of the commands, who may have it, and what is left when either ends early.
+//! Exports and imports over HTTP: the archive of the commands, who may have it, and what is left
+//! when either ends early.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -578,7 +579,8 @@ fn full_disk_is_said_of_exports_and_imports() {
             }
         });
     }
-    // Nothing is left, so that there is room again, once the files of the fork that was exported are gone.
+    // Nothing is left, so that there is room again, once the files of the fork that was exported
+    // are gone.
     let again = Request::new(Service::Blob, "PUT", "/aaa/b5").header("x-ms-blob-type", "BlockBlob");
     let again = again.body(noise(5, 4 << 20));
     let deadline = Instant::now() + Duration::from_secs(60);

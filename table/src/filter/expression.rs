@@ -5,7 +5,8 @@ use crate::keys::compare_utf16;
 use crate::model::Value;
 use std::cmp::Ordering;
 
-/// An expression that is true or false for an entity. Properties are indexes into the names of the filter.
+/// An expression that is true or false for an entity. Properties are indexes into the names of the
+/// filter.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expression {
     And(Vec<Expression>),
@@ -88,8 +89,8 @@ pub(crate) enum Comparison {
     Mismatch,
 }
 
-/// An Int32 literal compares with any number, and an Int64 literal also with a Double. The literal is widened, never the stored
-/// value. Source: the table of all pairs in `tests.rs`.
+/// An Int32 literal compares with any number, and an Int64 literal also with a Double. The literal
+/// is widened, never the stored value. Source: the table of all pairs in `tests.rs`.
 fn compare(value: ValueRef<'_>, literal: ValueRef<'_>) -> Comparison {
     use ValueRef::{Binary, Boolean, DateTime, Double, Guid, Int32, Int64, String};
     let ordering = match (value, literal) {
@@ -151,8 +152,9 @@ impl Operator {
         }
     }
 
-    /// Whether the operator is true for a comparison of a stored value with a literal. A value of another type is different from
-    /// any literal, and smaller. Source: the table of all pairs in `tests.rs`.
+    /// Whether the operator is true for a comparison of a stored value with a literal. A value of
+    /// another type is different from any literal, and smaller. Source: the table of all pairs in
+    /// `tests.rs`.
     pub(crate) fn holds(self, comparison: Comparison) -> bool {
         let ordering = match comparison {
             Comparison::Ordered(ordering) => ordering,

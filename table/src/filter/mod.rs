@@ -1,7 +1,8 @@
 //! `$filter`: an expression over the properties of one entity.
 //!
-//! The logic is two-valued: a comparison with a missing property is false, with any operator, and `not` simply negates. So
-//! `not (Missing eq 1)` is true where `Missing ne 1` is false. Source: Azure/Azurite issues 1929 and 2342.
+//! The logic is two-valued: a comparison with a missing property is false, with any operator, and
+//! `not` simply negates. So `not (Missing eq 1)` is true where `Missing ne 1` is false. Source:
+//! Azure/Azurite issues 1929 and 2342.
 
 mod expression;
 mod parse;
@@ -18,12 +19,14 @@ pub(crate) use expression::{Comparison, Expression, Operator};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Filter {
     pub(crate) expression: Expression,
-    /// The names of the properties in the expression, sorted. The expression refers to them by index.
+    /// The names of the properties in the expression, sorted. The expression refers to them by
+    /// index.
     pub(crate) names: Vec<String>,
 }
 
 impl Filter {
-    /// Parses a filter of bounded size and depth; `None` if it is blank. Errors: `InvalidInput`, `NotImplemented`.
+    /// Parses a filter of bounded size and depth; `None` if it is blank. Errors: `InvalidInput`,
+    /// `NotImplemented`.
     pub(crate) fn parse(text: &str) -> Result<Option<Filter>> {
         if text.trim().is_empty() {
             return Ok(None);
@@ -32,7 +35,8 @@ impl Filter {
         Ok(Some(Filter { expression, names }))
     }
 
-    /// Parses a filter on tables. It may refer to `TableName` only, and ignores case, as all look-ups of tables do.
+    /// Parses a filter on tables. It may refer to `TableName` only, and ignores case, as all
+    /// look-ups of tables do.
     pub(crate) fn parse_for_tables(text: &str) -> Result<Option<Filter>> {
         let Some(mut filter) = Filter::parse(text)? else {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! Tests of filters: the grammar and its errors, and random filters against a plain evaluator.
 //!
-//! The differential test runs the whole service, so that it compares tokens, parser, planner and evaluation together with an
-//! evaluator that shares no code with them.
+//! The differential test runs the whole service, so that it compares tokens, parser, planner and
+//! evaluation together with an evaluator that shares no code with them.
 
 use super::*;
 use crate::error::Error;
@@ -191,11 +191,13 @@ fn an_unsupported_filter_is_refused_with_the_unsupported_word() {
     }
 }
 
-/// Every stored type against the type of every literal. `v`: compared by value. `<`: the types differ, and the stored value counts
-/// as smaller, with any values. The last row is that of the keys, which are Strings.
+/// Every stored type against the type of every literal. `v`: compared by value. `<`: the types
+/// differ, and the stored value counts as smaller, with any values. The last row is that of the
+/// keys, which are Strings.
 ///
-/// Source: Andrei15193/CloudStub, `TableQueryComparisonTestData.cs`: tests of all pairs with all six operators that run against an
-/// account of the hosted service. AzureStorageExplorer issue 5346 reports the same for Int32 and Int64.
+/// Source: Andrei15193/CloudStub, `TableQueryComparisonTestData.cs`: tests of all pairs with all
+/// six operators that run against an account of the hosted service. AzureStorageExplorer issue 5346
+/// reports the same for Int32 and Int64.
 const COMPARISONS: [(&str, &str); 9] = [
     //           S  i  l  d  b  t  g  x
     ("S", "v < < < < < < <"),
@@ -209,7 +211,8 @@ const COMPARISONS: [(&str, &str); 9] = [
     ("RowKey", "v < < < < < < <"),
 ];
 
-/// For each type in the order of [`COMPARISONS`]: a stored value, then a lesser, an equal and a greater literal.
+/// For each type in the order of [`COMPARISONS`]: a stored value, then a lesser, an equal and a
+/// greater literal.
 const SAMPLES: [(&str, [&str; 3]); 8] = [
     ("S", ["'2'", "'3'", "'4'"]),
     ("I", ["2", "3", "4"]),

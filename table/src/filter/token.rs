@@ -1,4 +1,5 @@
-//! Splits the text of a filter into tokens. Literals are parsed into values; the parser interprets names.
+//! Splits the text of a filter into tokens. Literals are parsed into values; the parser interprets
+//! names.
 
 use crate::check::is_name_char;
 use crate::datetime::DateTime;
@@ -17,7 +18,8 @@ pub(super) enum Token<'a> {
     End,
 }
 
-/// The tokens of `text` with their byte offsets, [`Token::End`] last. Errors: the offset of an invalid token.
+/// The tokens of `text` with their byte offsets, [`Token::End`] last. Errors: the offset of an
+/// invalid token.
 pub(super) fn tokenize(text: &str) -> Result<Vec<(usize, Token<'_>)>, usize> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -62,7 +64,8 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
     }
 }
 
-/// A number extends to the first character that cannot occur in a number. An inner sign must follow the `e` of an exponent.
+/// A number extends to the first character that cannot occur in a number. An inner sign must follow
+/// the `e` of an exponent.
 fn number(rest: &str) -> Option<(Token<'_>, usize)> {
     let bytes = rest.as_bytes();
     let belongs = |at: usize| match bytes[at] {
@@ -75,7 +78,8 @@ fn number(rest: &str) -> Option<(Token<'_>, usize)> {
     number_value(&rest[..length]).map(|value| (Token::Literal(value), length))
 }
 
-/// Int32 where it fits, else Int64; Double with a point, an exponent or the suffix `d`; Int64 with the suffix `l`.
+/// Int32 where it fits, else Int64; Double with a point, an exponent or the suffix `d`; Int64 with
+/// the suffix `l`.
 fn number_value(text: &str) -> Option<Value> {
     if text == "-INF" {
         return Some(Value::Double(f64::NEG_INFINITY));
@@ -86,7 +90,8 @@ fn number_value(text: &str) -> Option<Value> {
     let suffixed = text.strip_suffix(['d', 'D']);
     let digits = suffixed.unwrap_or(text);
     if suffixed.is_some() || digits.contains(['.', 'e', 'E']) {
-        // Rust also parses `-infinity`, and rounds numbers that are too large to an infinity. Neither is a literal.
+        // Rust also parses `-infinity`, and rounds numbers that are too large to an infinity.
+        // Neither is a literal.
         let number = digits
             .parse()
             .ok()

@@ -13,7 +13,8 @@ impl TableService {
         bytes.map_or(Ok(Vec::new()), |bytes| codec::decode_acl(&bytes))
     }
 
-    /// Replaces all stored access policies. Errors: `TableNotFound`; `InvalidXmlDocument` for policies that break a rule.
+    /// Replaces all stored access policies. Errors: `TableNotFound`; `InvalidXmlDocument` for
+    /// policies that break a rule.
     pub fn set_table_acl(
         &self,
         account: &str,

@@ -1,5 +1,5 @@
-//! Operations on entities. All writes follow one sequence: check, lock, read, build the new row, take a Timestamp, write one
-//! engine batch.
+//! Operations on entities. All writes follow one sequence: check, lock, read, build the new row,
+//! take a Timestamp, write one engine batch.
 
 use crate::codec::{self, Row, ValueRef};
 use crate::error::{Error, Result};
@@ -9,7 +9,8 @@ use lazurite_engine::{Ticket, Transaction};
 
 /// The effect of a write on the row of an entity.
 pub(crate) enum Change {
-    /// A new row. It gets its Timestamp, later than that of the row it replaces, when it is put into a batch.
+    /// A new row. It gets its Timestamp, later than that of the row it replaces, when it is put
+    /// into a batch.
     Row {
         previous: Option<DateTime>,
         bytes: Vec<u8>,
@@ -31,7 +32,8 @@ impl Change {
 }
 
 impl TableService {
-    /// Stores a new entity. Returns its Timestamp. Errors: `EntityAlreadyExists`, `TableNotFound`, and those of limits.
+    /// Stores a new entity. Returns its Timestamp. Errors: `EntityAlreadyExists`, `TableNotFound`,
+    /// and those of limits.
     pub fn insert_entity(
         &self,
         account: &str,
@@ -41,8 +43,8 @@ impl TableService {
         self.write_row(account, table, Write::Insert, entity)
     }
 
-    /// Replaces an entity that exists and matches. Returns its new Timestamp. Errors: `ResourceNotFound`,
-    /// `UpdateConditionNotSatisfied`, `TableNotFound`, and those of limits.
+    /// Replaces an entity that exists and matches. Returns its new Timestamp. Errors:
+    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, `TableNotFound`, and those of limits.
     pub fn update_entity(
         &self,
         account: &str,
@@ -53,8 +55,8 @@ impl TableService {
         self.write_row(account, table, Write::Update(if_match), entity)
     }
 
-    /// Replaces the given properties of an entity that exists and matches. Limits apply to the result. Returns its new Timestamp.
-    /// Errors as [`TableService::update_entity`].
+    /// Replaces the given properties of an entity that exists and matches. Limits apply to the
+    /// result. Returns its new Timestamp. Errors as [`TableService::update_entity`].
     pub fn merge_entity(
         &self,
         account: &str,
@@ -65,7 +67,8 @@ impl TableService {
         self.write_row(account, table, Write::Merge(if_match), entity)
     }
 
-    /// Stores an entity, whether or not it exists. Returns its new Timestamp. Errors: `TableNotFound`, and those of limits.
+    /// Stores an entity, whether or not it exists. Returns its new Timestamp. Errors:
+    /// `TableNotFound`, and those of limits.
     pub fn insert_or_replace_entity(
         &self,
         account: &str,
@@ -75,8 +78,8 @@ impl TableService {
         self.write_row(account, table, Write::InsertOrReplace, entity)
     }
 
-    /// Stores an entity, or replaces the given properties of the existing one. Returns its new Timestamp. Errors as
-    /// [`TableService::insert_or_replace_entity`].
+    /// Stores an entity, or replaces the given properties of the existing one. Returns its new
+    /// Timestamp. Errors as [`TableService::insert_or_replace_entity`].
     pub fn insert_or_merge_entity(
         &self,
         account: &str,
@@ -86,8 +89,8 @@ impl TableService {
         self.write_row(account, table, Write::InsertOrMerge, entity)
     }
 
-    /// Deletes an entity that exists and matches. Errors: `ResourceNotFound`, `UpdateConditionNotSatisfied`,
-    /// `TableNotFound`.
+    /// Deletes an entity that exists and matches. Errors: `ResourceNotFound`,
+    /// `UpdateConditionNotSatisfied`, `TableNotFound`.
     pub fn delete_entity(
         &self,
         account: &str,
@@ -166,8 +169,8 @@ impl TableService {
         Ok((timestamp, transaction.commit()?))
     }
 
-    /// Determines the effect of `write` on the row under `key`, whose lock the caller holds. Reads the row only if the outcome
-    /// depends on it. The caller writes.
+    /// Determines the effect of `write` on the row under `key`, whose lock the caller holds. Reads
+    /// the row only if the outcome depends on it. The caller writes.
     pub(crate) fn change(&self, write: Write, entity: &Entity, key: &[u8]) -> Result<Change> {
         if write == Write::InsertOrReplace && !self.clock.rows_may_be_ahead() {
             return Change::row(None, entity, as_refs(&entity.properties).collect());
@@ -185,7 +188,8 @@ impl TableService {
         Change::row(current.map(|row| row.timestamp), entity, properties)
     }
 
-    /// Adds a change to a transaction. Returns the Timestamp of the row, which is taken now; `None` for a deletion.
+    /// Adds a change to a transaction. Returns the Timestamp of the row, which is taken now; `None`
+    /// for a deletion.
     pub(crate) fn put(
         &self,
         transaction: &mut Transaction<'_>,
@@ -233,7 +237,8 @@ fn as_refs(properties: &[(String, Value)]) -> impl Iterator<Item = PropertyRef<'
         .map(|(name, value)| (&**name, value.into()))
 }
 
-/// Stored properties keep their places and get their new values, if any; new properties follow in order.
+/// Stored properties keep their places and get their new values, if any; new properties follow in
+/// order.
 fn merge<'a>(current: Row<'a>, changes: &'a [(String, Value)]) -> Result<Vec<PropertyRef<'a>>> {
     let mut by_name: Vec<(PropertyRef<'a>, bool)> =
         as_refs(changes).map(|change| (change, true)).collect();

@@ -1,4 +1,5 @@
-//! The operations of the service: one file per resource, and one function per REST operation, under its REST name.
+//! The operations of the service: one file per resource, and one function per REST operation, under
+//! its REST name.
 
 mod acl;
 pub(crate) mod entity;

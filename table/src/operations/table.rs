@@ -1,5 +1,5 @@
-//! Operations on tables. A table is one record in the catalog. The keys of its rows hold its id, not its name, so creating and
-//! deleting a table cost the same for any size.
+//! Operations on tables. A table is one record in the catalog. The keys of its rows hold its id,
+//! not its name, so creating and deleting a table cost the same for any size.
 
 use crate::codec::{self, TableRecord};
 use crate::error::{Error, Result};
@@ -8,8 +8,9 @@ use crate::{TableService, check};
 use lazurite_engine::{Snapshot, Ticket, Transaction};
 
 impl TableService {
-    /// Creates an empty table. Its name keeps this spelling, and look-ups ignore case. Errors: `TableAlreadyExists`; for an invalid
-    /// name, `OutOfRangeInput`, `InvalidResourceName` or `InvalidInput`.
+    /// Creates an empty table. Its name keeps this spelling, and look-ups ignore case. Errors:
+    /// `TableAlreadyExists`; for an invalid name, `OutOfRangeInput`, `InvalidResourceName` or
+    /// `InvalidInput`.
     pub fn create_table(&self, account: &str, table: &str) -> Result<Ticket> {
         check::check_table_name(table)?;
         self.make_table(account, table)
@@ -35,7 +36,8 @@ impl TableService {
         Ok(transaction.commit()?)
     }
 
-    /// Deletes a table with its entities and policies in one write. Its name is free at once. Errors: `ResourceNotFound`.
+    /// Deletes a table with its entities and policies in one write. Its name is free at once.
+    /// Errors: `ResourceNotFound`.
     pub fn delete_table(&self, account: &str, table: &str) -> Result<Ticket> {
         let key = keys::table(account, table);
         let mut transaction = self.db.begin_deletion()?;
@@ -74,8 +76,8 @@ impl TableService {
         bytes.map(|bytes| TableRecord::decode(&bytes)).transpose()
     }
 
-    /// Checks that a table exists. Errors: `TableNotFound`; for an invalid name, `OutOfRangeInput`, `InvalidResourceName` or
-    /// `InvalidInput`.
+    /// Checks that a table exists. Errors: `TableNotFound`; for an invalid name, `OutOfRangeInput`,
+    /// `InvalidResourceName` or `InvalidInput`.
     pub fn check_table(&self, account: &str, table: &str) -> Result<()> {
         self.table_id(account, table).map(|_| ())
     }
@@ -98,8 +100,8 @@ impl TableService {
         Ok(record.id)
     }
 
-    /// The id of a table that is not deleted before the transaction ends; other writers of its entities go on. Errors: as
-    /// [`TableService::check_table`].
+    /// The id of a table that is not deleted before the transaction ends; other writers of its
+    /// entities go on. Errors: as [`TableService::check_table`].
     pub(crate) fn lock_table(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,5 +1,6 @@
-//! Every operation with every conditional header, on a blob that is there and on one that is not. Source: Specifying
-//! conditional headers for Blob service operations, and what the service was seen to answer.
+//! Every operation with every conditional header, on a blob that is there and on one that is not.
+//! Source: Specifying conditional headers for Blob service operations, and what the service was
+//! seen to answer.
 
 use super::*;
 use crate::{ETag, ETags, TagCondition};
@@ -13,7 +14,8 @@ fn modified(written: &Written, seconds: i64) -> SystemTime {
     }
 }
 
-/// Conditions from words: `match=same`, `match=other`, `match=*`, `none=...`, `since=before`, `unsince=after`, `tags=true` ...
+/// Conditions from words: `match=same`, `match=other`, `match=*`, `none=...`, `since=before`,
+/// `unsince=after`, `tags=true` ...
 fn conditions(words: &str, written: &Written) -> Conditions {
     let mut conditions = Conditions::default();
     for word in words.split_whitespace() {
@@ -217,7 +219,8 @@ fn lease_blob_honours_the_conditions_of_a_change() {
     }
 }
 
-/// Copies: conditions of the source have a code of their own. Contents from URLs: the source is read like any blob.
+/// Copies: conditions of the source have a code of their own. Contents from URLs: the source is
+/// read like any blob.
 #[test]
 fn conditions_of_source_and_destination_are_distinguished() {
     let store = store();

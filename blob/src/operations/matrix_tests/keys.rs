@@ -1,6 +1,6 @@
-//! Every operation with and without a customer-provided key, on blobs that have one and on blobs that have none.
-//! Source: Provide an encryption key on a request to Blob Storage; and, where that page and the clients differ, which calls of the
-//! clients take a key.
+//! Every operation with and without a customer-provided key, on blobs that have one and on blobs
+//! that have none. Source: Provide an encryption key on a request to Blob Storage; and, where that
+//! page and the clients differ, which calls of the clients take a key.
 
 use super::*;
 use crate::operations::encryption_tests::{key, with_key};
@@ -47,7 +47,8 @@ fn treats(name: &str) -> Key {
         | "Set Blob Legal Hold"
         | "Lease Blob"
         | "Undelete Blob"
-        // The first block of a list is the first of its key, whatever the blob has; the others must have the same.
+        // The first block of a list is the first of its key, whatever the blob has; the others must
+        // have the same.
         | "Put Block" => Key::Ignores,
         other => panic!("the treatment of a key by {other} is undecided"),
     }

@@ -1,5 +1,5 @@
-//! Every operation with and without a lease id, in every state of the lease. Source: Lease Blob and Lease Container,
-//! "Remarks", the tables of outcomes by state.
+//! Every operation with and without a lease id, in every state of the lease. Source: Lease Blob and
+//! Lease Container, "Remarks", the tables of outcomes by state.
 
 use super::*;
 use crate::{Guid, LeaseState};
@@ -98,7 +98,8 @@ fn every_operation_treats_the_lease_id_as_in_its_table() {
                 assert_eq!(left, after, "the lease after {cell}");
                 if state == LeaseState::Expired {
                     let renewed = store.lease(&cell, LeaseAction::Renew(A), at(NOW));
-                    // The holder of an expired lease cannot renew it after a write by another client.
+                    // The holder of an expired lease cannot renew it after a write by another
+                    // client.
                     assert_eq!(renewed.is_err(), forgotten, "renewal after {cell}");
                 }
             }

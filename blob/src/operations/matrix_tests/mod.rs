@@ -1,6 +1,6 @@
-//! The operations on a blob, each as one line of the protocol's tables: what they need, and how they treat a lease id,
-//! conditional headers, keys that clients bring and encryption scopes. `leases.rs`, `conditions.rs`, `keys.rs` and `scopes.rs` go
-//! through every cell.
+//! The operations on a blob, each as one line of the protocol's tables: what they need, and how
+//! they treat a lease id, conditional headers, keys that clients bring and encryption scopes.
+//! `leases.rs`, `conditions.rs`, `keys.rs` and `scopes.rs` go through every cell.
 
 mod conditions;
 mod keys;
@@ -15,7 +15,8 @@ use std::time::SystemTime;
 /// How an operation treats `x-ms-lease-id`. Source: Lease Blob, "Remarks".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lease {
-    /// It needs the id of a lease that holds, and changes the blob: a lease that holds no longer is forgotten.
+    /// It needs the id of a lease that holds, and changes the blob: a lease that holds no longer is
+    /// forgotten.
     Changes,
     /// It needs the id, and leaves the blob and its lease as they are.
     Needs,
@@ -23,7 +24,8 @@ enum Lease {
     Compares,
 }
 
-/// Which conditional headers an operation honours. Source: Specifying conditional headers for Blob service operations.
+/// Which conditional headers an operation honours. Source: Specifying conditional headers for Blob
+/// service operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HonouredConditions {
     /// All, as a read.

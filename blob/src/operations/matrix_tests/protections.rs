@@ -1,5 +1,6 @@
-//! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under way, the archive. Sources: Overview
-//! of immutable storage for blob data; Copy Blob, "Remarks"; Archive access tier.
+//! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under
+//! way, the archive. Sources: Overview of immutable storage for blob data; Copy Blob, "Remarks";
+//! Archive access tier.
 
 use super::*;
 use crate::keys::{self, History};
@@ -38,7 +39,8 @@ const NOW: u64 = 100;
 /// Until when policies last.
 const UNTIL: u64 = 1000;
 
-/// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the archive.
+/// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the
+/// archive.
 fn row(operation: &str) -> [&'static str; 3] {
     const PROTECTED: &str = "BlobImmutableDueToPolicy";
     const PENDING: &str = "PendingCopyOperation";
@@ -207,13 +209,14 @@ fn shown(outcome: Result<()>) -> String {
     }
 }
 
-/// Policies of accounts: nothing is kept; deleted blobs are kept; overwritten and deleted blobs become versions.
+/// Policies of accounts: nothing is kept; deleted blobs are kept; overwritten and deleted blobs
+/// become versions.
 fn accounts() -> [AccountPolicy; 3] {
     [AccountPolicy::default(), soft_delete(3), versions()]
 }
 
-/// Whether the operation makes a version of the blob where versions are kept. Source: Immutable storage for blobs, "Version-level
-/// scope".
+/// Whether the operation makes a version of the blob where versions are kept. Source: Immutable
+/// storage for blobs, "Version-level scope".
 fn makes_version(operation: &str) -> bool {
     matches!(
         operation,

@@ -74,7 +74,8 @@ impl Run {
         }
         self.service = None;
         self.db.take().unwrap().close().unwrap();
-        // A restart takes longer than the ticks by which writes at one instant have pushed the ETags ahead of the time.
+        // A restart takes longer than the ticks by which writes at one instant have pushed the
+        // ETags ahead of the time.
         self.now += Duration::from_secs(1);
         self.open();
     }
@@ -174,7 +175,8 @@ impl Run {
     }
 }
 
-/// Whether the store under test keeps anything when it is closed; one that lives in memory does not.
+/// Whether the store under test keeps anything when it is closed; one that lives in memory does
+/// not.
 fn store_keeps_data() -> bool {
     static KEEPS: LazyLock<bool> = LazyLock::new(|| {
         let directory = tempfile::tempdir().unwrap();

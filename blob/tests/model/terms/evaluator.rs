@@ -5,7 +5,8 @@ use lazurite_blob::*;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Why a request is refused. What the protocol looks at first decides; of several reasons of one rank, any may be told.
+/// Why a request is refused. What the protocol looks at first decides; of several reasons of one
+/// rank, any may be told.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Vec<(Rank, String)>);
 
@@ -73,8 +74,8 @@ impl Secret {
         Some(code.to_string())
     }
 
-    /// Why a write that encrypts with `given` cannot add to the content, or change properties. `named`: the request itself names the
-    /// scope, not only the container.
+    /// Why a write that encrypts with `given` cannot add to the content, or change properties.
+    /// `named`: the request itself names the scope, not only the container.
     pub(super) fn refuses_write(self, given: Secret, named: bool) -> Option<String> {
         let code = match self {
             _ if self == given => return None,
@@ -93,7 +94,8 @@ impl Secret {
     }
 }
 
-/// The access tier, and the one it is on its way to from the archive, how soon, and when it is there.
+/// The access tier, and the one it is on its way to from the archive, how soon, and when it is
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Tier {
     pub(super) set: Option<AccessTier>,
@@ -157,7 +159,8 @@ impl Known {
 pub(super) struct Name {
     pub(super) current: Option<Known>,
     pub(super) snapshots: BTreeMap<SnapshotTime, Known>,
-    /// Snapshots that were deleted or overwritten blobs before, and of which only the number is known.
+    /// Snapshots that were deleted or overwritten blobs before, and of which only the number is
+    /// known.
     pub(super) others: usize,
     /// Whether a blob of the name became a version.
     pub(super) has_versions: bool,

@@ -1,4 +1,5 @@
-//! A lease as one of five states, and what each request does in each of them: the two tables of the protocol, read out.
+//! A lease as one of five states, and what each request does in each of them: the two tables of the
+//! protocol, read out.
 //!
 //! Source: Lease Blob, "Remarks", the tables of outcomes by state.
 

@@ -1,5 +1,6 @@
-//! The terms on which a blob may be used: leases of blobs and containers, access tiers and the way back from the archive,
-//! expiry, keys that clients bring, encryption scopes. Time moves with every step.
+//! The terms on which a blob may be used: leases of blobs and containers, access tiers and the way
+//! back from the archive, expiry, keys that clients bring, encryption scopes. Time moves with every
+//! step.
 
 mod evaluator;
 mod lease;
@@ -191,7 +192,8 @@ impl Walk {
             .expect("the service found one")
     }
 
-    /// Time goes by, on both sides. The snapshots of a blob that expires are there until the sweep comes, which is at once.
+    /// Time goes by, on both sides. The snapshots of a blob that expires are there until the sweep
+    /// comes, which is at once.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;

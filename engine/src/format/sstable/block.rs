@@ -1,5 +1,5 @@
-//! Data blocks: sorted entries with shared prefixes cut off, restart points where a whole key stands, and the values apart from
-//! the keys, so that a search touches few cache lines.
+//! Data blocks: sorted entries with shared prefixes cut off, restart points where a whole key
+//! stands, and the values apart from the keys, so that a search touches few cache lines.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -16,8 +16,8 @@
 //! | 4 | skip |
 //! | 4 | how many restart points |
 //!
-//! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do: a search looks at one
-//! array of integers, and at keys only where heads are equal.
+//! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do:
+//! a search looks at one array of integers, and at keys only where heads are equal.
 
 use crate::base::codec::Decoder;
 use crate::base::codec::put_varint;
@@ -89,7 +89,8 @@ impl BlockBuilder {
         &self.last_key
     }
 
-    /// Appends values, restart points and the tail. The block stays valid until [`BlockBuilder::clear`].
+    /// Appends values, restart points and the tail. The block stays valid until
+    /// [`BlockBuilder::clear`].
     pub(crate) fn finish(&mut self) -> &[u8] {
         let skip = shared(&self.first_key, &self.last_key);
         let entries_end = self.out.len() as u32;
@@ -207,7 +208,8 @@ impl Layout {
         Ok((entry, next))
     }
 
-    /// Where to walk from to find the first entry at or behind version `sequence` of `key`; `None` if it is behind all.
+    /// Where to walk from to find the first entry at or behind version `sequence` of `key`; `None`
+    /// if it is behind all.
     fn walk_start(
         &self,
         data: &[u8],

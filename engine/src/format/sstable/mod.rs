@@ -6,8 +6,8 @@
 //! | … | data blocks; index partitions; index root; filter; range tombstones: each payload with a 13-byte trailer |
 //! | end − 112 | footer: handles of index root, filter and range tombstones, counts, depth of the index, checksum, magic |
 //!
-//! A block trailer is: compression (0 none, 1 zstd, 2 LZ4), `u32` length before compression, `u64` checksum over payload and these
-//! five bytes, keyed by file number and offset.
+//! A block trailer is: compression (0 none, 1 zstd, 2 LZ4), `u32` length before compression, `u64`
+//! checksum over payload and these five bytes, keyed by file number and offset.
 
 pub(crate) mod block;
 pub(crate) mod compress;
@@ -16,7 +16,8 @@ pub(crate) mod footer;
 pub(crate) mod index;
 
 pub(crate) const TRAILER_BYTES: usize = 13;
-/// More than any block can hold: a batch is 64 MiB at most, and range tombstones are cut into batches of memtable size.
+/// More than any block can hold: a batch is 64 MiB at most, and range tombstones are cut into
+/// batches of memtable size.
 pub(crate) const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
 /// Where a block lies: offset of the payload and its length, without the trailer.

@@ -1,8 +1,10 @@
-//! A file system in memory: the store of `Durability::Memory`, and the disk whose power a test can cut.
+//! A file system in memory: the store of `Durability::Memory`, and the disk whose power a test can
+//! cut.
 //!
-//! The crashable kind keeps, for each file and directory, the durable contents and the ordered operations since its last sync; a
-//! directory itself is durable once the one above it was synced; a log that is written at syncs is in memory of the process until
-//! then. [`MemoryFs::crash`] answers a copy as a power cut would leave it. The volatile kind keeps only the present contents.
+//! The crashable kind keeps, for each file and directory, the durable contents and the ordered
+//! operations since its last sync; a directory itself is durable once the one above it was synced;
+//! a log that is written at syncs is in memory of the process until then. [`MemoryFs::crash`]
+//! answers a copy as a power cut would leave it. The volatile kind keeps only the present contents.
 
 #[cfg(any(test, feature = "testing"))]
 mod crash;
@@ -82,7 +84,8 @@ struct Contents {
     now: Image,
     durable: Image,
     unsynced: Vec<Change>,
-    /// Bytes of the disk that a crashable file has taken: at its syncs, or when it was opened as a log.
+    /// Bytes of the disk that a crashable file has taken: at its syncs, or when it was opened as a
+    /// log.
     allocated: u64,
 }
 
@@ -102,7 +105,8 @@ impl MemoryFs {
         }
     }
 
-    /// As [`MemoryFs::volatile`], until its files hold `bytes_max` bytes: then it is a full disk, until some are removed.
+    /// As [`MemoryFs::volatile`], until its files hold `bytes_max` bytes: then it is a full disk,
+    /// until some are removed.
     pub fn volatile_up_to(bytes_max: u64) -> MemoryFs {
         let bytes = AtomicU64::new(0);
         MemoryFs {
@@ -122,8 +126,9 @@ impl MemoryFs {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    /// As [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write takes no space, the sync after it
-    /// does, and answers `StorageFull` where there is none. A log has its space from the beginning.
+    /// As [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write
+    /// takes no space, the sync after it does, and answers `StorageFull` where there is none. A log
+    /// has its space from the beginning.
     pub fn crashable_up_to(bytes_max: u64) -> MemoryFs {
         MemoryFs {
             crashable: true,

@@ -1,5 +1,5 @@
-//! A log whose writes reach the file at syncs only, as `fs/log_file.rs` writes them to a disk: the crash tests of
-//! [`LogWrites::AtSync`](crate::fs::LogWrites).
+//! A log whose writes reach the file at syncs only, as `fs/log_file.rs` writes them to a disk: the
+//! crash tests of [`LogWrites::AtSync`](crate::fs::LogWrites).
 
 use crate::base::mutex::lock;
 use crate::fs::PAGE_BYTES;

@@ -14,7 +14,8 @@ use std::path::Path;
 
 /// Opens for reading.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
-    // To look whether the time of the last access has to be noted costs each read a sixth of its time.
+    // To look whether the time of the last access has to be noted costs each read a sixth of its
+    // time.
     let flag = OFlags::NOATIME.bits().try_into();
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(flag.unwrap_or(0));

@@ -1,4 +1,5 @@
-//! Unix: permissions by mode, reads and writes at an offset, directories that are synced like files.
+//! Unix: permissions by mode, reads and writes at an offset, directories that are synced like
+//! files.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -51,7 +52,8 @@ pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
     })
 }
 
-/// The allocated bytes, or the length if that is more: a log is allocated ahead of its contents, and some file systems allocate late.
+/// The allocated bytes, or the length if that is more: a log is allocated ahead of its contents,
+/// and some file systems allocate late.
 pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     found.len().max(found.blocks() * BLOCK_BYTES)

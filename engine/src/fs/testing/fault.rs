@@ -1,4 +1,5 @@
-//! A file system that fails on cue, the n-th call of a kind, once or from then on; or that holds calls up.
+//! A file system that fails on cue, the n-th call of a kind, once or from then on; or that holds
+//! calls up.
 
 use crate::base::error::TOO_MANY_OPEN_FILES;
 use crate::base::mutex::lock;
@@ -294,7 +295,8 @@ impl File for FaultFile {
 
     fn sync(&self) -> io::Result<()> {
         let failed = self.fs.check(Operation::Sync, &self.path);
-        // Linux reports a failed writeback once and marks the pages clean: the next sync would succeed without them.
+        // Linux reports a failed writeback once and marks the pages clean: the next sync would
+        // succeed without them.
         failed.inspect_err(|_| self.file.lose_unsynced())?;
         self.file.sync()
     }

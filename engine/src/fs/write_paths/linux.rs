@@ -17,8 +17,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// For the log, which is written through a mapping: its pages are as long as the writes that made them, and each is taken into the
-/// mapping once instead of every 4 KiB. The price is that a sync writes 16 KiB for a row that came alone.
+/// For the log, which is written through a mapping: its pages are as long as the writes that made
+/// them, and each is taken into the mapping once instead of every 4 KiB. The price is that a sync
+/// writes 16 KiB for a row that came alone.
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
 pub(in crate::fs) fn open_log(
@@ -98,7 +99,8 @@ impl File for MappedFile {
 
     fn sync(&self) -> io::Result<()> {
         self.map.release_written();
-        // The kernel writes the dirty pages of a mapping with those of the file, and reports their errors here.
+        // The kernel writes the dirty pages of a mapping with those of the file, and reports their
+        // errors here.
         self.file.sync()
     }
 

@@ -1,4 +1,5 @@
-//! How the log is written: the way that costs least on each operating system, above [`crate::fs::platform`].
+//! How the log is written: the way that costs least on each operating system, above
+//! [`crate::fs::platform`].
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,8 +1,9 @@
 //! Merges the sources of a keyspace, newest source first, into the live rows of a range.
 //!
-//! It rests on this: for one key, all versions of a newer source are newer than all of an older source, and a range
-//! tombstone hides every version of its span in older sources. So of several rows with one key the newest source wins, and
-//! older sources can seek past a covered span instead of walking it.
+//! It rests on this: for one key, all versions of a newer source are newer than all of an older
+//! source, and a range tombstone hides every version of its span in older sources. So of several
+//! rows with one key the newest source wins, and older sources can seek past a covered span instead
+//! of walking it.
 
 use crate::Direction;
 use crate::base::key::{Kind, SequenceNumber, is_before_end};
@@ -28,13 +29,15 @@ pub(crate) struct ScanRange {
 pub(crate) struct Rows {
     sources: Vec<Source>,
     scan: Arc<ScanRange>,
-    /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is the end of all keys.
+    /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is
+    /// the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
     /// Whether that lies at or behind where all sources stand.
     goes_on: bool,
     /// The source that stands on the row; `None` when on none.
     current: Option<usize>,
-    /// The sources that stand on a row, in the order of their rows, of equal keys the newest first; if `is_ordered`.
+    /// The sources that stand on a row, in the order of their rows, of equal keys the newest first;
+    /// if `is_ordered`.
     order: Vec<usize>,
     is_ordered: bool,
     has_range_tombstones: bool,
@@ -129,8 +132,8 @@ impl Rows {
         }
     }
 
-    /// The source that stands on the current row, if it is the only one left and nothing hides its rows but deletions of
-    /// its own: so it is in most scans.
+    /// The source that stands on the current row, if it is the only one left and nothing hides its
+    /// rows but deletions of its own: so it is in most scans.
     #[inline]
     fn alone(&self) -> Option<usize> {
         match self.order[..] {
@@ -261,7 +264,8 @@ impl Rows {
         }
     }
 
-    /// The walk has come to `end` without finding anything live before it; `None`: it was broken off.
+    /// The walk has come to `end` without finding anything live before it; `None`: it was broken
+    /// off.
     fn end_search(&mut self, end: Option<&[u8]>) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {
@@ -315,7 +319,8 @@ impl Rows {
         self.order.first().copied()
     }
 
-    /// Moves the source at `place` behind those whose rows come before its own, all that follow being in order.
+    /// Moves the source at `place` behind those whose rows come before its own, all that follow
+    /// being in order.
     fn sift_down(&mut self, mut place: usize) {
         while place + 1 < self.order.len()
             && self.precedes(self.order[place + 1], self.order[place])
@@ -345,7 +350,8 @@ impl Rows {
         Ok(())
     }
 
-    /// The deletion that hides the row of source `first`, and the source that it is in; newer sources' deletions are newer.
+    /// The deletion that hides the row of source `first`, and the source that it is in; newer
+    /// sources' deletions are newer.
     fn cover(&self, first: usize) -> Result<Option<(usize, Cover)>> {
         if !self.has_range_tombstones {
             return Ok(None);
@@ -361,7 +367,8 @@ impl Rows {
         Ok(None)
     }
 
-    /// Moves the sources older than `by` past the covered span, and `by` itself past the row of source `first`.
+    /// Moves the sources older than `by` past the covered span, and `by` itself past the row of
+    /// source `first`.
     fn skip(&mut self, first: usize, by: usize, cover: &Cover) -> Result<()> {
         self.is_ordered = false;
         let key = self.sources[first].key().unwrap_or_default().to_vec();

@@ -1,5 +1,5 @@
-//! Reading in order: `visible.rs` gives the rows of one source as of a sequence number, `merge.rs` merges the sources and
-//! steps over the spans that range tombstones cover.
+//! Reading in order: `visible.rs` gives the rows of one source as of a sequence number, `merge.rs`
+//! merges the sources and steps over the spans that range tombstones cover.
 
 mod merge;
 mod visible;

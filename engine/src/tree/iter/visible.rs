@@ -1,5 +1,6 @@
-//! The rows of one source (a memtable, or a run of SSTables) as of a sequence number: the newest version of each key, in
-//! either direction. Tombstones are rows too: the merge needs them to hide rows of older sources.
+//! The rows of one source (a memtable, or a run of SSTables) as of a sequence number: the newest
+//! version of each key, in either direction. Tombstones are rows too: the merge needs them to hide
+//! rows of older sources.
 
 use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
 use crate::format::fragment::Cover;
@@ -13,7 +14,8 @@ use crate::{Direction, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// One source, positioned on a row or at its end. Key, number and value may be asked for only on a row.
+/// One source, positioned on a row or at its end. Key, number and value may be asked for only on a
+/// row.
 #[allow(
     clippy::large_enum_variant,
     reason = "most sources are runs, and a box for each would cost every scan an allocation"
@@ -62,7 +64,8 @@ impl Source {
         }
     }
 
-    /// To the first row at or beyond `bound` in the direction of the scan; a backward `bound` is exclusive.
+    /// To the first row at or beyond `bound` in the direction of the scan; a backward `bound` is
+    /// exclusive.
     pub(crate) fn seek(&mut self, bound: Option<&[u8]>) -> Result<()> {
         match self {
             Source::Memtable(rows) => rows.seek(bound),
@@ -96,7 +99,8 @@ impl Source {
         }
     }
 
-    /// Whether it has no rows beyond the end of a forward scan: then they need not be compared with it one by one.
+    /// Whether it has no rows beyond the end of a forward scan: then they need not be compared with
+    /// it one by one.
     pub(crate) fn ends_with_the_scan(&self) -> bool {
         matches!(self, Source::Memtable(_))
     }
@@ -118,7 +122,8 @@ impl Source {
     }
 }
 
-/// Reads a memtable a few rows at a time, more each time, so that short scans are cheap and long ones seldom take the lock.
+/// Reads a memtable a few rows at a time, more each time, so that short scans are cheap and long
+/// ones seldom take the lock.
 pub(crate) struct MemtableRows {
     memtable: Arc<Memtable>,
     at: SequenceNumber,
@@ -212,7 +217,8 @@ impl MemtableRows {
     }
 }
 
-/// Walks SSTables that do not overlap: one file of level 0, or a whole deeper level. Files are opened when reached.
+/// Walks SSTables that do not overlap: one file of level 0, or a whole deeper level. Files are
+/// opened when reached.
 pub(crate) struct RunRows {
     cache: Arc<Cache>,
     version: Arc<Version>,
@@ -312,7 +318,8 @@ impl RunRows {
         self.row = None;
     }
 
-    /// Puts the cursor into file `index` of the run, on no version; answers `false` if there is none.
+    /// Puts the cursor into file `index` of the run, on no version; answers `false` if there is
+    /// none.
     fn open(&mut self, index: Option<usize>) -> Result<bool> {
         self.in_file = false;
         let files = &self.version.levels[self.level][self.files.clone()];
@@ -397,7 +404,8 @@ impl RunRows {
         Ok(())
     }
 
-    /// From the oldest version of a key down to where the next key's versions begin, remembering the newest visible.
+    /// From the oldest version of a key down to where the next key's versions begin, remembering
+    /// the newest visible.
     fn settle_backward(&mut self) -> Result<()> {
         let mut key = self.row.take().map_or_else(Vec::new, |(key, _)| key);
         while self.in_file {

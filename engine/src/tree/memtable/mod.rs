@@ -28,20 +28,22 @@ use std::time::Duration;
 /// Memory of one version beside its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 
-/// Rows covered by a range deletion above which the memtable is better sealed first: a scan can seek past a span of an
-/// older memtable, but has to visit the rows of the memtable that holds the tombstone.
+/// Rows covered by a range deletion above which the memtable is better sealed first: a scan can
+/// seek past a span of an older memtable, but has to visit the rows of the memtable that holds the
+/// tombstone.
 const COVERED_ROWS_MAX: usize = 256;
 
-/// Rows, older versions included, that a reader visits under one hold of the lock: hardly any may be visible to an old snapshot,
-/// and the writer waits meanwhile.
+/// Rows, older versions included, that a reader visits under one hold of the lock: hardly any may
+/// be visible to an old snapshot, and the writer waits meanwhile.
 const VISITED_MAX: usize = 1024;
 
-/// Versions of a key that a writer looks through for those that no reader sees any more. Behind a longer chain of versions that
-/// readers may see the rest is unlinked by a later write, or by the flush.
+/// Versions of a key that a writer looks through for those that no reader sees any more. Behind a
+/// longer chain of versions that readers may see the rest is unlinked by a later write, or by the
+/// flush.
 const UNLINK_STEPS_MAX: usize = 64;
 
-/// Rows that a walk over all of them touches before it visits them: neighbours in the order of keys lie anywhere, and so the
-/// processor fetches them all at once instead of one after the other.
+/// Rows that a walk over all of them touches before it visits them: neighbours in the order of keys
+/// lie anywhere, and so the processor fetches them all at once instead of one after the other.
 const TOUCHED_ROWS: usize = 16;
 
 #[derive(Debug)]
@@ -227,7 +229,8 @@ impl Memtable {
         }
     }
 
-    /// As `find`; `None` if the versions were unlinked while it let the writer have the lock: no snapshot keeps them.
+    /// As `find`; `None` if the versions were unlinked while it let the writer have the lock: no
+    /// snapshot keeps them.
     fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<Found> {
         let mut rows = self.read();
         let at = at();
@@ -282,8 +285,8 @@ impl Memtable {
         }
     }
 
-    /// As `fetch`, but visits a bounded number of rows. It begins with `version` if there is one, and goes on from there. Answers
-    /// where it paused if that was not enough.
+    /// As `fetch`, but visits a bounded number of rows. It begins with `version` if there is one,
+    /// and goes on from there. Answers where it paused if that was not enough.
     fn fetch_some(
         &self,
         from: From<'_>,
@@ -318,8 +321,8 @@ impl Memtable {
         None
     }
 
-    /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock, so it is for sealed memtables,
-    /// which have no writers.
+    /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock,
+    /// so it is for sealed memtables, which have no writers.
     pub(crate) fn for_each(
         &self,
         mut visit: impl FnMut(&[u8], &[Version<'_>]) -> Result<()>,
@@ -350,7 +353,8 @@ impl Memtable {
 }
 
 impl Rows {
-    /// Fills `rows` with the newest rows of keys from `position` on, which moves behind them. Answers how many there were.
+    /// Fills `rows` with the newest rows of keys from `position` on, which moves behind them.
+    /// Answers how many there were.
     fn take_newest(
         &self,
         position: &mut Option<Position>,
@@ -372,8 +376,8 @@ impl Rows {
         taken
     }
 
-    /// Adds to `out` the visible versions of the keys of these newest rows, until a key has more versions than may be visited: answers
-    /// its newest row and the next version.
+    /// Adds to `out` the visible versions of the keys of these newest rows, until a key has more
+    /// versions than may be visited: answers its newest row and the next version.
     fn pin_visible(
         &self,
         few: &[RowId],
@@ -419,7 +423,8 @@ impl Rows {
         }
     }
 
-    /// Looks for the newest version at or before `at` among `version` and older versions, until `VISITED_MAX` are visited.
+    /// Looks for the newest version at or before `at` among `version` and older versions, until
+    /// `VISITED_MAX` are visited.
     fn walk(&self, version: RowId, at: SequenceNumber, visited: &mut usize) -> Walk<'_> {
         let mut id = version;
         while id != NO_ROW {
@@ -507,7 +512,8 @@ impl Rows {
         }
     }
 
-    /// Of `newest` and older versions, keeps those that readers at or behind `floor` can see, as far as they are found in a few steps.
+    /// Of `newest` and older versions, keeps those that readers at or behind `floor` can see, as
+    /// far as they are found in a few steps.
     fn unlink_unseen(&mut self, newest: RowId, floor: SequenceNumber) {
         let mut id = newest;
         let mut steps = 0;

@@ -93,7 +93,8 @@ impl SstableCursor {
             self.at_partition = found.map_err(|error| self.malformed(cache, error))?;
         }
         self.load(cache, &mut |block| block.seek(key, at))?;
-        // A shortened separator may lie behind all versions of its block, and a key's versions may fill several blocks.
+        // A shortened separator may lie behind all versions of its block, and a key's versions may
+        // fill several blocks.
         if !self.data.is_on_entry() {
             self.next_block(cache)?;
         }
@@ -175,7 +176,8 @@ impl SstableCursor {
         }
     }
 
-    /// To the beginning of the partition that entry `at_root` of the root leads to, if it leads to one.
+    /// To the beginning of the partition that entry `at_root` of the root leads to, if it leads to
+    /// one.
     fn enter_partition(&mut self, cache: &Cache) -> Result<()> {
         let partition = self.reader.partition(cache, self.at_root)?;
         self.partition = partition.map(|partition| match partition {

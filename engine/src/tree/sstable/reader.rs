@@ -22,9 +22,9 @@ use bytes::Bytes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// An SSTable that has been looked at. The index root and the range tombstones are in memory, and the filter and the index
-/// partitions once they are used, if there is room; all else comes through the cache. The
-/// file itself is open only while the cache keeps it open.
+/// An SSTable that has been looked at. The index root and the range tombstones are in memory, and
+/// the filter and the index partitions once they are used, if there is room; all else comes through
+/// the cache. The file itself is open only while the cache keeps it open.
 #[derive(Debug)]
 pub(crate) struct SstableReader {
     pub(super) number: u64,
@@ -113,7 +113,8 @@ impl SstableReader {
         Ok(())
     }
 
-    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] are to be released.
+    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] are to be
+    /// released.
     fn pin(&self, cache: &Cache, bytes: u64) -> bool {
         let pinned = cache.pin(bytes);
         if pinned {
@@ -155,7 +156,8 @@ impl SstableReader {
         })
     }
 
-    /// Bytes of a block with its trailer; `None` if the file does not have them. Checked before memory is taken for them.
+    /// Bytes of a block with its trailer; `None` if the file does not have them. Checked before
+    /// memory is taken for them.
     fn stored_length(&self, handle: BlockHandle) -> Option<u64> {
         let length = handle.length.checked_add(TRAILER_BYTES as u64)?;
         let end = handle.offset.checked_add(length)?;
@@ -176,7 +178,8 @@ impl SstableReader {
         Ok(block)
     }
 
-    /// The partition that entry `at` of the root leads to; `None` if its entries lead to data blocks.
+    /// The partition that entry `at` of the root leads to; `None` if its entries lead to data
+    /// blocks.
     pub(super) fn partition(
         &self,
         cache: &Cache,
@@ -202,8 +205,8 @@ impl SstableReader {
         }))
     }
 
-    /// Takes the index into memory, as far as there is room, and the first block into the cache: rows that are deleted from the
-    /// front leave the rest there.
+    /// Takes the index into memory, as far as there is room, and the first block into the cache:
+    /// rows that are deleted from the front leave the rest there.
     pub(crate) fn warm(&self, cache: &Cache) {
         let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
         (0..self.partitions.len()).all(is_pinned);
@@ -301,7 +304,8 @@ impl SstableReader {
         }
     }
 
-    /// Looks for the newest version of `key` at or before `at` in a block, from the cache if it is there.
+    /// Looks for the newest version of `key` at or before `at` in a block, from the cache if it is
+    /// there.
     fn find_in_block(
         &self,
         cache: &Cache,

@@ -19,7 +19,8 @@ use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bytes written at a time, at a multiple of that number: the file system may then store them contiguously, which speeds up reads.
+/// Bytes written at a time, at a multiple of that number: the file system may then store them
+/// contiguously, which speeds up reads.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// How a file is written.
@@ -214,8 +215,8 @@ impl SstableWriter {
         Ok(())
     }
 
-    /// Ends the file with the deleted spans of its key range and makes it durable. The name is durable once the directory is
-    /// synced, which the caller does once for several files.
+    /// Ends the file with the deleted spans of its key range and makes it durable. The name is
+    /// durable once the directory is synced, which the caller does once for several files.
     pub(crate) fn finish(mut self, fragments: &[Fragment]) -> Result<FileMeta> {
         self.finish_data_block()?;
         if let Some((last, handle)) = self.pending.take() {
@@ -290,7 +291,8 @@ impl SstableWriter {
     }
 }
 
-/// A short key at or behind `last` and before `next`, or `last` itself if they are versions of one key.
+/// A short key at or behind `last` and before `next`, or `last` itself if they are versions of one
+/// key.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let shared = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     let mut short = last[..shared.min(last.len())].to_vec();

@@ -52,7 +52,8 @@ pub(crate) struct Inputs<'a> {
     runs: Vec<RunVersions<'a>>,
     /// Which of them stands in the level that is written.
     below: Option<usize>,
-    /// Those that have not ended, in the order of their versions: by key, and of one key the newest first.
+    /// Those that have not ended, in the order of their versions: by key, and of one key the newest
+    /// first.
     order: Vec<usize>,
 }
 

@@ -17,17 +17,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and other jobs wait meanwhile.
+/// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and
+/// other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
-/// While writes go on, at most this many bytes of value-log segments are rewritten in a second for less garbage than live values: space
-/// comes back within a minute after a delete, and the copies take a small part of what the disk can do.
+/// While writes go on, at most this many bytes of value-log segments are rewritten in a second for
+/// less garbage than live values: space comes back within a minute after a delete, and the copies
+/// take a small part of what the disk can do.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
 /// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
-/// A store that leaves inherited SSTables alone merges them with its own once they are at most this many times as large.
+/// A store that leaves inherited SSTables alone merges them with its own once they are at most this
+/// many times as large.
 const INHERITED_MAX: u64 = 4;
 
 /// When value-log segments are rewritten.
@@ -46,12 +49,14 @@ struct Compacted {
 }
 
 impl Work {
-    /// Does the most urgent compaction of any keyspace. Returns whether there was one. Called under `compacting`.
+    /// Does the most urgent compaction of any keyspace. Returns whether there was one. Called under
+    /// `compacting`.
     pub(crate) fn compact_one(&self) -> Result<bool> {
         let retention = Retention::new(self.parts.snapshots.boundaries());
         let mut trees = self.parts.trees.all();
         trees.retain(|tree| self.may_merge(tree));
-        // The fullest keyspace first: its writers may be waiting. Keyspaces that are equally full take turns.
+        // The fullest keyspace first: its writers may be waiting. Keyspaces that are equally full
+        // take turns.
         let first = self.compactions.fetch_add(1, Ordering::Relaxed) % trees.len().max(1);
         trees.rotate_left(first);
         trees.sort_by_cached_key(|tree| {
@@ -137,8 +142,9 @@ impl Work {
         self.rewrite_rule().garbage_percent
     }
 
-    /// Less garbage at rest, when copies of live values disturb no writer, and least when space is short, when the copies of one segment
-    /// must fit into the reserve. While writes go on, one segment now and then is rewritten for little garbage too.
+    /// Less garbage at rest, when copies of live values disturb no writer, and least when space is
+    /// short, when the copies of one segment must fit into the reserve. While writes go on, one
+    /// segment now and then is rewritten for little garbage too.
     fn rewrite_rule(&self) -> RewriteRule {
         let (garbage_percent, segments) = if self.parts.reserve.is_short() {
             (4, 1)
@@ -159,14 +165,15 @@ impl Work {
         self.parts.clock.now() >= *lock(&self.next_rewrite)
     }
 
-    /// See [`Config::merges_inherited`]. A quota counts the files that copies share, so that only a rewrite makes room.
+    /// See [`Config::merges_inherited`]. A quota counts the files that copies share, so that only a
+    /// rewrite makes room.
     fn rewrites_inherited(&self) -> bool {
         let config = &self.parts.config;
         config.merges_inherited || config.quota_bytes.is_some() && self.parts.reserve.is_short()
     }
 
-    /// Rewrites an SSTable that refers to a value-log segment with too much garbage, or to one of many small ones, copying its
-    /// values.
+    /// Rewrites an SSTable that refers to a value-log segment with too much garbage, or to one of
+    /// many small ones, copying its values.
     fn rewrite_wasteful(&self) -> Result<bool> {
         let rewrites_inherited = self.rewrites_inherited();
         let value_log = &self.parts.value_log;
@@ -175,7 +182,8 @@ impl Work {
         }
         let rule = self.rewrite_rule();
         let trees = self.parts.trees.all();
-        // A value to which only a memtable refers is copied once that is flushed, and must not stand before others until then.
+        // A value to which only a memtable refers is copied once that is flushed, and must not
+        // stand before others until then.
         let referred: HashSet<u64> = trees
             .iter()
             .flat_map(|tree| picker::referred(&tree.view().version))
@@ -300,7 +308,8 @@ impl Work {
         })
     }
 
-    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files are discarded with their last reader.
+    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files are
+    /// discarded with their last reader.
     fn install(
         &self,
         tree: &Tree,

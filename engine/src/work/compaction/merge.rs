@@ -21,8 +21,8 @@ use crate::{Error, KeyRange, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// After how many keys a merge lets others run. A thread that wakes beside it may wait for the next tick of the scheduler
-/// otherwise, which is milliseconds.
+/// After how many keys a merge lets others run. A thread that wakes beside it may wait for the next
+/// tick of the scheduler otherwise, which is milliseconds.
 const KEYS_PER_SLICE: u32 = 64;
 
 /// An output ends behind a stretch of new keys that is at least this part of a full SSTable.
@@ -180,7 +180,8 @@ impl<'a> Merge<'a> {
                 .retention
                 .keeps(&mut newer, (sequence, kind), covered_by, bottom)
             {
-                // With no older version and no deletion to compare it with, the number is no longer needed.
+                // With no older version and no deletion to compare it with, the number is no longer
+                // needed.
                 let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
                 let sequence = if is_plain && bottom() {
                     SEQUENCE_MIN
@@ -202,8 +203,9 @@ impl<'a> Merge<'a> {
         self.finish_output(self.end)
     }
 
-    /// The deleted spans of all inputs that are still needed for files below. Rows of the inputs are dropped by all of them, so
-    /// spans that are dropped themselves are kept until the merge ends; `finish_output` sorts them out.
+    /// The deleted spans of all inputs that are still needed for files below. Rows of the inputs
+    /// are dropped by all of them, so spans that are dropped themselves are kept until the merge
+    /// ends; `finish_output` sorts them out.
     fn merge_fragments(&self) -> Result<Vec<Fragment>> {
         let mut all = RangeTombstones::default();
         let files = self.spec.runs.iter().flatten().chain(self.spec.below);
@@ -252,7 +254,8 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Counts the files that the present output lies over: a merge that takes it further down has to rewrite most of them.
+    /// Counts the files that the present output lies over: a merge that takes it further down has
+    /// to rewrite most of them.
     fn pass_files_of_next_level(&mut self, key: &[u8]) {
         let next = self.version.levels.get(self.spec.level + 1);
         let rest = next.and_then(|files| files.get(self.passed..));
@@ -310,8 +313,8 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Copies the value to the end of the value log if it lies in a segment that shall become free. Answers the pointer to the
-    /// copy.
+    /// Copies the value to the end of the value log if it lies in a segment that shall become free.
+    /// Answers the pointer to the copy.
     fn relocate(&mut self, pointer: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(pointer) =
             ValuePointer::decode(pointer).filter(|_| !self.spec.relocate.is_empty())

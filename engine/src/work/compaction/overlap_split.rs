@@ -1,8 +1,8 @@
-//! OverlapSplit: the files of the target level that a merge has to rewrite, because its inputs have keys in them. The other files
-//! stay, between the outputs of the merge.
+//! OverlapSplit: the files of the target level that a merge has to rewrite, because its inputs have
+//! keys in them. The other files stay, between the outputs of the merge.
 //!
-//! Rows that are written and deleted in order fall into few places of a level. So the cost of a merge depends on its inputs, not on
-//! the size of the level.
+//! Rows that are written and deleted in order fall into few places of a level. So the cost of a
+//! merge depends on its inputs, not on the size of the level.
 
 use crate::base::key::{SEQUENCE_MAX, is_before_end};
 use crate::tree::cache::Cache;
@@ -23,8 +23,8 @@ pub(crate) struct OverlapSplit {
 }
 
 impl OverlapSplit {
-    /// Divides `files`, which are in key order. Files smaller than `size_min` next to an input are merged too, so that the level does
-    /// not fragment.
+    /// Divides `files`, which are in key order. Files smaller than `size_min` next to an input are
+    /// merged too, so that the level does not fragment.
     pub(crate) fn divide(
         cache: &Cache,
         runs: &[Vec<File>],
@@ -57,7 +57,8 @@ impl OverlapSplit {
     }
 }
 
-/// The span whose keys make a merge rewrite the file: its own range, and for a small file the gaps beside it as well.
+/// The span whose keys make a merge rewrite the file: its own range, and for a small file the gaps
+/// beside it as well.
 fn span(files: &[File], index: usize, size_min: u64) -> KeyRange {
     let meta = &files[index].meta;
     if meta.size >= size_min {
@@ -72,7 +73,8 @@ fn span(files: &[File], index: usize, size_min: u64) -> KeyRange {
     }
 }
 
-/// Marks the spans in which `file` has an entry or a deleted span. The spans are in order; marked ones are skipped.
+/// Marks the spans in which `file` has an entry or a deleted span. The spans are in order; marked
+/// ones are skipped.
 fn mark(cache: &Cache, file: &File, spans: &[KeyRange], is_hit: &mut [bool]) -> Result<()> {
     let reader = file.reader()?;
     for fragment in reader.fragments() {
@@ -147,7 +149,8 @@ mod tests {
             Arc::new(LiveFile::new(meta, self.cache.clone()))
         }
 
-        /// The first keys of the files that are rewritten when a file like this is merged with three others, and the cuts.
+        /// The first keys of the files that are rewritten when a file like this is merged with
+        /// three others, and the cuts.
         fn divide(&mut self, keys: &[u8], deleted: Option<[u8; 2]>, size_min: u64) -> [Vec<u8>; 2] {
             let below =
                 [[10, 15, 19], [30, 35, 39], [50, 55, 59]].map(|keys| self.make(&keys, None));

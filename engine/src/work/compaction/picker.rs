@@ -1,10 +1,12 @@
 //! Picker: plans the next compaction. Pure: it looks at a version and at limits, and does no I/O.
 //!
-//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many files in level 0, or a level
-//! over its size, whichever is more so; files full of tombstones, which slow down scans; and while hardly anything is written, files
-//! that can join the run below them at a fair price, so that readers find few runs. A level weighs its SSTables and the values in
-//! the value log that they refer to: so overwritten pointers meet, and garbage in the value log is found, as soon as if the values
-//! stood in the SSTables. No plan rewrites more than a bounded part of a large level: a file over more than that is cut first.
+//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many
+//! files in level 0, or a level over its size, whichever is more so; files full of tombstones,
+//! which slow down scans; and while hardly anything is written, files that can join the run below
+//! them at a fair price, so that readers find few runs. A level weighs its SSTables and the values
+//! in the value log that they refer to: so overwritten pointers meet, and garbage in the value log
+//! is found, as soon as if the values stood in the SSTables. No plan rewrites more than a bounded
+//! part of a large level: a file over more than that is cut first.
 
 use crate::base::key::{SequenceNumber, is_before_end, later_end};
 use crate::format::edit::LEVELS;
@@ -25,8 +27,8 @@ pub(crate) enum Plan {
     Drop(Vec<File>),
     /// Put files into a deeper level as they are.
     Move(Vec<File>, usize),
-    /// Merge runs, each a list of files in key order, into a level. Of the files `below`, which stand in that level, only those
-    /// that the runs have something for.
+    /// Merge runs, each a list of files in key order, into a level. Of the files `below`, which
+    /// stand in that level, only those that the runs have something for.
     Merge {
         runs: Vec<Vec<File>>,
         below: Vec<File>,
@@ -99,7 +101,8 @@ impl Plan {
     }
 }
 
-/// The next thing to do, if any, of what `may_do` allows. `is_at_rest` says that hardly anything is written.
+/// The next thing to do, if any, of what `may_do` allows. `is_at_rest` says that hardly anything is
+/// written.
 pub(crate) fn pick(
     version: &Version,
     spans: &[DeletedSpan],
@@ -151,7 +154,8 @@ fn share(part: u64, whole: u64) -> u128 {
     u128::from(part) * 1000 / u128::from(whole.max(1))
 }
 
-/// Merges all of level 0 downwards, or moves it there if nothing overlaps and the files are of a fair size.
+/// Merges all of level 0 downwards, or moves it there if nothing overlaps and the files are of a
+/// fair size.
 fn down_from_level0(version: &Version, config: &Config) -> Plan {
     let files = &version.levels[0];
     let (target, below) = below_level0(version);
@@ -175,8 +179,8 @@ fn down_from_level0(version: &Version, config: &Config) -> Plan {
     }
 }
 
-/// The level that level 0 is merged into, and the files there that it overlaps: the first level in use if their size is fair,
-/// otherwise level 1.
+/// The level that level 0 is merged into, and the files there that it overlaps: the first level in
+/// use if their size is fair, otherwise level 1.
 fn below_level0(version: &Version) -> (usize, Vec<File>) {
     let files = &version.levels[0];
     let range = union(files);
@@ -188,7 +192,8 @@ fn below_level0(version: &Version) -> (usize, Vec<File>) {
         .unwrap_or_else(|| below(1))
 }
 
-/// How many times as large the files may be that are rewritten, compared with the files that join them.
+/// How many times as large the files may be that are rewritten, compared with the files that join
+/// them.
 const JOINED_MAX: u64 = 4;
 
 fn size(files: &[File]) -> u64 {
@@ -200,7 +205,8 @@ fn is_fair(files: &[File], below: &[File]) -> bool {
     size(below) <= size(files).saturating_mul(JOINED_MAX)
 }
 
-/// Files that join the next run at a fair price: all of level 0, or a file of a level above another one in use.
+/// Files that join the next run at a fair price: all of level 0, or a file of a level above another
+/// one in use.
 fn joinable(version: &Version, config: &Config) -> Option<Plan> {
     let newest = &version.levels[0];
     let (_, below) = below_level0(version);
@@ -226,8 +232,8 @@ fn weight(file: &File) -> u64 {
     file.meta.size + file.meta.value_bytes()
 }
 
-/// Takes something off the level that is most over its limit. If it was always the first of them, the next one would
-/// grow for as long as much is written, and with it every merge into it.
+/// Takes something off the level that is most over its limit. If it was always the first of them,
+/// the next one would grow for as long as much is written, and with it every merge into it.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     match fullest_level(version, config)?.1 {
         0 => Some(down_from_level0(version, config)),
@@ -240,7 +246,8 @@ pub(crate) fn fullness(version: &Version, config: &Config) -> u128 {
     fullest_level(version, config).map_or(0, |(fullness, _)| fullness)
 }
 
-/// The level that is most over its limit, and how full it is; of two that are equally full the upper one.
+/// The level that is most over its limit, and how full it is; of two that are equally full the
+/// upper one.
 fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
     let limits = level_limits(version, config);
     let fullness = |level: usize| {
@@ -266,9 +273,9 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
     cheapest.map(|file| down(version, level, file, config))
 }
 
-/// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th of the one below it, or
-/// the size of level 1 if that is more: so nearly all stands in the deepest level, and overwritten rows take little
-/// space, however full the deepest level itself is.
+/// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th
+/// of the one below it, or the size of level 1 if that is more: so nearly all stands in the deepest
+/// level, and overwritten rows take little space, however full the deepest level itself is.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     let ratio = config.level_ratio;
     let base = config.level_bytes_base;
@@ -288,8 +295,8 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     limits
 }
 
-/// How much one file may be merged with, in SSTables of full size. While a merge runs there is no other one: level 0 grows, and
-/// in the end writers wait.
+/// How much one file may be merged with, in SSTables of full size. While a merge runs there is no
+/// other one: level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
 fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
@@ -310,7 +317,8 @@ fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
     }
 }
 
-/// Where a file over these files is to be cut, so that each part lies over `bytes_max` of them, or a single one.
+/// Where a file over these files is to be cut, so that each part lies over `bytes_max` of them, or
+/// a single one.
 fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
     let mut cuts = Vec::new();
     let mut bytes = 0;
@@ -324,7 +332,8 @@ fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
     cuts
 }
 
-/// Files whose tombstones slow down scans, and that all readers see: they go down, and vanish at the bottom.
+/// Files whose tombstones slow down scans, and that all readers see: they go down, and vanish at
+/// the bottom.
 fn tombstones(
     version: &Version,
     retention: &Retention,
@@ -362,8 +371,9 @@ fn tombstones(
 /// How many bytes may be rewritten for one that tombstones free.
 const REWRITTEN_MAX: u64 = 64;
 
-/// Whether going down is worth it for the tombstones of a file: each is taken to free a row, and its value, of the average size
-/// that those below have. A few tombstones all over a large level wait for others.
+/// Whether going down is worth it for the tombstones of a file: each is taken to free a row, and
+/// its value, of the average size that those below have. A few tombstones all over a large level
+/// wait for others.
 fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     let below = overlapping(&version.levels[level + 1], &file.meta.range);
     let entries: u64 = below.iter().map(|file| file.meta.entries).sum();
@@ -372,9 +382,10 @@ fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     file.meta.range_tombstones > 0 || freed.saturating_mul(REWRITTEN_MAX) >= size(&below)
 }
 
-/// Overwritten values keep their space until their pointers meet. While the pointers above the deepest level that has any
-/// stand for more than half the bytes of that level's, and moving them is cheap, they go down; if it costs next to nothing,
-/// because there is little but pointers in the files, always.
+/// Overwritten values keep their space until their pointers meet. While the pointers above the
+/// deepest level that has any stand for more than half the bytes of that level's, and moving them
+/// is cheap, they go down; if it costs next to nothing, because there is little but pointers in the
+/// files, always.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
     let bytes = |files: &[File]| {
         files

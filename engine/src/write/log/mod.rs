@@ -1,4 +1,5 @@
-//! The log: one for all keyspaces, in segments. Frames are appended to the last; recovery reads them up to a torn tail.
+//! The log: one for all keyspaces, in segments. Frames are appended to the last; recovery reads
+//! them up to a torn tail.
 
 pub(crate) mod reader;
 pub(crate) mod segments;
@@ -14,7 +15,8 @@ pub(crate) struct Log {
     pub(crate) wal: Option<WalWriter>,
     /// Number of the segment before the first of this process, and where it ends.
     pub(crate) previous: (u64, u64),
-    /// Segment and offset behind the last batch. A sync of all batches need not have synced a segment that has none.
+    /// Segment and offset behind the last batch. A sync of all batches need not have synced a
+    /// segment that has none.
     pub(crate) last_batch: (u64, u64),
     pub(crate) last_sequence: SequenceNumber,
     /// Memory for the frames of a group.

@@ -11,7 +11,8 @@ use crate::format::header::{HEADER_BYTES, check_header, store_key};
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 
-/// A longer file is not read into memory. A segment ends with the first batch beyond [`WAL_SEGMENT_BYTES_MAX`].
+/// A longer file is not read into memory. A segment ends with the first batch beyond
+/// [`WAL_SEGMENT_BYTES_MAX`].
 const BYTES_MAX: u64 = 2 * WAL_SEGMENT_BYTES_MAX;
 
 /// The whole frames of a segment, and where the last of them ends.
@@ -25,7 +26,8 @@ pub(crate) struct Segment {
     pub(crate) end: u64,
     /// The number of the last change in it, or before it if it is empty.
     pub(crate) last_sequence: SequenceNumber,
-    /// The highest durable sequence number recorded in any valid frame, including frames after a bad one.
+    /// The highest durable sequence number recorded in any valid frame, including frames after a
+    /// bad one.
     pub(crate) durable: SequenceNumber,
     /// The records that are lost behind `end`, if anything stands there.
     pub(crate) torn: Option<Torn>,
@@ -278,7 +280,8 @@ mod tests {
         let (number, torn) = log_end();
         put(&db, &keyspace, b"torn", b"value");
         let (_, end) = log_end();
-        // Behind the head of its frame, tag, keyspace, key and length of the value the value lies here.
+        // Behind the head of its frame, tag, keyspace, key and length of the value the value lies
+        // here.
         let offset = end + FRAME_HEADER_BYTES as u64 + 2 + 4 + 1;
         let mut fake = Vec::new();
         let mut payload = Batch::new();

@@ -348,8 +348,8 @@ const PARTITIONS_MAX: usize = 16;
 struct Minute {
     number: u64,
     entities: u64,
-    /// The busiest ones: a new partition takes the place of the least busy one and inherits its count, so no busy partition is missed.
-    /// With each count, its inherited part.
+    /// The busiest ones: a new partition takes the place of the least busy one and inherits its
+    /// count, so no busy partition is missed. With each count, its inherited part.
     partitions: Vec<(String, u64, u64)>,
     hot: Tally,
 }

@@ -1,6 +1,6 @@
-//! OData JSON: entities in (`read.rs`) and out (`write.rs`) at the three metadata levels. Types that JSON does not have
-//! travel as text beside an annotation. Source: Payload Format for Table Service Operations; Understanding the Table
-//! Service Data Model.
+//! OData JSON: entities in (`read.rs`) and out (`write.rs`) at the three metadata levels. Types
+//! that JSON does not have travel as text beside an annotation. Source: Payload Format for Table
+//! Service Operations; Understanding the Table Service Data Model.
 
 mod read;
 #[cfg(test)]

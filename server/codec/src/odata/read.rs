@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// The body of an Insert, Update or Merge. Keys are `None` when absent or null; nulls among the properties are dropped.
+/// The body of an Insert, Update or Merge. Keys are `None` when absent or null; nulls among the
+/// properties are dropped.
 #[derive(Debug, Default, PartialEq)]
 pub struct EntityBody {
     /// `PartitionKey`
@@ -21,8 +22,8 @@ pub struct EntityBody {
     pub properties: Vec<(String, Value)>,
 }
 
-/// Reads an entity. Errors: `InvalidInput` for what is not JSON, not flat, or not of its type; `OutOfRangeInput` for
-/// instants before 1601; `DuplicatePropertiesSpecified`.
+/// Reads an entity. Errors: `InvalidInput` for what is not JSON, not flat, or not of its type;
+/// `OutOfRangeInput` for instants before 1601; `DuplicatePropertiesSpecified`.
 pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
     let invalid = || Error::InvalidInput(InvalidInput::Request);
     let text = std::str::from_utf8(bytes).map_err(|_| invalid())?;
@@ -79,7 +80,8 @@ fn has_repeated_name(members: &[Member<'_>]) -> bool {
 
 type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
-/// The types that a body names, sorted by the property they are of. If one is named twice, the last counts.
+/// The types that a body names, sorted by the property they are of. If one is named twice, the last
+/// counts.
 struct Annotations<'a>(Vec<(&'a str, Cow<'a, str>)>);
 
 impl<'a> Annotations<'a> {
@@ -114,11 +116,12 @@ fn set_key(key: &mut Option<String>, raw: &RawValue) -> Result<(), Error> {
     }
 }
 
-/// Most members of an entity: all its properties, each with the four annotations that clients know, come to about as many. A member
-/// takes many times the memory of a short text.
+/// Most members of an entity: all its properties, each with the four annotations that clients know,
+/// come to about as many. A member takes many times the memory of a short text.
 const MEMBERS_MAX: usize = 5 * 255;
 
-/// The members of an object in order, repeated ones too; of one with too many, one more than [`MEMBERS_MAX`].
+/// The members of an object in order, repeated ones too; of one with too many, one more than
+/// [`MEMBERS_MAX`].
 struct Members;
 
 impl<'de> Visitor<'de> for Members {
@@ -184,7 +187,8 @@ fn read_value(name: &str, raw: &str, annotation: Option<&str>) -> Result<Option<
         }
         Some(_) => None,
     };
-    // What stands unquoted is read by the same rules as the text in quotes, but for booleans and strings.
+    // What stands unquoted is read by the same rules as the text in quotes, but for booleans and
+    // strings.
     let plain = text.as_deref().unwrap_or(raw);
     let value = match (annotation, &text) {
         (None | Some("Edm.String"), Some(text)) => Value::String(text.clone().into_owned()),
@@ -203,7 +207,8 @@ fn read_value(name: &str, raw: &str, annotation: Option<&str>) -> Result<Option<
     Ok(Some(value))
 }
 
-/// A number or truth value without annotation. Whole numbers are Int32, never wider: the client would not know.
+/// A number or truth value without annotation. Whole numbers are Int32, never wider: the client
+/// would not know.
 fn read_bare(raw: &str) -> Option<Value> {
     match raw {
         "true" => Some(Value::Boolean(true)),

@@ -112,7 +112,8 @@ impl Frame<'_> {
         next_member(out, "odata.editLink", &id);
     }
 
-    /// Writes a selected property; `null` if the entity does not have it. Source: Query Entities, "Remarks".
+    /// Writes a selected property; `null` if the entity does not have it. Source: Query Entities,
+    /// "Remarks".
     fn selected(
         &self,
         out: &mut String,
@@ -230,7 +231,8 @@ pub fn entity_path(table: &str, partition_key: &str, row_key: &str) -> String {
     )
 }
 
-/// Characters that addresses encode. A quote is only doubled, as recorded answers of the service show.
+/// Characters that addresses encode. A quote is only doubled, as recorded answers of the service
+/// show.
 const IN_KEYS: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

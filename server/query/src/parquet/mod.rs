@@ -1,4 +1,5 @@
-//! Reads Parquet row by row, with random access to the content, and only the columns that a statement names.
+//! Reads Parquet row by row, with random access to the content, and only the columns that a
+//! statement names.
 //!
 //! A file is not trusted: `thrift` checks the structure of the footer before it is decoded, `pages`
 //! checks the size and the encoding of a page before it allocates memory for it, the numbers of
@@ -32,7 +33,8 @@ use std::sync::Arc;
 
 /// Longest footer, in bytes. The decoded footer takes several times as much memory.
 const FOOTER_BYTES_MAX: u64 = 8 << 20;
-/// Longest value of a fixed-length column, in bytes: some encodings allocate it for each row of a batch.
+/// Longest value of a fixed-length column, in bytes: some encodings allocate it for each row of a
+/// batch.
 const FIXED_BYTES_MAX: i32 = 64 << 10;
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 256;
@@ -101,7 +103,8 @@ impl ParquetReader {
         }
     }
 
-    /// Reads the next row. The first call returns the columns: those of `fields`, whose names are set to those in the file, or all.
+    /// Reads the next row. The first call returns the columns: those of `fields`, whose names are
+    /// set to those in the file, or all.
     pub fn next(&mut self, fields: Option<&mut [Field]>) -> std::result::Result<Step, Fatal> {
         // After a panic the reader is not used again, since the query ends.
         let step = decoding(|| match &self.file {
@@ -118,8 +121,8 @@ impl ParquetReader {
         })
     }
 
-    /// Opens the file. Returns all columns with their types, and the number of rows; the rows that follow have the first `most`
-    /// columns of those that can be read. The error is a sentence.
+    /// Opens the file. Returns all columns with their types, and the number of rows; the rows that
+    /// follow have the first `most` columns of those that can be read. The error is a sentence.
     pub fn open_first(&mut self, most: usize) -> std::result::Result<Opened, String> {
         let opened = decoding(|| self.select_first(most));
         opened.map_err(|error| match error {
@@ -339,8 +342,8 @@ fn type_text(column: &Type) -> String {
     }
 }
 
-/// The schema of the columns that `fields` name. Names are matched as in a header; `_1` is the first column, unless a column has
-/// this name.
+/// The schema of the columns that `fields` name. Names are matched as in a header; `_1` is the
+/// first column, unless a column has this name.
 fn projection(schema: &Type, fields: &mut [Field]) -> Result<Type> {
     let columns = schema.get_fields();
     let mut is_read = vec![false; columns.len()];

@@ -1,5 +1,6 @@
-//! Thrift's compact encoding, as far as it is needed to check Parquet's footer and page headers before they are decoded: the decoder
-//! trusts their declared list lengths and nesting. Source: Apache Thrift, "Compact protocol".
+//! Thrift's compact encoding, as far as it is needed to check Parquet's footer and page headers
+//! before they are decoded: the decoder trusts their declared list lengths and nesting. Source:
+//! Apache Thrift, "Compact protocol".
 
 /// Most elements of one list.
 const LIST_ELEMENTS_MAX: usize = 64 << 10;
@@ -59,7 +60,8 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at: 0 }
     }
 
-    /// Calls `field` with the number and kind of each field of a struct. `field` reads or skips the value.
+    /// Calls `field` with the number and kind of each field of a struct. `field` reads or skips the
+    /// value.
     pub fn fields(
         &mut self,
         mut field: impl FnMut(&mut Cursor<'a>, i64, Kind) -> Result<()>,
@@ -165,8 +167,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Checks the structure of a footer: the declared lengths of lists and of the schema, and that the nesting is shallow enough to
-/// decode recursively.
+/// Checks the structure of a footer: the declared lengths of lists and of the schema, and that the
+/// nesting is shallow enough to decode recursively.
 pub fn check_footer(bytes: &[u8]) -> Result<()> {
     let mut children = Vec::new();
     Cursor::new(bytes).fields(|cursor, number, kind| match (number, kind) {

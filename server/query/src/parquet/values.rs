@@ -21,7 +21,8 @@ use parquet::schema::types::Type;
 
 type Converted = Result<Json, RowError>;
 
-/// Converts a row to an object, with the columns in the order of `schema`. Errors: a value without an equivalent.
+/// Converts a row to an object, with the columns in the order of `schema`. Errors: a value without
+/// an equivalent.
 pub fn object(row: Row, schema: &Type) -> Converted {
     let columns = row.into_columns().into_iter().zip(schema.get_fields());
     let members = columns.map(|((name, field), schema)| Ok((name, json(field, schema)?)));

@@ -1,7 +1,8 @@
-//! Hands the facts of finished requests to the advisor (crate `lazurite-advisor`), and shows its advice.
+//! Hands the facts of finished requests to the advisor (crate `lazurite-advisor`), and shows its
+//! advice.
 //!
-//! Most facts stand in the head of a request and of its answer. What only a handler knows, it [notes](note) as an extension of the
-//! response, and only where a rule depends on it.
+//! Most facts stand in the head of a request and of its answer. What only a handler knows, it
+//! [notes](note) as an extension of the response, and only where a rule depends on it.
 
 mod pages;
 
@@ -26,7 +27,8 @@ pub struct Watched {
     /// How many requests it stands for.
     weight: u32,
     request: Request,
-    /// Without credentials: such requests count only if they succeed, so that strangers cannot displace what is watched.
+    /// Without credentials: such requests count only if they succeed, so that strangers cannot
+    /// displace what is watched.
     is_anonymous: bool,
 }
 
@@ -45,7 +47,8 @@ pub fn note<T: Clone + Send + Sync + 'static>(response: &mut Response<Body>, fac
     }
 }
 
-/// Fewer properties cannot make a large entity: the longest value has 64 KiB, the longest name 510 bytes.
+/// Fewer properties cannot make a large entity: the longest value has 64 KiB, the longest name 510
+/// bytes.
 const LARGE_PROPERTIES_MIN: usize = LARGE_BYTES as usize / (66 * 1024);
 
 /// The size of an entity if it is near a limit.
@@ -60,7 +63,8 @@ pub fn large_entity(entity: &Entity) -> Option<EntitySize> {
     (size.bytes >= LARGE_BYTES || size.properties >= LARGE_PROPERTIES).then_some(size)
 }
 
-/// What Get Messages delivered, unless there is nothing to say of it: messages that do not return too often.
+/// What Get Messages delivered, unless there is nothing to say of it: messages that do not return
+/// too often.
 pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<Delivered> {
     let messages = dequeue_counts.len() as u32;
     let dequeue_count_max = dequeue_counts.max().unwrap_or_default();
@@ -103,7 +107,8 @@ impl Watched {
         }))
     }
 
-    /// Adds the facts of the answer, and hands the request to the advisor. Writes new advice into the log.
+    /// Adds the facts of the answer, and hands the request to the advisor. Writes new advice into
+    /// the log.
     pub fn end<B: hyper::body::Body>(
         mut self,
         advisor: &Advisor,

@@ -1,7 +1,8 @@
 //! `/_lazurite/advice` and `/_lazurite/heatmap`, as JSON.
 //!
-//! They name keys and filters. So programs on this machine receive them without credentials for accounts with the well-known key only;
-//! below the path of an account, owners of its key receive them for that account.
+//! They name keys and filters. So programs on this machine receive them without credentials for
+//! accounts with the well-known key only; below the path of an account, owners of its key receive
+//! them for that account.
 
 use crate::accounts::Accounts;
 use crate::advisor::log_new;
@@ -23,7 +24,8 @@ pub enum Page {
 }
 
 impl Page {
-    /// The page of a path without its first slash and without an account. No container, queue or table has such a name.
+    /// The page of a path without its first slash and without an account. No container, queue or
+    /// table has such a name.
     pub fn of(method: &Method, path: &str) -> Option<Page> {
         match path {
             "_lazurite/advice" if method == Method::GET => Some(Page::Advice),
@@ -33,7 +35,8 @@ impl Page {
     }
 }
 
-/// Answers a request without credentials. Errors: it comes from another machine, through a proxy, or from a page of another origin.
+/// Answers a request without credentials. Errors: it comes from another machine, through a proxy,
+/// or from a page of another origin.
 pub fn answer(
     advisor: &Advisor,
     accounts: &Accounts,

@@ -1,5 +1,5 @@
-//! The capacity of accounts, once a day: containers, blobs and their bytes, of clients and of the account's logs.
-//! Source: Storage Analytics metrics table schema, "Capacity metrics".
+//! The capacity of accounts, once a day: containers, blobs and their bytes, of clients and of the
+//! account's logs. Source: Storage Analytics metrics table schema, "Capacity metrics".
 
 use crate::analytics::Inputs;
 use crate::connection::blocking_pool::on_blocking_pool;
@@ -22,8 +22,8 @@ struct Capacity {
     objects: u64,
 }
 
-/// Writes the capacity of each account whose Blob service keeps hour metrics, once a day. Runs beside the writing of logs, because it
-/// walks over all blobs. Ends soon after `stop` is set.
+/// Writes the capacity of each account whose Blob service keeps hour metrics, once a day. Runs
+/// beside the writing of logs, because it walks over all blobs. Ends soon after `stop` is set.
 pub async fn write_all(inputs: Inputs, stop: Arc<AtomicBool>) {
     let written = on_blocking_pool(move || {
         let services = &inputs.services;

@@ -11,7 +11,8 @@ use hyper::body::Body as HttpBody;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-/// The first version whose errors are logged by their code. Source: Storage Analytics logged operations, "Logged status".
+/// The first version whose errors are logged by their code. Source: Storage Analytics logged
+/// operations, "Logged status".
 const CODES_SINCE: &str = "2017-04-17";
 /// The headers that make a request conditional.
 const CONDITIONS: [&str; 4] = [
@@ -200,8 +201,8 @@ impl Entry {
         self.operation.class
     }
 
-    /// Failures of anonymous requests are not logged, unless they are the server's or only say that nothing has changed.
-    /// Source: Storage Analytics logging, "Logging anonymous requests".
+    /// Failures of anonymous requests are not logged, unless they are the server's or only say that
+    /// nothing has changed. Source: Storage Analytics logging, "Logging anonymous requests".
     pub fn is_logged(&self) -> bool {
         let refused = (400..500).contains(&self.status);
         self.wanted && !(self.access == Access::Anonymous && refused)
@@ -214,7 +215,8 @@ impl Entry {
         }
     }
 
-    /// Source: Storage Analytics logged operations and status messages, "Storage Analytics request status messages".
+    /// Source: Storage Analytics logged operations and status messages, "Storage Analytics request
+    /// status messages".
     fn ending(&self) -> &'static str {
         match self.status {
             200..300 => "Success",

@@ -1,8 +1,10 @@
-//! Storage Analytics metrics: figures of an account's requests by hour and by minute, as entities of tables of its own.
+//! Storage Analytics metrics: figures of an account's requests by hour and by minute, as entities
+//! of tables of its own.
 //!
-//! Figures are gathered in memory and added to the tables each time the logs are written: a crash loses the figures since then.
-//! The keys of a row are its interval, `20261122T1300`, and its subject, `user;All` or `user;GetBlob`.
-//! Source: Storage Analytics metrics; Storage Analytics metrics table schema.
+//! Figures are gathered in memory and added to the tables each time the logs are written: a crash
+//! loses the figures since then. The keys of a row are its interval, `20261122T1300`, and its
+//! subject, `user;All` or `user;GetBlob`. Source: Storage Analytics metrics; Storage Analytics
+//! metrics table schema.
 
 use crate::accounts::Accounts;
 use crate::analytics::entry::{Entry, Outcome};
@@ -13,7 +15,8 @@ use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-/// Most intervals that wait to be written. While they cannot be written, further intervals are not counted.
+/// Most intervals that wait to be written. While they cannot be written, further intervals are not
+/// counted.
 const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -1,7 +1,9 @@
-//! Entries become blobs: gathered by account, service and hour, written when they have waited long enough, are many, or the
-//! server ends; and removed again when the account's retention says so. Their figures go the same way (`metrics.rs`).
+//! Entries become blobs: gathered by account, service and hour, written when they have waited long
+//! enough, are many, or the server ends; and removed again when the account's retention says so.
+//! Their figures go the same way (`metrics.rs`).
 //!
-//! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never over another.
+//! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never
+//! over another.
 
 use crate::analytics::entry::Entry;
 use crate::analytics::metrics::PendingMetrics;
@@ -24,11 +26,14 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// A log that has come to this many bytes is written at once.
 const LOG_BYTES_MAX: usize = 4 << 20;
-/// The same of one that could not be written before. If it cannot be written then either, it is lost.
+/// The same of one that could not be written before. If it cannot be written then either, it is
+/// lost.
 const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
-/// Most bytes of logs that could not be written and wait to be tried again. Further logs are lost, which bounds memory.
+/// Most bytes of logs that could not be written and wait to be tried again. Further logs are lost,
+/// which bounds memory.
 const UNWRITTEN_MAX: usize = 8;
-/// Interval at which logs and figures past their retention are removed, unless they are written more often.
+/// Interval at which logs and figures past their retention are removed, unless they are written
+/// more often.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 /// Logs that are removed at a time.
 const REMOVALS_MAX: u32 = 1000;
@@ -124,7 +129,8 @@ impl Writer {
         }
     }
 
-    /// Removes logs whose retention has ended, and begins the figures of the hour if there are none yet.
+    /// Removes logs whose retention has ended, and begins the figures of the hour if there are none
+    /// yet.
     async fn begin_interval(&mut self) {
         self.remove_old().await;
         let Inputs {
@@ -171,7 +177,8 @@ impl Writer {
         }
     }
 
-    /// Writes a log that has grown. One that cannot be written, for want of space say, grows on and is tried again.
+    /// Writes a log that has grown. One that cannot be written, for want of space say, grows on and
+    /// is tried again.
     async fn write(&mut self, key: LogKey) {
         let Some(log) = self.logs.remove(&key) else {
             return;
@@ -203,7 +210,8 @@ impl Writer {
         }
     }
 
-    /// The log of that number was written. Late entries of the hour before do not make the logs of this hour be counted again.
+    /// The log of that number was written. Late entries of the hour before do not make the logs of
+    /// this hour be counted again.
     fn count(&mut self, key: LogKey, number: u32) {
         self.counters.retain(|other, _| other.hour >= key.hour);
         self.counters.insert(key, number + 1);
@@ -367,7 +375,8 @@ fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
     }
 }
 
-/// Removes logs that are older than their retention: the oldest first, and a limited number in each call.
+/// Removes logs that are older than their retention: the oldest first, and a limited number in each
+/// call.
 fn remove_old(
     blobs: &BlobService,
     account: &str,

@@ -13,8 +13,8 @@ use axum::http::header::HOST;
 use axum::http::{HeaderMap, Method, Request};
 use std::sync::Arc;
 
-/// The store of a request, or the one in use and the reason why the request is not served: there is no such fork, or the request came to
-/// a port of the server for itself and is not its own.
+/// The store of a request, or the one in use and the reason why the request is not served: there is
+/// no such fork, or the request came to a port of the server for itself and is not its own.
 pub async fn find<B>(
     app: &App,
     client: &Client,
@@ -49,7 +49,8 @@ fn fork_of<B>(app: &App, client: &Client, request: &Request<B>) -> Option<String
     address(client.service, app.stores.accounts(), host, path)?.fork
 }
 
-/// Whether the text has `--`, or a hyphen that is escaped. Almost no text does, and each request is looked at.
+/// Whether the text has `--`, or a hyphen that is escaped. Almost no text does, and each request is
+/// looked at.
 fn may_name_fork(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr2_iter(b'-', b'%', bytes).any(|at| {
@@ -67,8 +68,8 @@ fn head_of<B>(request: &Request<B>) -> Request<()> {
     head
 }
 
-/// Makes the fork that a request names first, if the request has the account's key. It is judged as a write to the store in use: a web page
-/// of another origin, or a stranger, makes no fork.
+/// Makes the fork that a request names first, if the request has the account's key. It is judged as
+/// a write to the store in use: a web page of another origin, or a stranger, makes no fork.
 async fn first_use(
     app: &App,
     client: &Client,

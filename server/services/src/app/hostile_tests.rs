@@ -1,5 +1,6 @@
-//! All parsers of unauthenticated bytes, on random input: none may panic, and all together hash and answer at most a few times as many
-//! bytes as were sent. Half of the inputs are composed of parts of requests, so that they pass the first check.
+//! All parsers of unauthenticated bytes, on random input: none may panic, and all together hash and
+//! answer at most a few times as many bytes as were sent. Half of the inputs are composed of parts
+//! of requests, so that they pass the first check.
 
 use crate::accounts::Accounts;
 use crate::codec::{date, multipart, xml};
@@ -25,8 +26,8 @@ const CASES: u32 = 2048;
 /// Inputs of each test whose inputs are as long as a request may be.
 const LONG_CASES: u32 = 96;
 
-/// Most bytes that are hashed and answered for each byte of a request, because an account has two keys and a name two spellings; and a
-/// constant for the forms of a short request.
+/// Most bytes that are hashed and answered for each byte of a request, because an account has two
+/// keys and a name two spellings; and a constant for the forms of a short request.
 const WORK_FACTOR_MAX: usize = 4;
 const WORK_BYTES_FREE: usize = 512 * 1024;
 
@@ -159,7 +160,8 @@ fn rules() -> [cors::CorsRule; 1] {
     }]
 }
 
-/// Lets everything that reads a request see it, and returns the bytes of the refusal, if there is one.
+/// Lets everything that reads a request see it, and returns the bytes of the refusal, if there is
+/// one.
 fn read(context: &Context) -> usize {
     let _ = blob_names::blob_names(context);
     let _ = crate::app::Routed::new(context).facts(context);
@@ -339,7 +341,8 @@ proptest! {
     }
 }
 
-/// The costliest request without authentication: many parameters, in all the forms that clients may have signed.
+/// The costliest request without authentication: many parameters, in all the forms that clients may
+/// have signed.
 #[test]
 fn credentials_cost_little_for_any_request() {
     let query: String = (0..50)
@@ -361,7 +364,8 @@ fn credentials_cost_little_for_any_request() {
     read_within_bounds(&context, target.len());
 }
 
-/// Each name that a signature covers used to copy its value into the string to sign, however often it was listed.
+/// Each name that a signature covers used to copy its value into the string to sign, however often
+/// it was listed.
 #[test]
 fn names_that_a_signature_covers_cost_no_more_than_they_hold() {
     let fields = "sv=2026-04-06&sr=b&sp=r&se=2099-01-01&skoid=a&sktid=b&skt=2020-01-01&ske=2099-01-01&sks=b&skv=2026-04-06&sig=AAAA";

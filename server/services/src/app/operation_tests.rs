@@ -1,4 +1,5 @@
-//! The rows of all services against the published specification of the protocol, and against the list in the documentation.
+//! The rows of all services against the published specification of the protocol, and against the
+//! list in the documentation.
 
 use crate::request::inputs::{HEADERS, Input, Inputs, PARAMETERS, Unread};
 use crate::request::operation::{BodyRule, LogClass, Operation};
@@ -6,14 +7,17 @@ use crate::{blob, queue, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// `operationId`, method and path of every operation in the published specifications, with its service.
+/// `operationId`, method and path of every operation in the published specifications, with its
+/// service.
 const PUBLISHED: &str = include_str!("../../../tests/published_operations.txt");
-/// Service and `operationId` of every operation, followed by its headers, in lower case, and its parameters, which begin with `?`.
+/// Service and `operationId` of every operation, followed by its headers, in lower case, and its
+/// parameters, which begin with `?`.
 const PUBLISHED_INPUTS: &str = include_str!("../../../tests/published_inputs.txt");
 const DIFFERENCES: &str = include_str!("../../../docs/differences.md");
 const LIST: &str = include_str!("../../../docs/operations.md");
 
-/// Operations whose path in the specification is no path: it only has to differ from the others of its method.
+/// Operations whose path in the specification is no path: it only has to differ from the others of
+/// its method.
 const PATHS_MADE_UP: [&str; 8] = [
     "Blob_StartCopyFromURL",
     "Blob_CopyFromURL",
@@ -139,7 +143,8 @@ fn methods_match_effects_with_named_exceptions() {
     assert_eq!(body_of_a_read, BTreeSet::from(["QueryBlobContents"]));
 }
 
-/// Inputs that every operation takes: routing, the version, the client's own id, the framing of the body.
+/// Inputs that every operation takes: routing, the version, the client's own id, the framing of the
+/// body.
 const COMMON_INPUTS: [&str; 6] = [
     "?comp",
     "?restype",

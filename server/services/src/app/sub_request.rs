@@ -1,4 +1,5 @@
-//! A request inside a batch: authenticated, logged, counted and watched by the advisor as if it had come alone.
+//! A request inside a batch: authenticated, logged, counted and watched by the advisor as if it had
+//! come alone.
 
 use crate::advisor::Watched;
 use crate::analytics::Entry;

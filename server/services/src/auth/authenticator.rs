@@ -17,15 +17,16 @@ pub struct Authenticator {
     pub services: Arc<Services>,
     /// `--oauth basic`.
     pub accepts_bearer_tokens: bool,
-    /// Account keys, and signatures made with them. The hosted service lets owners of an account switch this off; here it holds for
-    /// all accounts.
+    /// Account keys, and signatures made with them. The hosted service lets owners of an account
+    /// switch this off; here it holds for all accounts.
     pub accepts_account_keys: bool,
     /// Longest validity of a SAS, from its start.
     pub sas_duration_max: Option<Duration>,
 }
 
 impl Authenticator {
-    /// The caller of a request. A stored access policy is read first: a SAS may take its times and permissions from it.
+    /// The caller of a request. A stored access policy is read first: a SAS may take its times and
+    /// permissions from it.
     pub fn authenticate(&self, context: &Context) -> Result<Caller> {
         let sas = sas_of(context)?;
         if let Some(sas) = &sas {
@@ -56,8 +57,8 @@ impl Authenticator {
     }
 }
 
-/// Reads the credentials of a request. `policy` is the stored access policy that a SAS names, already looked up;
-/// `takes_tokens` says whether the server was started with `--oauth`.
+/// Reads the credentials of a request. `policy` is the stored access policy that a SAS names,
+/// already looked up; `takes_tokens` says whether the server was started with `--oauth`.
 pub fn authenticate(
     context: &Context,
     keys: &[Vec<u8>],
@@ -85,7 +86,8 @@ pub fn authenticate(
         None => None,
     };
     match (sas, bearer, authorization) {
-        // Keys of this kind are given to bearers of tokens. Where none are taken, an older one must not outlive that decision.
+        // Keys of this kind are given to bearers of tokens. Where none are taken, an older one must
+        // not outlive that decision.
         (Some(sas), _, _) if sas.kind == sas::Kind::UserDelegation && !takes_tokens => Err(failed(
             "A user delegation SAS is taken by a server that was started with --oauth basic.",
         )),
@@ -102,8 +104,9 @@ pub fn authenticate(
     }
 }
 
-/// The SAS that counts for a request. An `Authorization` header stands instead of one, except beside a SAS that is for one user
-/// alone, which needs a token of that user. Source: Create a user delegation SAS, "Specify a signed delegated user object ID".
+/// The SAS that counts for a request. An `Authorization` header stands instead of one, except
+/// beside a SAS that is for one user alone, which needs a token of that user. Source: Create a user
+/// delegation SAS, "Specify a signed delegated user object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
     if context.headers.contains_key("authorization") && !context.query.has("sduoid") {
         return Ok(None);

@@ -8,7 +8,8 @@ use crate::auth::sas::Grant;
 pub enum Caller {
     /// Holds an account key: may do everything.
     Owner,
-    /// Holds a SAS whose signature and times are valid. [`policy`](crate::auth::policy) checks its scope.
+    /// Holds a SAS whose signature and times are valid. [`policy`](crate::auth::policy) checks its
+    /// scope.
     Sas(Box<Grant>),
     /// Holds a token with valid claims: may do everything that is not reserved for owners.
     Bearer(Bearer),

@@ -1,11 +1,13 @@
-//! The endpoints from which credentials get tokens without leaving this machine: the token endpoint of a tenant, and those of
-//! managed identities.
+//! The endpoints from which credentials get tokens without leaving this machine: the token endpoint
+//! of a tenant, and those of managed identities.
 //!
-//! With the environment that is printed at start, `DefaultAzureCredential` works as it does on Azure. Secrets and assertions are not
-//! checked: tokens carry no signature that a client could not write itself.
+//! With the environment that is printed at start, `DefaultAzureCredential` works as it does on
+//! Azure. Secrets and assertions are not checked: tokens carry no signature that a client could not
+//! write itself.
 //!
-//! Sources: OAuth 2.0 (RFC 6749), section 4.4; OpenID Connect Discovery 1.0, section 4; How managed identities for Azure resources
-//! work with Azure virtual machines (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint
+//! Sources: OAuth 2.0 (RFC 6749), section 4.4; OpenID Connect Discovery 1.0, section 4; How managed
+//! identities for Azure resources work with Azure virtual machines
+//! (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint
 //! reference").
 
 use crate::accounts::Accounts;
@@ -26,7 +28,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const APP_SERVICE_PATH: &str = "/_lazurite/identity";
 /// Where one of a virtual machine does, below `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
 const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
-/// The tenant whose name spares clients the question to Microsoft whether the host of their authority is a good one.
+/// The tenant whose name spares clients the question to Microsoft whether the host of their
+/// authority is a good one.
 pub const TENANT: &str = "adfs";
 /// The tenant in tokens, which is also the id of a bearer that has none.
 const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";

@@ -1,5 +1,6 @@
 //! Authorization: whether a caller may perform the operation of a request.
-//! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
+//! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS,
+//! "Specify permissions".
 
 use crate::auth::Caller;
 use crate::auth::sas::Grant;
@@ -8,13 +9,14 @@ use crate::request::context::ServiceKind;
 use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 
-/// Refuses operations that the caller may not perform. Anonymous callers are refused here; what a container makes public is granted
-/// before this is asked.
+/// Refuses operations that the caller may not perform. Anonymous callers are refused here; what a
+/// container makes public is granted before this is asked.
 pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissions) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
-        // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET client (azure-sdk-for-net, issue
-        // 21913: "by design"). The lists of containers and, by now, of queues are open to tokens.
+        // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET
+        // client (azure-sdk-for-net, issue 21913: "by design"). The lists of containers and, by
+        // now, of queues are open to tokens.
         Caller::Bearer(_) if needs.is_for_owner() && service == ServiceKind::Table => {
             Err(common::RESOURCE_NOT_FOUND.into())
         }

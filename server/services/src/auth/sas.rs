@@ -1,5 +1,6 @@
-//! Shared access signatures: account, service and user delegation; the strings they sign, and the checks they share.
-//! Source: Create an account SAS, Create a service SAS, Create a user delegation SAS; "Construct the signature string".
+//! Shared access signatures: account, service and user delegation; the strings they sign, and the
+//! checks they share. Source: Create an account SAS, Create a service SAS, Create a user delegation
+//! SAS; "Construct the signature string".
 
 use crate::auth::bearer::Bearer;
 use crate::auth::delegation::DelegationKey;
@@ -60,7 +61,8 @@ pub struct TableKeyRange {
     pub end_row_key: Option<String>,
 }
 
-/// The first version with account SAS. Source: Create an account SAS, "Construct an account SAS URI", `sv`.
+/// The first version with account SAS. Source: Create an account SAS, "Construct an account SAS
+/// URI", `sv`.
 const ACCOUNT_VERSION_MIN: &str = "2015-04-05";
 
 /// The first version that signs `sr`.
@@ -70,14 +72,16 @@ const DIRECTORY_VERSION_MIN: &str = "2020-02-10";
 /// The first version that signs the overrides of response headers.
 const OVERRIDES_VERSION_MIN: &str = "2013-08-15";
 
-/// The parameters of all kinds of SAS. Each may be given once: two readers could take two values for the one that was signed.
+/// The parameters of all kinds of SAS. Each may be given once: two readers could take two values
+/// for the one that was signed.
 const PARAMETERS: [&str; 36] = [
     "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "ses", "sig", "sr", "si", "sdd", "skoid",
     "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid", "sduoid", "skdutid", "srh",
     "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
 ];
 
-/// Most names in `srh` or `srq`. Each is looked up and copied before the signature is known to be good.
+/// Most names in `srh` or `srq`. Each is looked up and copied before the signature is known to be
+/// good.
 const SIGNED_NAMES_MAX: usize = 32;
 
 fn is_parameter(name: &str) -> bool {
@@ -86,7 +90,8 @@ fn is_parameter(name: &str) -> bool {
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The first parameter of a SAS, or that it covers, that is given again. The list of covered names is short by now.
+/// The first parameter of a SAS, or that it covers, that is given again. The list of covered names
+/// is short by now.
 fn repeated(query: &Query) -> Option<&str> {
     let covered = query.get_literal("srq").unwrap_or_default();
     let is_covered = |name: &str| covered.split(',').any(|one| one.eq_ignore_ascii_case(name));
@@ -103,8 +108,8 @@ fn with_control(query: &Query) -> Option<&str> {
     names.find(|name| is_parameter(name))
 }
 
-/// Checks that the values of the names in `srh` and `srq` are distinct in the string to sign, and that each name is listed once:
-/// values are copied into that string for every mention.
+/// Checks that the values of the names in `srh` and `srq` are distinct in the string to sign, and
+/// that each name is listed once: values are copied into that string for every mention.
 fn check_signed_names(query: &Query) -> Result<()> {
     let is_name = |name: &str| {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
@@ -141,7 +146,8 @@ fn has_control(text: impl AsRef<str>) -> bool {
 }
 
 impl<'a> Sas<'a> {
-    /// `None` when the query holds no signature. Errors: it lacks a parameter that every SAS must have.
+    /// `None` when the query holds no signature. Errors: it lacks a parameter that every SAS must
+    /// have.
     pub fn parse(context: &'a Context) -> Result<Option<Sas<'a>>> {
         let query = &context.query;
         if !query.has("sig") {
@@ -177,8 +183,9 @@ impl<'a> Sas<'a> {
         }))
     }
 
-    /// Refuses a SAS that is good for longer than the account lets it. Of one whose times stand in a stored access policy the owner of
-    /// the account has decided. Source: Configure an expiration policy for shared access signatures.
+    /// Refuses a SAS that is good for longer than the account lets it. Of one whose times stand in
+    /// a stored access policy the owner of the account has decided. Source: Configure an expiration
+    /// policy for shared access signatures.
     pub fn check_life(&self, longest: Option<Duration>) -> Result<()> {
         let ends_with_policy = self.policy_name().is_some() && self.optional("se").is_none();
         let Some(longest) = longest.filter(|_| !ends_with_policy) else {
@@ -194,7 +201,8 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// The stored access policy this SAS refers to. Only a service SAS can: the signatures of others do not cover `si`.
+    /// The stored access policy this SAS refers to. Only a service SAS can: the signatures of
+    /// others do not cover `si`.
     pub fn policy_name(&self) -> Option<Cow<'a, str>> {
         match self.kind {
             Kind::Service => self.optional("si"),
@@ -290,7 +298,8 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// Checks that only a user delegation SAS has to pass: the service and lifetime of its key, and its user.
+    /// Checks that only a user delegation SAS has to pass: the service and lifetime of its key, and
+    /// its user.
     fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
         if self.optional("si").is_some() {
             return Err(failed(
@@ -369,8 +378,8 @@ impl<'a> Sas<'a> {
         })
     }
 
-    /// Whether `sr` is one that the version knows, and the request is for that kind of resource and no more of it.
-    /// Source: Create a service SAS, "Specify the signed resource field".
+    /// Whether `sr` is one that the version knows, and the request is for that kind of resource and
+    /// no more of it. Source: Create a service SAS, "Specify the signed resource field".
     fn check_resource(&self, context: &Context, names: &Names) -> Result<()> {
         if self.kind == Kind::Account || context.service != ServiceKind::Blob {
             return Ok(());
@@ -631,8 +640,8 @@ impl Names {
         Names::read(context, blob_names)
     }
 
-    /// As they were sent: a backslash in a blob's name is a slash for the service, but some clients sign the name that they were
-    /// given.
+    /// As they were sent: a backslash in a blob's name is a slash for the service, but some clients
+    /// sign the name that they were given.
     fn as_sent(context: &Context) -> Result<Names> {
         Names::read(context, blob_names_as_sent)
     }

@@ -114,7 +114,8 @@ fn delegation_key() -> Vec<u8> {
     (0..32).collect()
 }
 
-/// The parameter that marks a path of one segment as a container. Without it, the path is a blob of the root container.
+/// The parameter that marks a path of one segment as a container. Without it, the path is a blob of
+/// the root container.
 fn of_container(vector: &Vector) -> &'static str {
     if vector.service == ServiceKind::Blob && !vector.path.contains('/') {
         "&restype=container"
@@ -285,7 +286,8 @@ fn a_policy_adds_fields_that_the_sas_leaves_out_and_contradicts_none() {
     );
 }
 
-/// A user delegation SAS for a queue, as a client would sign it with a key of this account, checked at noon.
+/// A user delegation SAS for a queue, as a client would sign it with a key of this account, checked
+/// at noon.
 fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result<Grant> {
     let token = "sv=2025-07-05&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=raup&sr=q&skoid=o&sktid=t\
                  &skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=q&skv=2025-07-05";

@@ -25,7 +25,8 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
 const KEYS_KEPT: usize = 8;
 
 thread_local! {
-    /// Keys and HMACs that have taken them: a key is two of the five blocks that a usual request has to hash.
+    /// Keys and HMACs that have taken them: a key is two of the five blocks that a usual request
+    /// has to hash.
     static KEYED: RefCell<Vec<(Vec<u8>, Hmac<Sha256>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -55,7 +56,8 @@ pub fn hashed_bytes() -> usize {
     HASHED_BYTES.get()
 }
 
-/// Whether `signature` is that of `text` by any of the keys, in time that does not depend on where they differ.
+/// Whether `signature` is that of `text` by any of the keys, in time that does not depend on where
+/// they differ.
 pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     let Ok(signature) = STANDARD.decode(signature) else {
         return false;
@@ -64,7 +66,8 @@ pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     keys.iter().fold(false, |found, key| found | matches(key))
 }
 
-/// Longest detail of a refusal, in bytes. Details repeat the string to sign, which is as long as the request.
+/// Longest detail of a refusal, in bytes. Details repeat the string to sign, which is as long as
+/// the request.
 const DETAIL_BYTES_MAX: usize = 8 * 1024;
 
 /// `AuthenticationFailed` with a sentence about the likely cause, cut at [`DETAIL_BYTES_MAX`].

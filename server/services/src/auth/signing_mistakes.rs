@@ -1,4 +1,5 @@
-//! Finds the string that a client signed by mistake: tries the known mistakes until one gives the client's signature.
+//! Finds the string that a client signed by mistake: tries the known mistakes until one gives the
+//! client's signature.
 //!
 //! For the pages of the console; the response to the client stays as it is.
 
@@ -10,8 +11,8 @@ use crate::response::error::ClientSigned;
 /// Longer strings are not tried: each attempt hashes the whole.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// The string that `signature` fits, with the mistake; `None` if it fits none. `text` is the string of the server, and `query` the
-/// part of it that comes from the query.
+/// The string that `signature` fits, with the mistake; `None` if it fits none. `text` is the string
+/// of the server, and `query` the part of it that comes from the query.
 pub fn client_signed(
     context: &Context,
     text: &str,

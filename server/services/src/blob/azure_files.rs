@@ -1,5 +1,5 @@
-//! Requests of Azure Files, whose clients take any endpoint. None is served: each is `501` with its name.
-//! Source: Azure Files REST API, "Operations on shares" and "Operations on directories".
+//! Requests of Azure Files, whose clients take any endpoint. None is served: each is `501` with its
+//! name. Source: Azure Files REST API, "Operations on shares" and "Operations on directories".
 
 use crate::response::error::{Failure, Result};
 

@@ -1,5 +1,5 @@
-//! Blob Batch: many deletions or changes of tier in one request, each with its own credentials and its own answer. Not a transaction.
-//! Source: Blob Batch.
+//! Blob Batch: many deletions or changes of tier in one request, each with its own credentials and
+//! its own answer. Not a transaction. Source: Blob Batch.
 
 use crate::blob::operations::{Route, route};
 use crate::blob::request::Request;
@@ -51,7 +51,8 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     Ok(long_responses::hold(grant, response))
 }
 
-/// Refuses a batch that does not hold operations of one kind. A request that cannot be read gets a response of its own later.
+/// Refuses a batch that does not hold operations of one kind. A request that cannot be read gets a
+/// response of its own later.
 async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) -> Result<()> {
     let mut kind = None;
     for (_, sub) in requests {

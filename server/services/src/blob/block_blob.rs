@@ -156,8 +156,8 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
     response
 }
 
-/// Source: Put Block, "Request headers": no conditional headers. A caller that may only create stages no block that the commit of
-/// another could take for its own.
+/// Source: Put Block, "Request headers": no conditional headers. A caller that may only create
+/// stages no block that the commit of another could take for its own.
 pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     let context = &request.context;
     Ok(Conditions {
@@ -197,7 +197,8 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     Ok(response)
 }
 
-/// Elements in document order: their order is that of the content. Source: Put Block List, "Request body".
+/// Elements in document order: their order is that of the content. Source: Put Block List, "Request
+/// body".
 fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
     // Room for all at once: a vector that grows takes three times as much.
     let room = COMMITTED_BLOCKS_MAX.min(document.len() / CHOICE_BYTES_MIN);

@@ -1,4 +1,5 @@
-//! Which state of a blob a request is about, and what must hold of it: headers and parameters that most operations share.
+//! Which state of a blob a request is about, and what must hold of it: headers and parameters that
+//! most operations share.
 
 use crate::blob::encryption;
 use crate::request::context::Context;

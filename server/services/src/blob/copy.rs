@@ -332,7 +332,8 @@ async fn fetch_remote(
     })
 }
 
-/// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a source.
+/// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a
+/// source.
 async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
     refuse_content(request)?;
     let (services, claimed) = (request.state.services.clone(), source_checksums(request)?);
@@ -365,7 +366,8 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     .await
 }
 
-/// An error while reading a source. Errors of the store itself are not reported as errors of the source.
+/// An error while reading a source. Errors of the store itself are not reported as errors of the
+/// source.
 fn of_source(error: Error) -> Failure {
     match error {
         Error::Engine(_) | Error::InternalError { .. } => error.into(),
@@ -373,8 +375,9 @@ fn of_source(error: Error) -> Failure {
     }
 }
 
-/// As [`of_source`], for copies in one call: their destination need not exist, so a blob that is missing is the source. Copy
-/// Blob answers `BlobNotFound` itself. Source: the .NET client's tests of copies whose source does not exist.
+/// As [`of_source`], for copies in one call: their destination need not exist, so a blob that is
+/// missing is the source. Copy Blob answers `BlobNotFound` itself. Source: the .NET client's tests
+/// of copies whose source does not exist.
 fn missing_source(failure: Failure) -> Failure {
     match &*failure.code {
         "BlobNotFound" => unverified(failure),

@@ -1,6 +1,7 @@
-//! Which other servers copies may come from, and under which addresses: a name that was allowed is not thereby an
-//! invitation to whatever it resolves to. An address is checked when its name is resolved, and the connection goes to the
-//! addresses that passed: a name that says something else the next time (DNS rebinding) gains nothing.
+//! Which other servers copies may come from, and under which addresses: a name that was allowed is
+//! not thereby an invitation to whatever it resolves to. An address is checked when its name is
+//! resolved, and the connection goes to the addresses that passed: a name that says something else
+//! the next time (DNS rebinding) gains nothing.
 
 use std::fmt;
 use std::future::Future;
@@ -75,7 +76,8 @@ fn address_of(host: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Whether a host is one of the usual names of this machine. Other loopback addresses may well be other servers.
+/// Whether a host is one of the usual names of this machine. Other loopback addresses may well be
+/// other servers.
 pub fn is_this_machine(host: &str) -> bool {
     let usual = [
         IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -120,7 +122,8 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         // Documentation, Teredo and the like.
         [0x2001, second, ..] => second >= 0x0200 && second != 0x0db8,
         [0x3fff, second, ..] => second >= 0x1000,
-        // The prefix of global unicast. All other addresses are of this machine, its networks, a group, or unassigned.
+        // The prefix of global unicast. All other addresses are of this machine, its networks, a
+        // group, or unassigned.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
@@ -170,8 +173,8 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// The addresses of a host that may be asked, without ports. An address is its own. Error: [`PrivateAddress`] within, if the name
-    /// has no others.
+    /// The addresses of a host that may be asked, without ports. An address is its own. Error:
+    /// [`PrivateAddress`] within, if the name has no others.
     pub async fn addresses(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
         if let Some(address) = address_of(host) {
             return Ok(vec![SocketAddr::new(address, 0)]);

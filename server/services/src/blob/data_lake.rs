@@ -1,7 +1,8 @@
-//! Requests of Data Lake Storage, which its clients send to the same endpoint as requests for blobs. None is served: each is `501`
-//! with its name. Taken for requests for blobs they would be errors that mislead, or succeed with a parameter ignored. Headers that
-//! requests for blobs would ignore stand in `request/inputs.rs`.
-//! Source: Azure Data Lake Storage Gen2 REST API, "Filesystem" and "Path".
+//! Requests of Data Lake Storage, which its clients send to the same endpoint as requests for
+//! blobs. None is served: each is `501` with its name. Taken for requests for blobs they would be
+//! errors that mislead, or succeed with a parameter ignored. Headers that requests for blobs would
+//! ignore stand in `request/inputs.rs`. Source: Azure Data Lake Storage Gen2 REST API, "Filesystem"
+//! and "Path".
 
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result};
@@ -10,7 +11,8 @@ use axum::http::Method;
 /// Parameters that no request for a blob has, with any `comp`.
 const PARAMETERS: [&str; 2] = ["resource", "action"];
 
-/// Parameters of paths. They count only without `comp` and `restype`, which no request of Data Lake Storage has.
+/// Parameters of paths. They count only without `comp` and `restype`, which no request of Data Lake
+/// Storage has.
 const PATH_PARAMETERS: [&str; 13] = [
     "recursive",
     "paginated",
@@ -46,8 +48,8 @@ pub fn refuse(context: &Context) -> Result<()> {
     }
 }
 
-/// Clients find out by this request whether an account has a hierarchical namespace, and read 400 as "no". Source: Hadoop's
-/// ABFS driver, which fails on any other error.
+/// Clients find out by this request whether an account has a hierarchical namespace, and read 400
+/// as "no". Source: Hadoop's ABFS driver, which fails on any other error.
 fn is_question_about_hierarchy(context: &Context) -> bool {
     let action = context.query.get("action").unwrap_or_default();
     context.method == Method::HEAD && action.eq_ignore_ascii_case("getAccessControl")
@@ -92,7 +94,8 @@ mod tests {
 
     #[test]
     fn every_request_of_data_lake_storage_is_refused_by_its_name() {
-        // The requests of the generated clients: Filesystem and Path operations, version 2026-10-06.
+        // The requests of the generated clients: Filesystem and Path operations, version
+        // 2026-10-06.
         for (method, target, name) in [
             ("GET", "/?resource=account&maxResults=1", "resource=account"),
             ("PUT", "/fs?resource=filesystem", "resource=filesystem"),

@@ -1,5 +1,6 @@
 //! Customer-provided keys and encryption scopes, in the headers of requests and responses.
-//! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob Storage.
+//! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob
+//! Storage.
 
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
@@ -42,7 +43,8 @@ pub const OF_SOURCE: KeyHeaders = KeyHeaders {
     algorithm: "x-ms-source-encryption-algorithm",
 };
 
-/// The key that a request brings. It comes with its SHA-256 and its algorithm, and over HTTPS alone.
+/// The key that a request brings. It comes with its SHA-256 and its algorithm, and over HTTPS
+/// alone.
 pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<CustomerKey>> {
     if context.header(headers.key).is_none() && context.header(headers.sha256).is_none() {
         return Ok(None);
@@ -68,8 +70,8 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
     Ok(Some(CustomerKey::new(key, sha256)?))
 }
 
-/// The scope that a write names, in its header or in its SAS. Reads look at none. Source: Shared access signature error codes: a
-/// header that contradicts the SAS is `InvalidHeaderValue`.
+/// The scope that a write names, in its header or in its SAS. Reads look at none. Source: Shared
+/// access signature error codes: a header that contradicts the SAS is `InvalidHeaderValue`.
 pub fn scope(context: &Context) -> Result<Option<String>> {
     match (context.header(SCOPE), scope_of_sas(context)) {
         (Some(named), Some(signed)) if named != signed => Err(Failure::header(SCOPE, named)),
@@ -83,9 +85,10 @@ pub fn scope_of_sas(context: &Context) -> Option<String> {
     signed.filter(|text| !text.is_empty()).map(Cow::into_owned)
 }
 
-/// The settings of a new container: the scope of blobs that name none (`None` for the account's own key), and whether blobs may not
-/// name another one. Source: Create Container, "Request headers (encryption scopes)": both headers, or neither; and Shared
-/// access signature error codes, of a SAS for another scope.
+/// The settings of a new container: the scope of blobs that name none (`None` for the account's own
+/// key), and whether blobs may not name another one. Source: Create Container, "Request headers
+/// (encryption scopes)": both headers, or neither; and Shared access signature error codes, of a
+/// SAS for another scope.
 pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
     if context.header(DEFAULT_SCOPE).is_none() && context.header(DENIES_OTHERS).is_none() {
         return Ok((None, false));

@@ -24,7 +24,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Most connections to one origin that wait for their next request.
 const IDLE_MAX: usize = 8;
-/// How long after a request its connection may take another one: the name may lead to other addresses by then.
+/// How long after a request its connection may take another one: the name may lead to other
+/// addresses by then.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// How long another server may take.
@@ -123,7 +124,8 @@ impl Fetcher {
         })
     }
 
-    /// Whether the host of the URL is on the allow list. Its addresses are checked when it is asked.
+    /// Whether the host of the URL is on the allow list. Its addresses are checked when it is
+    /// asked.
     pub fn may_ask(&self, uri: &Uri) -> bool {
         uri.host()
             .is_some_and(|host| self.resolver.reach.names(host))
@@ -151,7 +153,8 @@ impl Fetcher {
         }
     }
 
-    /// Sends a GET over a connection that waits, else over a new one. The other server may have closed one that waited.
+    /// Sends a GET over a connection that waits, else over a new one. The other server may have
+    /// closed one that waited.
     async fn send(&self, uri: &Uri, headers: &HeaderMap) -> io::Result<Response<Incoming>> {
         let origin = Origin::of(uri)?;
         while let Some(mut waiting) = self.take_idle(&origin) {
@@ -170,7 +173,8 @@ impl Fetcher {
         Ok(response)
     }
 
-    /// Connects to the first address that answers. The addresses share the time: the first may be of a network that leads nowhere.
+    /// Connects to the first address that answers. The addresses share the time: the first may be
+    /// of a network that leads nowhere.
     async fn connect(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
         let no_address = "its name has no address";
         let mut connected = Err(io::Error::new(io::ErrorKind::NotFound, no_address));
@@ -250,7 +254,8 @@ fn get(uri: &Uri, headers: &HeaderMap) -> io::Result<Request<Upload>> {
     Ok(request)
 }
 
-/// The host with its port, unless that is the usual one of the scheme: a signature may cover the header.
+/// The host with its port, unless that is the usual one of the scheme: a signature may cover the
+/// header.
 fn host_header(uri: &Uri) -> String {
     let usual = default_port(uri.scheme_str().unwrap_or_default());
     let host = uri.host().unwrap_or_default();
@@ -280,8 +285,9 @@ pub fn unreachable(reason: &str) -> Failure {
 }
 
 /// A refusal of the source as a refusal of the copy, with the status and message of the source.
-/// Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's test of an incremental copy whose
-/// source does not exist expects this code with "The specified blob does not exist."
+/// Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's test of
+/// an incremental copy whose source does not exist expects this code with "The specified blob does
+/// not exist."
 pub fn unverified(failure: Failure) -> Failure {
     let status = failure.status.as_u16().to_string();
     let mut refusal = Failure::new(

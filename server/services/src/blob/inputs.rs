@@ -1,8 +1,10 @@
-//! The headers and parameters of the Blob service in groups, from which rows put together what their operations read.
+//! The headers and parameters of the Blob service in groups, from which rows put together what
+//! their operations read.
 
 use crate::request::inputs::{Inputs, headers, parameters, union};
 
-/// The inputs of an operation on a blob, all of which may name a snapshot or version: it is for the service to refuse one.
+/// The inputs of an operation on a blob, all of which may name a snapshot or version: it is for the
+/// service to refuse one.
 pub const fn of_blob(groups: &[Inputs]) -> Inputs {
     union(&[SNAPSHOT_OR_VERSION, union(groups)])
 }
@@ -71,7 +73,8 @@ pub const IMMUTABILITY_POLICY: Inputs = headers(&[
 pub const LEGAL_HOLD: Inputs = headers(&["x-ms-legal-hold"]);
 pub const TIER: Inputs = headers(&["x-ms-access-tier"]);
 pub const REHYDRATION: Inputs = headers(&["x-ms-rehydrate-priority"]);
-/// Everything that a new blob may be given besides its content and [`BLOB_HEADERS`], and what must hold before.
+/// Everything that a new blob may be given besides its content and [`BLOB_HEADERS`], and what must
+/// hold before.
 pub const NEW_BLOB: Inputs = union(&[
     CONDITIONS,
     LEASE,

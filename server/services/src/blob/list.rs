@@ -1,4 +1,5 @@
-//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as Arrow.
+//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as
+//! Arrow.
 
 use crate::blob::container::{access_text, default_scope};
 use crate::blob::copy_state::copy_texts;
@@ -28,7 +29,8 @@ use lazurite_blob::{
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 
-/// The items of `include` in List Blobs. Listings always show protection; there are no permissions of paths here.
+/// The items of `include` in List Blobs. Listings always show protection; there are no permissions
+/// of paths here.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",
@@ -125,7 +127,8 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         copies: has("copy"),
     };
     let (now, wants_arrow) = (request.now(), list_arrow::is_wanted(&request));
-    // A page of thousands takes as long to write as to read: both happen off the threads that serve connections.
+    // A page of thousands takes as long to write as to read: both happen off the threads that serve
+    // connections.
     let call = move |blobs: &BlobService, r: &Request| {
         let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         if wants_arrow {
@@ -162,7 +165,8 @@ pub struct Shown {
     pub copies: bool,
 }
 
-/// Where the properties of a listed blob are written: elements of a document, or columns of the same names.
+/// Where the properties of a listed blob are written: elements of a document, or columns of the
+/// same names.
 pub trait Properties {
     fn element(&mut self, name: &str, text: &str);
 
@@ -184,8 +188,8 @@ fn parameter(request: &Request, name: &str) -> String {
     request.context.query.get(name).unwrap_or_default()
 }
 
-/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a hierarchical namespace tells files from
-/// directories: these are refused but for `--loose`.
+/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a
+/// hierarchical namespace tells files from directories: these are refused but for `--loose`.
 fn shows_deleted_only(request: &Request) -> Result<bool> {
     let shown = parameter(request, "showonly");
     match shown.to_ascii_lowercase().as_str() {
@@ -308,8 +312,8 @@ fn write_blob(
     document.close("Blob");
 }
 
-/// Whether metadata is encrypted with a key that its reader has to bring, and so is not listed. Source: recorded answers of the hosted
-/// service.
+/// Whether metadata is encrypted with a key that its reader has to bring, and so is not listed.
+/// Source: recorded answers of the hosted service.
 pub fn hides_metadata(blob: &Blob) -> bool {
     matches!(blob.encryption, Encryption::CustomerKey(_)) && !blob.metadata.is_empty()
 }
@@ -426,7 +430,8 @@ fn write_blob_headers(document: &mut impl Properties, headers: &BlobHeaders) {
     );
 }
 
-/// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks", `Encoded`.
+/// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks",
+/// `Encoded`.
 fn write_name(document: &mut Writer, name: &str) {
     if name.chars().all(is_xml_character) {
         return document.element("Name", name);

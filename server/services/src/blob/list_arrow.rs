@@ -1,5 +1,5 @@
-//! List Blobs as an Arrow IPC stream. Columns are named as the elements of the XML; those without a value are left out.
-//! Source: the official Python and C++ clients' readers of the stream.
+//! List Blobs as an Arrow IPC stream. Columns are named as the elements of the XML; those without a
+//! value are left out. Source: the official Python and C++ clients' readers of the stream.
 
 use crate::blob::list::{Properties, Shown, hides_metadata, write_properties, write_state};
 use crate::blob::request::Request;
@@ -23,8 +23,8 @@ const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
 /// The first version whose clients ask for Arrow.
 const SINCE: &str = "2026-10-06";
 
-/// The columns that clients know, in the order of the XML. Elements without a column are left out. An empty text is null, and a date
-/// of HTTP becomes seconds.
+/// The columns that clients know, in the order of the XML. Elements without a column are left out.
+/// An empty text is null, and a date of HTTP becomes seconds.
 const COLUMNS: [(&str, NewColumn); 50] = [
     ("Name", Column::text),
     ("ResourceType", Column::text),
@@ -125,7 +125,8 @@ impl Column {
         }
     }
 
-    /// Appends the value of an element of the XML: null if it has no text, or one that the type does not represent.
+    /// Appends the value of an element of the XML: null if it has no text, or one that the type
+    /// does not represent.
     fn append(&mut self, text: &str) {
         let is_null = text.is_empty();
         match self {

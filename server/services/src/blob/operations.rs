@@ -1,6 +1,6 @@
 //! The operations of the Blob service, one row for each, and how a request finds its row.
-//! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a service SAS, "Permissions for a directory,
-//! container, or blob".
+//! Source: each operation's "Request" section; Create an account SAS, "Blob service"; Create a
+//! service SAS, "Permissions for a directory, container, or blob".
 
 use crate::auth::get_user_delegation_key;
 use crate::blob::inputs::{
@@ -849,7 +849,8 @@ enum LeaseAction {
     Break,
 }
 
-/// The action of a lease, for its name in logs. A header is any text, and the name stands in a log as it is: `None` for unknown ones.
+/// The action of a lease, for its name in logs. A header is any text, and the name stands in a log
+/// as it is: `None` for unknown ones.
 fn lease_action(context: &Context) -> Option<LeaseAction> {
     let action = context.header("x-ms-lease-action")?.to_ascii_lowercase();
     match &*action {
@@ -862,7 +863,8 @@ fn lease_action(context: &Context) -> Option<LeaseAction> {
     }
 }
 
-/// The operation that a request asks for, and the names in its path, decoded. A name that the path leaves out is empty.
+/// The operation that a request asks for, and the names in its path, decoded. A name that the path
+/// leaves out is empty.
 pub struct Route {
     pub operation: &'static Row,
     pub container: String,

@@ -1,5 +1,5 @@
-//! Page blobs: made of zeros, written and cleared in pages of 512 bytes, resized; which of their pages were written, and
-//! which since a snapshot.
+//! Page blobs: made of zeros, written and cleared in pages of 512 bytes, resized; which of their
+//! pages were written, and which since a snapshot.
 
 use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
 use crate::blob::checksums::put_checksums;
@@ -103,7 +103,8 @@ pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
     })
 }
 
-/// Set Blob Properties with a length or a sequence number. Headers that are not given at all stay as they are.
+/// Set Blob Properties with a length or a sequence number. Headers that are not given at all stay
+/// as they are.
 pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>> {
     let length = request.context.number("x-ms-blob-content-length")?;
     let action = sequence_action(&request.context)?;

@@ -27,7 +27,8 @@ pub async fn copy_foreign(request: Request, foreign: RemoteSource) -> Result<Res
     detached(copy_behind(Arc::new(request), copy, found, place)).await
 }
 
-/// Runs what begins and ends a copy apart from the connection: a client that goes away would leave the copy pending.
+/// Runs what begins and ends a copy apart from the connection: a client that goes away would leave
+/// the copy pending.
 async fn detached(
     copying: impl Future<Output = Result<Response<Body>>> + Send + 'static,
 ) -> Result<Response<Body>> {
@@ -67,7 +68,8 @@ async fn start(
     Ok(outcome)
 }
 
-/// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it is.
+/// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it
+/// is.
 async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place: CopySlot) {
     let finished = finish(&request, found, copy_id, &place);
     if let Err(failure) = finished.await {
@@ -76,8 +78,8 @@ async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place
     }
 }
 
-/// Ends a pending copy with what is fetched. Errors: of the source; `NoPendingCopyOperation` if it is aborted meanwhile, which
-/// is not waited for the source to tell.
+/// Ends a pending copy with what is fetched. Errors: of the source; `NoPendingCopyOperation` if it
+/// is aborted meanwhile, which is not waited for the source to tell.
 async fn finish(
     request: &Arc<Request>,
     found: Found,
@@ -111,13 +113,14 @@ async fn fetch_and_finish(request: &Arc<Request>, found: Found, copy_id: Guid) -
     Ok(written)
 }
 
-/// Pause before a copy is ended again that the store could not end. Each pause is twice as long as the one before.
+/// Pause before a copy is ended again that the store could not end. Each pause is twice as long as
+/// the one before.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Ends a pending copy that got no content, and says why as the service does: status and code, then a sentence. Otherwise the blob
-/// could not be written until the next start, so errors of the store are retried until the copy ends or the store takes no writes
-/// any more.
+/// Ends a pending copy that got no content, and says why as the service does: status and code, then
+/// a sentence. Otherwise the blob could not be written until the next start, so errors of the store
+/// are retried until the copy ends or the store takes no writes any more.
 async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);

@@ -1,4 +1,5 @@
-//! Permissions that depend on the request: what headers and parameters ask of a SAS, and what anonymous callers may read.
+//! Permissions that depend on the request: what headers and parameters ask of a SAS, and what
+//! anonymous callers may read.
 
 use crate::blob::immutability::{LEGAL_HOLD, MODE, UNTIL};
 use crate::blob::request::{Request, State};
@@ -29,8 +30,9 @@ pub fn tags_in_listing(context: &Context) -> &'static str {
     tags_in_headers(context)
 }
 
-/// As [`tags_in_headers`], of an operation that creates a blob, perhaps with an immutability policy or a legal hold.
-/// Source: Create an account SAS, "Account SAS permissions by operation", letter `i`.
+/// As [`tags_in_headers`], of an operation that creates a blob, perhaps with an immutability policy
+/// or a legal hold. Source: Create an account SAS, "Account SAS permissions by operation", letter
+/// `i`.
 pub fn tags_and_protection(context: &Context) -> &'static str {
     let protects = sends_any(context, &[UNTIL, MODE, LEGAL_HOLD]);
     match (tags_in_headers(context), protects) {
@@ -44,7 +46,8 @@ fn sends_any(context: &Context, headers: &[&str]) -> bool {
     headers.iter().any(|name| context.header(name).is_some())
 }
 
-/// Whether the tags of the source of a copy come with it. Source: Copy Blob From URL, "Request headers".
+/// Whether the tags of the source of a copy come with it. Source: Copy Blob From URL, "Request
+/// headers".
 fn copies_tags(context: &Context) -> bool {
     let option = context.header("x-ms-copy-source-tag-option");
     option.is_some_and(|option| option.eq_ignore_ascii_case("COPY"))
@@ -98,23 +101,26 @@ fn letters_of_lease(context: &Context) -> Letters {
     Letters::Any(if breaks { "wd" } else { "w" })
 }
 
-/// Whether the version of the SAS lets its holder make a new blob of blocks with the letter `c`; in older ones only `w` does.
-/// Source: azure-sdk-for-python, pull request 44920 ("Put Block, Put Block from URL, and Put Block List with UDS create permission");
-/// before: Create an account SAS, "Account SAS permissions by operation"; azure-storage-node, issue 485.
+/// Whether the version of the SAS lets its holder make a new blob of blocks with the letter `c`; in
+/// older ones only `w` does. Source: azure-sdk-for-python, pull request 44920 ("Put Block, Put
+/// Block from URL, and Put Block List with UDS create permission"); before: Create an account SAS,
+/// "Account SAS permissions by operation"; azure-storage-node, issue 485.
 fn creates_by_blocks(context: &Context) -> bool {
     let version = context.query.get_literal("sv");
     let version = version.and_then(|text| ApiVersion::parse(&text));
     version.is_some_and(|version| version.is_at_least("2026-06-06"))
 }
 
-/// Whether a request is for one version of a blob. Public containers show their blobs and snapshots, but no older versions:
-/// a blob may have been overwritten because its content was secret.
+/// Whether a request is for one version of a blob. Public containers show their blobs and
+/// snapshots, but no older versions: a blob may have been overwritten because its content was
+/// secret.
 pub fn names_version(context: &Context) -> bool {
     let version = context.query.get("versionid");
     version.is_some_and(|version| !version.is_empty())
 }
 
-/// Whether the request exposes data that public access does not cover: tags, deleted and uncommitted blobs, versions.
+/// Whether the request exposes data that public access does not cover: tags, deleted and
+/// uncommitted blobs, versions.
 fn exposes_private_data(operation: &Operation<Request>, context: &Context) -> bool {
     const HIDDEN: [&str; 5] = [
         "tags",
@@ -137,8 +143,8 @@ fn exposes_private_data(operation: &Operation<Request>, context: &Context) -> bo
     }
 }
 
-/// Whether the container lets anonymous callers perform the operation. Private containers answer 404 to anonymous callers.
-/// Source: Configure anonymous read access for containers and blobs.
+/// Whether the container lets anonymous callers perform the operation. Private containers answer
+/// 404 to anonymous callers. Source: Configure anonymous read access for containers and blobs.
 pub fn is_public(
     state: &State,
     context: &Context,

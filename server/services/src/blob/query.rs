@@ -1,5 +1,5 @@
-//! Query Blob Contents on the wire: the request's document, and an answer that is made as the client takes it.
-//! Source: Query Blob Contents.
+//! Query Blob Contents on the wire: the request's document, and an answer that is made as the
+//! client takes it. Source: Query Blob Contents.
 
 use crate::blob::long_read::{LongRead, Reopen, long_read};
 use crate::blob::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
@@ -51,7 +51,8 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let (conditions, range) = (request.conditions()?, range(&request));
     let query = collect_parsed(body, DOCUMENT_BYTES_MAX, read_query).await?;
     let (now, sync) = (request.now(), RandomIds.next_id());
-    // Held by this future, then by the body of the response: both are dropped when the client leaves.
+    // Held by this future, then by the body of the response: both are dropped when the client
+    // leaves.
     let listener = Listener::default();
     let is_gone = listener.is_gone.clone();
     let begin = move || {
@@ -115,8 +116,8 @@ fn put_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     }
 }
 
-/// The content of a blob, or a range of it, that is read as needed. Fails once the blob has been written to: the parts would not fit
-/// together.
+/// The content of a blob, or a range of it, that is read as needed. Fails once the blob has been
+/// written to: the parts would not fit together.
 struct StoredContent {
     reopen: Reopen,
     range: Range<u64>,
@@ -167,8 +168,9 @@ struct Answering {
     is_last: bool,
     running: Running,
     ended: bool,
-    /// Whether the last chunk is a record of progress. Sending it is also how the server learns that the client is gone: one
-    /// that closes its connection looks like one that only has nothing more to say.
+    /// Whether the last chunk is a record of progress. Sending it is also how the server learns
+    /// that the client is gone: one that closes its connection looks like one that only has nothing
+    /// more to say.
     tells_progress: bool,
     is_gone: Arc<AtomicBool>,
     budget: Budget,
@@ -321,7 +323,8 @@ fn format(root: &Element, name: &str) -> Result<Option<Format>> {
     }
 }
 
-/// The dialect of a configuration, with defaults for absent elements. An empty quote or escape is none.
+/// The dialect of a configuration, with defaults for absent elements. An empty quote or escape is
+/// none.
 fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
     let usual = Dialect::default();
     if configuration.is_none() {
@@ -348,7 +351,8 @@ fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
     })
 }
 
-/// The schema of an Arrow answer. Source: Query Blob Contents, "Request body"; the clients' `ArrowField`.
+/// The schema of an Arrow answer. Source: Query Blob Contents, "Request body"; the clients'
+/// `ArrowField`.
 fn arrow_fields(configuration: Option<&Element>) -> Result<Vec<ArrowField>> {
     let missing = |name: &str| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name);
     let schema = configuration.and_then(|element| element.child("Schema"));

@@ -32,11 +32,13 @@ pub struct State {
     pub allowed_hosts: Vec<String>,
     /// Headers and parameters that an operation does not read pass (`--loose`).
     pub loose: bool,
-    /// Containers may be public. The hosted service lets owners of an account switch this off; here it holds for all accounts.
+    /// Containers may be public. The hosted service lets owners of an account switch this off; here
+    /// it holds for all accounts.
     pub public_access: bool,
 }
 
-/// A request whose operation is known. Names are decoded; both are empty for operations on the account.
+/// A request whose operation is known. Names are decoded; both are empty for operations on the
+/// account.
 pub struct Request {
     pub state: Arc<State>,
     /// Answers the parts of a batch.
@@ -64,7 +66,8 @@ impl Request {
         matches!(&self.caller, Caller::Sas(grant) if !grant.permissions.contains('w'))
     }
 
-    /// Whether the request has a SAS whose signature covers the headers of the response that its parameters override.
+    /// Whether the request has a SAS whose signature covers the headers of the response that its
+    /// parameters override.
     pub fn overrides_headers(&self) -> bool {
         matches!(&self.caller, Caller::Sas(grant) if grant.signs_response_headers)
     }
@@ -111,8 +114,8 @@ impl Request {
         blocking_pool::read(|| self.run(call))
     }
 
-    /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs only: changes of a container wait
-    /// for all that is under way in it.
+    /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs
+    /// only: changes of a container wait for all that is under way in it.
     pub async fn write<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
@@ -123,9 +126,10 @@ impl Request {
         blocking_pool::write_unless_blocked(long_work, &db, work).await
     }
 
-    /// Runs a call of the service that writes and may take long, or may wait for all that is under way in a container. Waits for its
-    /// turn before it takes a thread: a disk that hangs leaves threads to those who read. A refusal is answered once what it rests
-    /// on is as durable as an acknowledged write: see [`blocking_pool::write`].
+    /// Runs a call of the service that writes and may take long, or may wait for all that is under
+    /// way in a container. Waits for its turn before it takes a thread: a disk that hangs leaves
+    /// threads to those who read. A refusal is answered once what it rests on is as durable as an
+    /// acknowledged write: see [`blocking_pool::write`].
     pub async fn change<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,

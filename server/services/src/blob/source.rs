@@ -1,5 +1,6 @@
-//! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request may read it.
-//! Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL; "Authorization".
+//! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request
+//! may read it. Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL;
+//! "Authorization".
 
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
@@ -84,8 +85,9 @@ fn source_uri(request: &Request) -> Result<Uri> {
     }
 }
 
-/// Finds the source of a request and whether it may be read. Errors: `InvalidHeaderValue` for what is no URL; `501` for
-/// other servers; `CannotVerifyCopySource` with what a read would have answered.
+/// Finds the source of a request and whether it may be read. Errors: `InvalidHeaderValue` for what
+/// is no URL; `501` for other servers; `CannotVerifyCopySource` with what a read would have
+/// answered.
 pub async fn source(request: &Request, credentials: Credentials) -> Result<Source> {
     let uri = source_uri(request)?;
     let context = context_of(request, &uri)?;
@@ -110,8 +112,9 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
     })
 }
 
-/// Whether the credentials of the request open the source. A source with credentials of its own is opened by those alone: a SAS
-/// that grants too little, or has expired, must not be ignored. Source: Copy Blob, "Authorization".
+/// Whether the credentials of the request open the source. A source with credentials of its own is
+/// opened by those alone: a SAS that grants too little, or has expired, must not be ignored.
+/// Source: Copy Blob, "Authorization".
 fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Context) -> bool {
     let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
     credentials == Credentials::Shared
@@ -147,7 +150,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
         system_now: outer.system_now,
         sas_now: outer.sas_now,
         peer: outer.peer,
-        // The scheme of the URL is what the caller wrote. Nothing of an own source travels further than the request did.
+        // The scheme of the URL is what the caller wrote. Nothing of an own source travels further
+        // than the request did.
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
@@ -167,7 +171,8 @@ fn parts_of(uri: &Uri) -> Result<(&str, &str)> {
     parts.ok_or_else(|| Failure::header(COPY_SOURCE, uri.to_string()))
 }
 
-/// Whether a URL is this server's: by its host and port, or by the name that the hosted service gives an account of ours.
+/// Whether a URL is this server's: by its host and port, or by the name that the hosted service
+/// gives an account of ours.
 fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
     let (scheme, host) = parts_of(uri)?;
     let own_port = own_authority(request).and_then(|own| own.port_u16());
@@ -188,8 +193,9 @@ fn own_authority(request: &Request) -> Option<Authority> {
     request.context.header("host")?.parse().ok()
 }
 
-/// Whether a host is this server: the one that the request came to, this machine, or one that `--allowed-host` names. Another
-/// host with the same port is another server, as two of them in one network usually are.
+/// Whether a host is this server: the one that the request came to, this machine, or one that
+/// `--allowed-host` names. Another host with the same port is another server, as two of them in one
+/// network usually are.
 fn is_own_host(request: &Request, host: &str) -> bool {
     let allowed = &request.state.allowed_hosts;
     is_same_host(request, host)
@@ -201,8 +207,9 @@ fn is_same_host(request: &Request, host: &str) -> bool {
     own_authority(request).is_some_and(|own| own.host().eq_ignore_ascii_case(host))
 }
 
-/// Whether this is what the hosted service would call an account that is served here. Tools that only know the names of the
-/// source write that, whatever endpoint they talk to: `az storage blob copy start` does.
+/// Whether this is what the hosted service would call an account that is served here. Tools that
+/// only know the names of the source write that, whatever endpoint they talk to: `az storage blob
+/// copy start` does.
 fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
     let account = host.strip_suffix(".blob.core.windows.net");
     account.is_some_and(|account| request.state.services.accounts.find(account).is_some())

@@ -50,8 +50,8 @@ pub fn rehydrate_priority(context: &Context) -> Result<RehydratePriority> {
     }
 }
 
-/// The properties of a blob's tier, in the order of listings: (header, element, text). Append blobs have none, and page blobs only
-/// a tier that was set.
+/// The properties of a blob's tier, in the order of listings: (header, element, text). Append blobs
+/// have none, and page blobs only a tier that was set.
 pub fn tier_texts(blob: &Blob, now: SystemTime) -> Vec<(&'static str, &'static str, String)> {
     let mut texts = Vec::new();
     let mut add = |header, element, text| texts.push((header, element, text));

@@ -1,4 +1,5 @@
-//! Changes to a blob that leave its content alone, and its end; the request headers that writes of blobs share.
+//! Changes to a blob that leave its content alone, and its end; the request headers that writes of
+//! blobs share.
 
 use crate::blob::checksums::{md5, no_md5};
 use crate::blob::conditions::optional_id;

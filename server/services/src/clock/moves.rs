@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
-/// How far the clock may be ahead of the machine's. Times beyond it would come near those that a record can hold.
+/// How far the clock may be ahead of the machine's. Times beyond it would come near those that a
+/// record can hold.
 const LEAD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const KEYSPACE: &str = "server.clock";
 const KEY: &[u8] = b"adjustment";
@@ -114,9 +115,11 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct Clock {
     followed: Arc<dyn WallClock>,
-    /// False until the first move: until then, requests take no lock. Set before `adjustment` changes.
+    /// False until the first move: until then, requests take no lock. Set before `adjustment`
+    /// changes.
     may_be_adjusted: AtomicBool,
-    /// Locked while a time is made: a freeze must not fall between the reading of `followed` and the return of its time.
+    /// Locked while a time is made: a freeze must not fall between the reading of `followed` and
+    /// the return of its time.
     adjustment: RwLock<Adjustment>,
     /// Held by a move from its first look at the clock to its end.
     moving: Mutex<()>,
@@ -126,7 +129,8 @@ pub struct Clock {
     keyspace: Keyspace,
 }
 
-/// Removes the record of a store's clock: of a copy whose clock follows that of the store itself. Blocks for the disk.
+/// Removes the record of a store's clock: of a copy whose clock follows that of the store itself.
+/// Blocks for the disk.
 pub fn forget_moves(db: &Db) -> lazurite_engine::Result<()> {
     let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default())?;
     let mut batch = Batch::new();
@@ -170,8 +174,8 @@ impl Clock {
     /// The time now, never earlier than a time returned before.
     pub fn now(&self) -> SystemTime {
         let now = self.followed.now();
-        // With the fence of `begin_to_adjust`: if the first freeze is not seen here, it reads the clock after this, and stands at no
-        // earlier time.
+        // With the fence of `begin_to_adjust`: if the first freeze is not seen here, it reads the
+        // clock after this, and stands at no earlier time.
         fence(Ordering::SeqCst);
         if !self.may_be_adjusted.load(Ordering::Relaxed) {
             return now;
@@ -205,7 +209,8 @@ impl Clock {
         }
     }
 
-    /// Dates a response by this clock, if that differs from the machine's, by which the HTTP library would date it.
+    /// Dates a response by this clock, if that differs from the machine's, by which the HTTP
+    /// library would date it.
     pub fn put_date(&self, now: SystemTime, response: &mut Response<Body>) {
         if self.is_adjusted()
             && let Ok(text) = HeaderValue::try_from(date::rfc1123(now))

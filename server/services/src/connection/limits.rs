@@ -1,5 +1,5 @@
-//! How many connections there may be: in all, so that files can be opened whatever clients do, and from one address, so that one
-//! client leaves room for others.
+//! How many connections there may be: in all, so that files can be opened whatever clients do, and
+//! from one address, so that one client leaves room for others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// How long a connection that has no place is kept waiting before idle ones are asked again to leave.
+/// How long a connection that has no place is kept waiting before idle ones are asked again to
+/// leave.
 const CROWDED_STEP: Duration = Duration::from_millis(200);
 
 /// The connections of all services.
@@ -18,7 +19,8 @@ pub struct Connections {
     max_per_address: usize,
     open: AtomicUsize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
-    /// Changes when there is no room for one more: connections without a request under way leave then.
+    /// Changes when there is no room for one more: connections without a request under way leave
+    /// then.
     crowded: watch::Sender<u64>,
     freed: Notify,
 }
@@ -42,7 +44,8 @@ impl Connections {
         }
     }
 
-    /// Whether an address may have one more connection. This machine may have as many as there are: its programs look alike.
+    /// Whether an address may have one more connection. This machine may have as many as there are:
+    /// its programs look alike.
     pub fn has_room_for(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let open = self.lock().get(&address).copied();

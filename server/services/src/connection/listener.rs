@@ -27,11 +27,13 @@ use tokio_rustls::TlsAcceptor;
 pub enum Opening {
     Plain,
     Encrypted(TlsAcceptor),
-    /// The first byte decides: TLS begins with a handshake record, whose first byte begins no request.
+    /// The first byte decides: TLS begins with a handshake record, whose first byte begins no
+    /// request.
     Either(TlsAcceptor),
 }
 
-/// Bytes of a connection that hyper may buffer: a target, the headers, and room to find which of them is too long.
+/// Bytes of a connection that hyper may buffer: a target, the headers, and room to find which of
+/// them is too long.
 const BUFFER_BYTES_MAX: usize = 160 * 1024;
 /// The first byte of a TLS connection. Source: RFC 8446, section 5.1, `ContentType`.
 const TLS_HANDSHAKE: u8 = 22;
@@ -50,7 +52,8 @@ pub trait Server: Send + Sync + 'static {
     /// The connections that are open, and how many there may be.
     fn connections(&self) -> &Arc<Connections>;
 
-    /// The response to one request, errors included. `notes` has the facts of its head that hyper does not keep.
+    /// The response to one request, errors included. `notes` has the facts of its head that hyper
+    /// does not keep.
     fn respond(
         self: &Arc<Self>,
         client: Client,
@@ -125,7 +128,8 @@ pub async fn serve<S: Server>(
                 });
             }
             Err(error) => {
-                // Most likely the process is out of file handles: other connections may close meanwhile.
+                // Most likely the process is out of file handles: other connections may close
+                // meanwhile.
                 tracing::warn!(service = service.title(), %error, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -146,8 +150,8 @@ pub struct Client {
     pub service: ServiceKind,
     pub peer: SocketAddr,
     pub secure: bool,
-    /// It came to a port for requests of the server to itself. Other programs can connect there: see
-    /// [`is_own_request`](crate::local_services::is_own_request).
+    /// It came to a port for requests of the server to itself. Other programs can connect there:
+    /// see [`is_own_request`](crate::local_services::is_own_request).
     pub is_own: bool,
     keep_alive: Duration,
 }
@@ -256,8 +260,8 @@ impl Activity {
     }
 }
 
-/// What the requests of a connection share. Each has a reference to it, not to the server: all connections would write to the same
-/// reference count.
+/// What the requests of a connection share. Each has a reference to it, not to the server: all
+/// connections would write to the same reference count.
 struct ConnectionState<S> {
     server: Arc<S>,
     client: Client,
@@ -289,8 +293,8 @@ fn respond<S: Server>(
     }
 }
 
-/// Returns once the client is idle or within the head of a request. hyper would wait for the rest of the head, but only requests with
-/// a whole head get time to end.
+/// Returns once the client is idle or within the head of a request. hyper would wait for the rest
+/// of the head, but only requests with a whole head get time to end.
 async fn half_a_head(seen: &HeaderNames, activity: &Activity) {
     while !(activity.is_idle() && seen.is_within_head()) {
         tokio::time::sleep(HALF_HEAD_STEP).await;
@@ -341,7 +345,8 @@ async fn connection<S: Server>(
                 }
             }
             Ok(()) = crowding.changed() => {
-                // A client that has been idle can connect again; one that has just connected is about to send a request.
+                // A client that has been idle can connect again; one that has just connected is
+                // about to send a request.
                 if activity.is_idle() && activity.rested() >= REST_MIN {
                     connection.as_mut().graceful_shutdown();
                 }

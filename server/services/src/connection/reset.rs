@@ -1,5 +1,5 @@
-//! A socket that can be closed with a TCP reset instead of an orderly end, to simulate a broken network; and that notices that its client
-//! has left.
+//! A socket that can be closed with a TCP reset instead of an orderly end, to simulate a broken
+//! network; and that notices that its client has left.
 
 use crate::connection::header_case::HeaderNames;
 use socket2::SockRef;
@@ -18,8 +18,8 @@ use tokio_rustls::server::TlsStream;
 #[derive(Debug, Clone, Copy)]
 pub struct Aborted;
 
-/// A stream on a TCP socket. Connections have one type, whatever their stream is: each further type repeats the HTTP library's code in
-/// the program.
+/// A stream on a TCP socket. Connections have one type, whatever their stream is: each further type
+/// repeats the HTTP library's code in the program.
 pub trait OnTcp: AsyncRead + AsyncWrite + fmt::Debug + Unpin + Send {
     fn tcp(&self) -> &TcpStream;
 }
@@ -36,8 +36,9 @@ impl OnTcp for TlsStream<TcpStream> {
     }
 }
 
-/// Resets its connection when it is dropped after the flag was set: unsent bytes are lost, and the client gets a reset. Fails when the
-/// client has closed its end and the request does not outlast that.
+/// Resets its connection when it is dropped after the flag was set: unsent bytes are lost, and the
+/// client gets a reset. Fails when the client has closed its end and the request does not outlast
+/// that.
 #[derive(Debug)]
 pub struct ResetOnDrop {
     socket: Box<dyn OnTcp>,

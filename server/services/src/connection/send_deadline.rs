@@ -1,7 +1,8 @@
 //! Closes connections whose client does not take what is sent to it.
 //!
-//! An answer that waits for its client holds memory and, if it comes from the store, a snapshot with its files. A client that is
-//! slow on purpose or gone without a word could keep them for ever.
+//! An answer that waits for its client holds memory and, if it comes from the store, a snapshot
+//! with its files. A client that is slow on purpose or gone without a word could keep them for
+//! ever.
 
 use crate::memory;
 use std::future::Future;
@@ -14,10 +15,12 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_secs(5);
-/// Ticks within which a client has to take [`crate::memory::PACE_BYTES`], or all that is left; one while memory is short.
+/// Ticks within which a client has to take [`crate::memory::PACE_BYTES`], or all that is left; one
+/// while memory is short.
 const TICKS_MAX: u32 = 6;
 
-/// A socket whose writes fail with `TimedOut` when the other end takes nothing, or next to nothing, for half a minute.
+/// A socket whose writes fail with `TimedOut` when the other end takes nothing, or next to nothing,
+/// for half a minute.
 #[derive(Debug)]
 pub struct SendDeadline<S> {
     socket: S,
@@ -50,7 +53,8 @@ impl<S> SendDeadline<S> {
         }
     }
 
-    /// The error of a client that has taken too long; otherwise the task is woken when that has to be looked at again.
+    /// The error of a client that has taken too long; otherwise the task is woken when that has to
+    /// be looked at again.
     fn poll_blocked(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         let blocked = self.blocked.get_or_insert_with(|| Blocked {
             tick: Box::pin(sleep(TICK)),

@@ -1,4 +1,5 @@
-//! Notices, in debug builds, requests that hold a connection thread for long: their neighbours on that thread wait for it.
+//! Notices, in debug builds, requests that hold a connection thread for long: their neighbours on
+//! that thread wait for it.
 //!
 //! Processor time is measured, not time: on a busy machine any thread may stand still.
 
@@ -8,10 +9,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The longest that a request may hold a connection thread without a pause. What may take longer belongs on the blocking pool.
+/// The longest that a request may hold a connection thread without a pause. What may take longer
+/// belongs on the blocking pool.
 ///
-/// A debug build takes about ten times the processor time of a release, and a busy machine half as much again: a transaction of a
-/// hundred entities took 13 ms. A limit near that would report the machine.
+/// A debug build takes about ten times the processor time of a release, and a busy machine half as
+/// much again: a transaction of a hundred entities took 13 ms. A limit near that would report the
+/// machine.
 const HELD_MAX: Duration = Duration::from_millis(40);
 
 /// A request whose every step is measured.

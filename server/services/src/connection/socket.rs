@@ -1,4 +1,5 @@
-//! Options of the sockets of this server: those of its clients, and those to servers that copies are fetched from.
+//! Options of the sockets of this server: those of its clients, and those to servers that copies
+//! are fetched from.
 
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
@@ -11,8 +12,9 @@ pub const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 /// How many probes in a row go unanswered before the connection is closed.
 pub const PROBES_MAX: u32 = 4;
 
-/// Sends what is written at once, and probes a client that is silent: one whose machine is gone, or whose network has forgotten
-/// the connection, is noticed after two minutes. A failure is no reason to refuse the client.
+/// Sends what is written at once, and probes a client that is silent: one whose machine is gone, or
+/// whose network has forgotten the connection, is noticed after two minutes. A failure is no reason
+/// to refuse the client.
 pub fn prepare(socket: &TcpStream) {
     let probes = TcpKeepalive::new()
         .with_time(PROBED_AFTER)

@@ -1,8 +1,10 @@
-//! ConnectionThreads: the threads that serve connections, each of them its own for as long as they last.
+//! ConnectionThreads: the threads that serve connections, each of them its own for as long as they
+//! last.
 //!
-//! A connection stays on its thread: no other is woken to share the work of a request, which would often take longer than the
-//! request, and what arrives together is worked off together. What may take long, or wait, is done elsewhere
-//! ([`crate::connection::blocking_pool`]), so that a connection waits for its neighbours no longer than for a few rows of each.
+//! A connection stays on its thread: no other is woken to share the work of a request, which would
+//! often take longer than the request, and what arrives together is worked off together. What may
+//! take long, or wait, is done elsewhere ([`crate::connection::blocking_pool`]), so that a
+//! connection waits for its neighbours no longer than for a few rows of each.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,7 +17,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
-/// Fewest blocking threads of one connection thread: long work of one connection must leave threads for its neighbours.
+/// Fewest blocking threads of one connection thread: long work of one connection must leave threads
+/// for its neighbours.
 const BLOCKING_THREADS_MIN: usize = 16;
 
 /// The threads that serve connections. They end when this is dropped.
@@ -36,8 +39,8 @@ struct ConnectionThread {
 }
 
 impl ConnectionThreads {
-    /// Starts `threads` threads, which together have about `blocking_threads` others for work that takes long. Errors: those of the
-    /// operating system if it has no more threads.
+    /// Starts `threads` threads, which together have about `blocking_threads` others for work that
+    /// takes long. Errors: those of the operating system if it has no more threads.
     pub fn start(threads: usize, blocking_threads: usize) -> io::Result<ConnectionThreads> {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
         let (running, ended) = channel(1);
@@ -135,7 +138,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// Serves a connection until its client closes it. Returns the client once the name of the thread is in `names`.
+    /// Serves a connection until its client closes it. Returns the client once the name of the
+    /// thread is in `names`.
     async fn connect(
         threads: &ConnectionThreads,
         listener: &TcpListener,

@@ -1,5 +1,5 @@
-//! Clients that speak HTTP to a port of HTTPS get a response that says so. Clients that speak HTTPS to a port of HTTP could not read
-//! one, so the server's log has a line.
+//! Clients that speak HTTP to a port of HTTPS get a response that says so. Clients that speak HTTPS
+//! to a port of HTTP could not read one, so the server's log has a line.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,8 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const ANSWER: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AccountRequiresHttps</Code><Message>This port serves HTTPS, and the \
                       request came over HTTP. Write https:// in the endpoint, or start Lazurite with --https, which serves both.</Message></Error>";
 
-/// Whether the client begins with a request in clear: a method begins with a letter, and a TLS handshake does not.
+/// Whether the client begins with a request in clear: a method begins with a letter, and a TLS
+/// handshake does not.
 pub async fn is_plain(socket: &TcpStream) -> bool {
     let mut first = [0];
     matches!(socket.peek(&mut first).await, Ok(1) if first[0].is_ascii_alphabetic())
@@ -43,7 +44,8 @@ pub async fn refuse_plain(mut socket: TcpStream) {
     }
 }
 
-/// Warns of the first client that speaks TLS to a port of HTTP: the others are most likely the same.
+/// Warns of the first client that speaks TLS to a port of HTTP: the others are most likely the
+/// same.
 pub fn note_tls(service: &str, peer: SocketAddr) {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if !IS_SAID.swap(true, Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! The effects of faults, and their text form: `503; retry-after=2`, `latency=200ms`, `reset`, `cut-body`, `lose-answer`.
+//! The effects of faults, and their text form: `503; retry-after=2`, `latency=200ms`, `reset`,
+//! `cut-body`, `lose-answer`.
 
 use crate::clock::duration;
 use crate::faults::{Ending, HEADER};
@@ -14,8 +15,8 @@ const MESSAGE_TIMED_OUT: &str =
     "The operation could not be completed within the permitted time. (A fault that was asked for.)";
 const MESSAGE_INTERNAL: &str = "The server encountered an internal error. Please retry the request. (A fault that was asked for.)";
 
-/// The errors that Azure Storage gives for no fault of the client; the first of a status is meant where only the status is named.
-/// Source: Common REST API error codes.
+/// The errors that Azure Storage gives for no fault of the client; the first of a status is meant
+/// where only the status is named. Source: Common REST API error codes.
 const ERRORS: [(u16, &str, &str); 3] = [
     (503, "ServerBusy", MESSAGE_BUSY),
     (500, "InternalError", MESSAGE_INTERNAL),
@@ -40,7 +41,8 @@ enum Effect {
     },
     /// The connection is reset before the operation runs.
     Reset,
-    /// The operation runs, and the response ends after this many bytes of its body, by default after half of them.
+    /// The operation runs, and the response ends after this many bytes of its body, by default
+    /// after half of them.
     CutBody(Option<u64>),
     /// The operation runs, and the connection is reset instead of its response.
     LoseAnswer,

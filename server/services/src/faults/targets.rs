@@ -1,9 +1,10 @@
-//! The scalability targets of Azure Storage, as limits that a server can be asked to have: `--as-azure`, and the field `targets` of
-//! `/_lazurite/faults`.
+//! The scalability targets of Azure Storage, as limits that a server can be asked to have:
+//! `--as-azure`, and the field `targets` of `/_lazurite/faults`.
 //!
-//! [`Targets`] are the limits with the number of requests that met them; [`Usage`] is what the requests of one store have used of
-//! them, in memory of a bounded size. Rates are counted in real time, one second's worth at once; the names of what was deleted
-//! become free again by the clock of the store. Entries that no longer fit are forgotten, which allows more than the target.
+//! [`Targets`] are the limits with the number of requests that met them; [`Usage`] is what the
+//! requests of one store have used of them, in memory of a bounded size. Rates are counted in real
+//! time, one second's worth at once; the names of what was deleted become free again by the clock
+//! of the store. Entries that no longer fit are forgotten, which allows more than the target.
 
 use crate::faults::HEADER;
 use crate::response::error::{Failure, Result};
@@ -15,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Entries of one generation of a map of [`Usage`]: with the generation before, twice as many are kept.
+/// Entries of one generation of a map of [`Usage`]: with the generation before, twice as many are
+/// kept.
 const ENTRIES_MAX: usize = 32 * 1024;
 /// Source: Common REST API error codes, `ServerBusy`.
 const MESSAGE_BUSY: &str =
@@ -45,9 +47,9 @@ pub enum Target {
     QueueReuseSeconds,
 }
 
-/// Every target with its name in JSON, the value that Azure Storage publishes, and the smallest that can be set. Sources: Scalability
-/// targets for standard storage accounts, Blob, Queue and Table Storage; Query timeout and pagination; Delete Table; Delete Container;
-/// Delete Queue.
+/// Every target with its name in JSON, the value that Azure Storage publishes, and the smallest
+/// that can be set. Sources: Scalability targets for standard storage accounts, Blob, Queue and
+/// Table Storage; Query timeout and pagination; Delete Table; Delete Container; Delete Queue.
 const TARGETS: [(Target, &str, u32, u32); 9] = [
     (Target::AccountRequests, "accountRequests", 20_000, 1),
     (Target::PartitionEntities, "partitionEntities", 2000, 1),
@@ -101,7 +103,8 @@ impl Targets {
         self.hits[target as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads the field `targets`: an object of names and numbers, or `"azure"` for all published values. The error is a sentence.
+    /// Reads the field `targets`: an object of names and numbers, or `"azure"` for all published
+    /// values. The error is a sentence.
     pub fn read(value: &Value) -> std::result::Result<Targets, String> {
         if value.as_str() == Some("azure") {
             return Ok(Targets::published());
@@ -235,7 +238,8 @@ impl<V> Recent<V> {
     }
 }
 
-/// A token bucket that holds what one second allows. Below zero after a request that took more than there was.
+/// A token bucket that holds what one second allows. Below zero after a request that took more than
+/// there was.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     tokens: f64,
@@ -257,8 +261,8 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Takes `count` if there is one at least, and otherwise says after how many seconds there is. A debt is never more than a second's
-    /// worth.
+    /// Takes `count` if there is one at least, and otherwise says after how many seconds there is.
+    /// A debt is never more than a second's worth.
     fn take(&mut self, count: u32, rate: u32, now: Instant) -> std::result::Result<(), u32> {
         self.refill(rate, now);
         if self.tokens >= 1.0 {
@@ -293,7 +297,8 @@ impl Meter<'_> {
             Subject::Messages { queue } => {
                 self.take(Target::QueueMessages, account, (queue, ""), 1)
             }
-            // Source: Delete Table, "Remarks": of containers and queues only the creation is refused so.
+            // Source: Delete Table, "Remarks": of containers and queues only the creation is
+            // refused so.
             Subject::Table { table } => self.check_free(Named::Table, account, table),
             Subject::Other => Ok(()),
         }

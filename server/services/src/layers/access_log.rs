@@ -1,8 +1,8 @@
 //! The access log on standard output: a line for each request, in the common log format or as JSON.
 //!
-//! A line begins as the tools that wrap Azurite expect it; what follows the status says why: operation, duration, bytes, plan, error
-//! code, and the reason in one phrase. Signatures are redacted, control characters escaped. A slow terminal slows no request: see
-//! [`crate::output`].
+//! A line begins as the tools that wrap Azurite expect it; what follows the status says why:
+//! operation, duration, bytes, plan, error code, and the reason in one phrase. Signatures are
+//! redacted, control characters escaped. A slow terminal slows no request: see [`crate::output`].
 
 use crate::output::LineWriter;
 use crate::request::context::RequestOrigin;
@@ -85,8 +85,8 @@ pub struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// `127.0.0.1 - - [21/Nov/2026:03:58:31 +0000] "GET /account/c/b HTTP/1.1" 404 - GetBlob, 0.4 ms, 215 B out, BlobNotFound: The
-    /// specified blob does not exist.`
+    /// `127.0.0.1 - - [21/Nov/2026:03:58:31 +0000] "GET /account/c/b HTTP/1.1" 404 - GetBlob, 0.4
+    /// ms, 215 B out, BlobNotFound: The specified blob does not exist.`
     fn text(&self, is_coloured: bool) -> String {
         let (start, end) = match self.status {
             _ if !is_coloured => ("", ""),
@@ -166,7 +166,8 @@ pub struct RequestLog {
     target: Uri,
     started: Instant,
     request_bytes: Option<u64>,
-    /// The request line and the headers, secrets cut, for the log of `--debug`; `None` if that takes no such events.
+    /// The request line and the headers, secrets cut, for the log of `--debug`; `None` if that
+    /// takes no such events.
     head: Option<Vec<u8>>,
 }
 
@@ -203,7 +204,8 @@ impl RequestLog {
         self.request_bytes
     }
 
-    /// A line in the access log, and one in the log for debugging, with the headers if that wants them.
+    /// A line in the access log, and one in the log for debugging, with the headers if that wants
+    /// them.
     pub fn end(
         &self,
         access_log: &AccessLog,

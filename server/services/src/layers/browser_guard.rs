@@ -1,5 +1,6 @@
-//! Keeps web pages out. The development key is public, so any page that a browser on this machine shows could sign
-//! requests; two things give such requests away, and both are refused before credentials are looked at.
+//! Keeps web pages out. The development key is public, so any page that a browser on this machine
+//! shows could sign requests; two things give such requests away, and both are refused before
+//! credentials are looked at.
 
 use crate::response::error::{Failure, Result};
 use axum::http::Uri;
@@ -14,8 +15,8 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses text that is no host name. Browsers are also refused host names that other sites may own (DNS rebinding); other clients
-/// use any name that their network has for this machine.
+/// Refuses text that is no host name. Browsers are also refused host names that other sites may own
+/// (DNS rebinding); other clients use any name that their network has for this machine.
 pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> Result<()> {
     let Some(name) = name_of(host) else {
         return Err(Failure::header("Host", host));
@@ -40,7 +41,8 @@ pub fn may_lead_here(host: &str, allowed_hosts: &[String]) -> bool {
     })
 }
 
-/// Whether a proxy passed the request on: its sender is then not known by the address it comes from.
+/// Whether a proxy passed the request on: its sender is then not known by the address it comes
+/// from.
 pub fn came_through_proxy(headers: &HeaderMap) -> bool {
     [
         "forwarded",
@@ -55,8 +57,9 @@ pub fn came_through_proxy(headers: &HeaderMap) -> bool {
     .any(|name| headers.contains_key(*name))
 }
 
-/// Whether a web browser may have sent the request. A page cannot keep its browser from sending `Accept-Language`, which few other
-/// programs send; the other marks are for browsers that send less.
+/// Whether a web browser may have sent the request. A page cannot keep its browser from sending
+/// `Accept-Language`, which few other programs send; the other marks are for browsers that send
+/// less.
 fn is_from_browser(headers: &HeaderMap) -> bool {
     let is_mark = |name: &HeaderName| match name.as_str() {
         "accept-language" | "origin" | "referer" => true,
@@ -66,9 +69,10 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
     headers.keys().any(is_mark) || agent.is_some_and(|agent| agent.starts_with(b"Mozilla/"))
 }
 
-/// Refuses a request that a page of another machine makes with credentials for an account with a public key: any page could have
-/// signed it, or made the user delegation key that it is signed with, or written the token. Pages of this machine go on showing what
-/// they link to; a person who follows a link is shown it, as a document that runs nothing.
+/// Refuses a request that a page of another machine makes with credentials for an account with a
+/// public key: any page could have signed it, or made the user delegation key that it is signed
+/// with, or written the token. Pages of this machine go on showing what they link to; a person who
+/// follows a link is shown it, as a document that runs nothing.
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
     let is =
         |name: &HeaderName, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
@@ -107,8 +111,8 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Refuses an operation that changes something if a page of another origin asks for it and no CORS rule allows it. A method does not
-/// tell: Get Messages is a GET, and takes messages away.
+/// Refuses an operation that changes something if a page of another origin asks for it and no CORS
+/// rule allows it. A method does not tell: Get Messages is a GET, and takes messages away.
 pub fn check_origin(headers: &HeaderMap, host: &str) -> Result<()> {
     if is_cross_site(headers, host) {
         let message = "A web page of another origin may not write here: no CORS rule allows it.";
@@ -142,8 +146,9 @@ fn name_of(host: &str) -> Option<&str> {
     is_port.then_some(name)
 }
 
-/// Addresses, `localhost` and names under it, the name of this machine, and Docker's for it. Any name without a dot leads here in a
-/// container, whose network gives such names; elsewhere a neighbour could answer to one.
+/// Addresses, `localhost` and names under it, the name of this machine, and Docker's for it. Any
+/// name without a dot leads here in a container, whose network gives such names; elsewhere a
+/// neighbour could answer to one.
 fn leads_here(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok()
         || is_localhost(name)
@@ -176,8 +181,9 @@ fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
         && text(ORIGIN)
             .split_once("://")
             .is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host));
-    // Browsers say which site asks only of addresses that they trust, such as those of this machine. Of others, a request for a
-    // picture or a page looks like this, and a script's has an origin.
+    // Browsers say which site asks only of addresses that they trust, such as those of this
+    // machine. Of others, a request for a picture or a page looks like this, and a script's has an
+    // origin.
     let unknown_origin = !headers.contains_key(ORIGIN)
         && !headers.contains_key(SEC_FETCH_SITE)
         && headers.contains_key(ACCEPT_LANGUAGE)

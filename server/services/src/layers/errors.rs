@@ -1,4 +1,5 @@
-//! Failures become responses here, in the format of the service, and those of the server itself lines of its log.
+//! Failures become responses here, in the format of the service, and those of the server itself
+//! lines of its log.
 
 use crate::request::context::{Query, RequestOrigin, ServiceKind, text_of};
 use crate::response::error::{ErrorFormat, Failure, render};
@@ -60,7 +61,8 @@ fn in_terms_of_memory(failure: Failure) -> Failure {
     )
 }
 
-/// Errors of Table are JSON where the request was OData; access control lists and service properties are XML.
+/// Errors of Table are JSON where the request was OData; access control lists and service
+/// properties are XML.
 pub fn error_format(
     service: ServiceKind,
     target: &Uri,

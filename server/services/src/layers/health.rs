@@ -1,4 +1,5 @@
-//! `/_lazurite/health`, for monitors: whether requests are served, at which level of durability, and what the start found in the log.
+//! `/_lazurite/health`, for monitors: whether requests are served, at which level of durability,
+//! and what the start found in the log.
 
 use axum::body::Body;
 use axum::http::header::HeaderValue;

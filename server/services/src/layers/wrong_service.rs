@@ -1,4 +1,5 @@
-//! The refusal of a request for another service names that service: a table client on the port of Blob gets the port of Table.
+//! The refusal of a request for another service names that service: a table client on the port of
+//! Blob gets the port of Table.
 
 use crate::pages::Address;
 use crate::request::context::{Query, RequestOrigin, ServiceKind};
@@ -6,7 +7,8 @@ use crate::response::error::{Failure, WRONG_SERVICE};
 use axum::http::Uri;
 use axum::http::header::HeaderValue;
 
-/// Adds the service that the request was meant for, if it came to another. `agent` is its User-Agent.
+/// Adds the service that the request was meant for, if it came to another. `agent` is its
+/// User-Agent.
 pub fn explain(
     failure: Failure,
     agent: Option<&HeaderValue>,
@@ -38,7 +40,8 @@ pub fn explain(
     )
 }
 
-/// The service of a client library of Azure, by its User-Agent: `azsdk-python-data-tables/12.5.0 …`.
+/// The service of a client library of Azure, by its User-Agent: `azsdk-python-data-tables/12.5.0
+/// …`.
 fn of_agent(agent: &str) -> Option<ServiceKind> {
     let library = agent
         .split_whitespace()

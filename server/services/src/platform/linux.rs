@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-/// The process that listens on a TCP port. `None` for processes of other users. Does not block for long.
+/// The process that listens on a TCP port. `None` for processes of other users. Does not block for
+/// long.
 pub fn listener(port: u16) -> Option<u32> {
     let inodes: Vec<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -21,7 +22,8 @@ pub fn listener(port: u16) -> Option<u32> {
 }
 
 /// Inodes of the sockets in a table of the kernel that listen on `port`.
-/// Source: proc_pid_net(5), "/proc/net/tcp": local address, remote address, state, …, inode; state 0A is LISTEN.
+/// Source: proc_pid_net(5), "/proc/net/tcp": local address, remote address, state, …, inode; state
+/// 0A is LISTEN.
 fn listening(table: &str, port: u16) -> Vec<String> {
     let inode = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -45,7 +47,8 @@ fn holds(process: &Path, sockets: &[String]) -> bool {
     })
 }
 
-/// The first word of the command line without its directories; the name that the kernel keeps is cut to 15 letters.
+/// The first word of the command line without its directories; the name that the kernel keeps is
+/// cut to 15 letters.
 pub fn process_name(process_id: u32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{process_id}/cmdline")).ok()?;
     let first = command.split(|byte| *byte == 0).next()?;

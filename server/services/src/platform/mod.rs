@@ -1,9 +1,9 @@
-//! The differences between operating systems, under the same names for each. The rest of the server contains no code for one system,
-//! except the allocator in `main.rs`.
+//! The differences between operating systems, under the same names for each. The rest of the server
+//! contains no code for one system, except the allocator in `main.rs`.
 //!
-//! `unix` (Linux, macOS) and `windows` are alternatives: signals, rights of files, links, limits, the name of the machine. `linux`
-//! and `portable` are alternatives too: what Linux shows in `/proc` of other processes and of memory. `tests/e2e/platform.rs` keeps
-//! the rule.
+//! `unix` (Linux, macOS) and `windows` are alternatives: signals, rights of files, links, limits,
+//! the name of the machine. `linux` and `portable` are alternatives too: what Linux shows in
+//! `/proc` of other processes and of memory. `tests/e2e/platform.rs` keeps the rule.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -1,4 +1,5 @@
-//! Systems other than Linux, where the standard library says nothing of other processes and of memory.
+//! Systems other than Linux, where the standard library says nothing of other processes and of
+//! memory.
 
 /// The process that listens on a TCP port: not known.
 pub fn listener(_: u16) -> Option<u32> {

@@ -86,7 +86,8 @@ pub fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))
 }
 
-/// Opens a file to append to it, or creates one for its owner alone. Without `follows_links` a symbolic link is an error.
+/// Opens a file to append to it, or creates one for its owner alone. Without `follows_links` a
+/// symbolic link is an error.
 pub fn append_private(path: &Path, follows_links: bool) -> io::Result<File> {
     let flags = if follows_links {
         OFlags::empty()
@@ -138,7 +139,8 @@ pub fn open_files_max() -> Option<u64> {
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = |current| Rlimit { current, ..limit };
-    // macOS names no maximum and refuses a limit without one. A system that refuses both leaves what there is, enough for most.
+    // macOS names no maximum and refuses a limit without one. A system that refuses both leaves
+    // what there is, enough for most.
     let is_low = limit
         .current
         .is_some_and(|current| current < OPEN_FILES_OF_MACOS);

@@ -1,4 +1,5 @@
-//! Windows: console events instead of signals, access rights that files inherit, no limit on open files.
+//! Windows: console events instead of signals, access rights that files inherit, no limit on open
+//! files.
 
 use crate::platform::{Rights, Signal};
 use std::fs::{File, Metadata, OpenOptions};
@@ -44,8 +45,8 @@ impl Signals {
     }
 }
 
-/// Creates a directory and its parents. Who may enter it follows from the directory that it stands in: below a user's profile, that
-/// user.
+/// Creates a directory and its parents. Who may enter it follows from the directory that it stands
+/// in: below a user's profile, that user.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
@@ -73,12 +74,14 @@ pub fn make_private(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens or creates a file to append to it. Only administrators and users in developer mode make symbolic links: they are followed.
+/// Opens or creates a file to append to it. Only administrators and users in developer mode make
+/// symbolic links: they are followed.
 pub fn append_private(path: &Path, _: bool) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Bytes of disk that a file takes. All names of a file have nothing in common that the standard library shows.
+/// Bytes of disk that a file takes. All names of a file have nothing in common that the standard
+/// library shows.
 pub fn disk_use(found: &Metadata) -> (u64, Option<(u64, u64)>) {
     (found.len(), None)
 }

@@ -1,5 +1,6 @@
-//! Cross-origin resource sharing: rules, preflight requests, and the headers that let a page read an answer.
-//! Source: Cross-Origin Resource Sharing (CORS) support for Azure Storage, all sections; Preflight Blob Request.
+//! Cross-origin resource sharing: rules, preflight requests, and the headers that let a page read
+//! an answer. Source: Cross-Origin Resource Sharing (CORS) support for Azure Storage, all sections;
+//! Preflight Blob Request.
 
 use crate::codec::xml::{Element, Writer};
 use crate::properties::document::{check_children, invalid_value, required};
@@ -58,8 +59,9 @@ impl CorsRule {
     }
 }
 
-/// Whether an origin is the one allowed, or a subdomain of it. Case counts, as the documentation has it: browsers send host names
-/// in lower case. Source: Set Blob Service Properties, "Request body", `AllowedOrigins`.
+/// Whether an origin is the one allowed, or a subdomain of it. Case counts, as the documentation
+/// has it: browsers send host names in lower case. Source: Set Blob Service Properties, "Request
+/// body", `AllowedOrigins`.
 fn is_origin(allowed: &str, origin: &str) -> bool {
     let Some((scheme, domain)) = allowed.split_once("://*.") else {
         return allowed == origin;
@@ -72,7 +74,8 @@ fn is_origin(allowed: &str, origin: &str) -> bool {
     subdomain().is_some_and(|name| !name.is_empty() && name.bytes().all(is_plain))
 }
 
-/// The rule of `--cors`: pages of these origins may do everything that their credentials allow. The error is a sentence.
+/// The rule of `--cors`: pages of these origins may do everything that their credentials allow. The
+/// error is a sentence.
 pub fn rule_at_start(origins: &[String]) -> std::result::Result<CorsRule, String> {
     for origin in origins {
         let authority = origin.split_once("://").map(|(_, authority)| authority);
@@ -214,7 +217,8 @@ pub fn put_headers(
     }
 }
 
-/// Browsers know no beginnings of names, so those are written out for the headers that the answer has.
+/// Browsers know no beginnings of names, so those are written out for the headers that the answer
+/// has.
 fn exposed(rule: &CorsRule, response: &Response<Body>) -> String {
     let literal = rule
         .exposed_headers

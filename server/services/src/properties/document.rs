@@ -1,5 +1,6 @@
-//! The `StorageServiceProperties` document: changes in a request, the document of a response, and the form in which a service
-//! keeps it, which is the answer's. Source: Set Blob, Queue and Table Service Properties, "Request body".
+//! The `StorageServiceProperties` document: changes in a request, the document of a response, and
+//! the form in which a service keeps it, which is the answer's. Source: Set Blob, Queue and Table
+//! Service Properties, "Request body".
 
 use crate::codec::xml::{Element, Writer};
 use crate::properties::cors::{self, CorsRule};
@@ -26,8 +27,9 @@ pub struct Change {
 }
 
 impl Change {
-    /// Reads a document. Errors: `InvalidXmlDocument` for another document, a part given twice or too much;
-    /// `UnsupportedXmlNode` for a part that the service has not; `MissingRequiredXmlNode`; `InvalidXmlNodeValue`.
+    /// Reads a document. Errors: `InvalidXmlDocument` for another document, a part given twice or
+    /// too much; `UnsupportedXmlNode` for a part that the service has not;
+    /// `MissingRequiredXmlNode`; `InvalidXmlNodeValue`.
     pub fn read(service: ServiceKind, root: &Element) -> Result<Change> {
         if root.name != "StorageServiceProperties" {
             return Err(common::INVALID_XML_DOCUMENT.into());

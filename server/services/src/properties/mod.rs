@@ -1,7 +1,9 @@
-//! The properties of a service that its account can set: logging, metrics, CORS rules, and for Blob the default version,
-//! retention and the static website. One model and one document for all three services; a service only keeps the bytes.
+//! The properties of a service that its account can set: logging, metrics, CORS rules, and for Blob
+//! the default version, retention and the static website. One model and one document for all three
+//! services; a service only keeps the bytes.
 //!
-//! All properties are read when the server starts, and from then on changed here alone: a request finds them in memory.
+//! All properties are read when the server starts, and from then on changed here alone: a request
+//! finds them in memory.
 
 pub mod cors;
 pub mod document;
@@ -49,7 +51,8 @@ pub struct ServiceProperties {
 }
 
 impl ServiceProperties {
-    /// The CORS rules in the order in which they are tried: the stored ones, then that of the command line.
+    /// The CORS rules in the order in which they are tried: the stored ones, then that of the
+    /// command line.
     pub fn cors_rules(&self) -> Cow<'_, [CorsRule]> {
         match &self.cors_at_start {
             None => Cow::Borrowed(&self.cors),
@@ -143,8 +146,9 @@ pub struct PropertiesStore {
     slots: BTreeMap<String, [Slot; 3]>,
 }
 
-/// The properties of a service, as they were when they were asked for. A guard holds them without a reference count, to which all requests
-/// would write. A thread has room for eight such guards, and counts beyond: none is held while a request waits.
+/// The properties of a service, as they were when they were asked for. A guard holds them without a
+/// reference count, to which all requests would write. A thread has room for eight such guards, and
+/// counts beyond: none is held while a request waits.
 pub type Properties = Guard<Arc<ServiceProperties>>;
 
 #[derive(Debug, Default)]
@@ -330,8 +334,8 @@ fn make_container(services: &Services, account: &str, container: &str) -> Result
     }
 }
 
-/// Without `--secondary-lag` the secondary endpoint reads the primary itself, so it is always up to date.
-/// Source: Get Blob Service Stats, "Response body".
+/// Without `--secondary-lag` the secondary endpoint reads the primary itself, so it is always up to
+/// date. Source: Get Blob Service Stats, "Response body".
 pub fn get_service_stats(context: &Context) -> Response<Body> {
     let mut document = Writer::new();
     document.open("StorageServiceStats");

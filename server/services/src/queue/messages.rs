@@ -17,7 +17,8 @@ use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PeekedMessage, PutMessage, 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Most bytes of a `QueueMessage` document: the longest text, each byte escaped (`&quot;`), and its markup.
+/// Most bytes of a `QueueMessage` document: the longest text, each byte escaped (`&quot;`), and its
+/// markup.
 const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
 /// A longer document is read or written on a thread that serves no connections.
 const AT_ONCE_BYTES_MAX: usize = 64 << 10;
@@ -54,7 +55,8 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
     Ok(xml(201, messages_document([shown])))
 }
 
-/// How often an imported message was delivered before: imports send it with the account's key. Others cannot set it.
+/// How often an imported message was delivered before: imports send it with the account's key.
+/// Others cannot set it.
 const DEQUEUE_COUNT: &str = "x-lazurite-dequeue-count";
 
 fn imported_dequeue_count(request: &Request) -> u32 {
@@ -63,7 +65,8 @@ fn imported_dequeue_count(request: &Request) -> u32 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Lives of more than a week, or without end, came with version 2017-07-29. Source: Put Message, "URI parameters".
+/// Lives of more than a week, or without end, came with version 2017-07-29. Source: Put Message,
+/// "URI parameters".
 fn message_ttl(context: &Context) -> Result<Option<i64>> {
     const WEEK: i64 = 7 * 24 * 60 * 60;
     let name = "messagettl";
@@ -84,8 +87,8 @@ async fn message_text(document: Bytes) -> Result<String> {
     }
 }
 
-/// The text of a `QueueMessage` document, in which white space is content. Nothing else may stand in the document: it
-/// would be lost.
+/// The text of a `QueueMessage` document, in which white space is content. Nothing else may stand
+/// in the document: it would be lost.
 fn read_message(document: &[u8]) -> Result<String> {
     let mut read = None;
     read_list(document, "QueueMessage", |name, text| {
@@ -132,7 +135,8 @@ fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> Strin
     document.finish()
 }
 
-/// Writes a document of texts of this many bytes, a long one on a thread that serves no connections.
+/// Writes a document of texts of this many bytes, a long one on a thread that serves no
+/// connections.
 async fn written(
     text_bytes: usize,
     write: impl FnOnce() -> String + Send + 'static,
@@ -188,8 +192,9 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Peeks from this place of the queue on, hidden messages too, for the owner of the account: `lazurite export` reads all messages
-/// so. `start` at first, then as [`PEEK_NEXT`] of the response before says.
+/// Peeks from this place of the queue on, hidden messages too, for the owner of the account:
+/// `lazurite export` reads all messages so. `start` at first, then as [`PEEK_NEXT`] of the response
+/// before says.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// Most messages of a response, as many as a Peek may ask for.

@@ -1,6 +1,6 @@
 //! The operations of the Queue service, one row for each, and how a request finds its row.
-//! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a service SAS, "Permissions for a
-//! queue".
+//! Source: the operations' "Request" sections; Create an account SAS, "Queue service"; Create a
+//! service SAS, "Permissions for a queue".
 
 use crate::auth::get_user_delegation_key;
 use crate::properties;

@@ -23,8 +23,8 @@ pub struct Address {
 /// Longest part of a host or path that a refusal repeats, in characters.
 const REPEATED_CHARACTERS_MAX: usize = 64;
 
-/// The first label of the host is the account if there is one of that name, otherwise the first path segment. `None` if neither
-/// names one.
+/// The first label of the host is the account if there is one of that name, otherwise the first
+/// path segment. `None` if neither names one.
 pub fn address(
     service: ServiceKind,
     accounts: &Accounts,
@@ -62,14 +62,16 @@ fn address_of_path(accounts: &Accounts, raw_path: &str) -> Option<Address> {
         account_as_sent: first.into_owned(),
         secondary: found.secondary,
         path_style: true,
-        // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write two: that for Rust does.
+        // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write
+        // two: that for Rust does.
         resource: rest.trim_start_matches('/').to_owned(),
         path: raw_path.to_owned(),
     })
 }
 
-/// What follows a secondary location that stands before the account: azure-data-tables for Python writes
-/// `/ACCOUNT-secondary/ACCOUNT/…` and signs what follows the location. No path of tables has that many segments otherwise.
+/// What follows a secondary location that stands before the account: azure-data-tables for Python
+/// writes `/ACCOUNT-secondary/ACCOUNT/…` and signs what follows the location. No path of tables has
+/// that many segments otherwise.
 fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
     let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
     let (account, _) = rest.split_once('/')?;
@@ -103,8 +105,8 @@ fn split_path(raw_path: &str) -> (Cow<'_, str>, &str) {
     (decode(first), rest)
 }
 
-/// The refusal of a request whose URL names no account: how the URL was read, and which accounts there are. Only machines nearby
-/// learn their names.
+/// The refusal of a request whose URL names no account: how the URL was read, and which accounts
+/// there are. Only machines nearby learn their names.
 pub fn no_account(accounts: &Accounts, host: &str, raw_path: &str, peer: IpAddr) -> Failure {
     let (first, _) = split_path(raw_path);
     let short = |text: &str| {
@@ -157,7 +159,8 @@ fn is_near(peer: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// Account, whether by its secondary, whether by its path, resource; of accounts `acct`, `other` and `MiXed`.
+    /// Account, whether by its secondary, whether by its path, resource; of accounts `acct`,
+    /// `other` and `MiXed`.
     fn resolve(
         service: ServiceKind,
         host: &str,

@@ -5,9 +5,10 @@ use crate::request::parameters::decode;
 use crate::response::error::{Failure, Result, common};
 use percent_encoding::percent_decode_str;
 
-/// Container and blob of a request to Blob, decoded; both are empty for the account. One segment without `restype` is a blob of
-/// `$root`. Routing and signatures both use this, so that the signed resource is the served one.
-/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
+/// Container and blob of a request to Blob, decoded; both are empty for the account. One segment
+/// without `restype` is a blob of `$root`. Routing and signatures both use this, so that the signed
+/// resource is the served one. Source: Naming and Referencing Containers, Blobs, and Metadata,
+/// "Resource URI syntax".
 pub fn blob_names(context: &Context) -> Result<(String, String)> {
     let (container, blob) = blob_names_as_sent(context)?;
     // A backslash is a slash for the service.

@@ -1,4 +1,5 @@
-//! Bodies of requests: small documents collected up to a limit, large content as a stream of chunks.
+//! Bodies of requests: small documents collected up to a limit, large content as a stream of
+//! chunks.
 
 use crate::connection::on_blocking_pool;
 use crate::memory::PACE_BYTES;
@@ -18,31 +19,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group Transactions,
-/// "Requirements".
+/// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group
+/// Transactions, "Requirements".
 pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Most that a document may come to whose parts are few by the rules of the protocol: policies, properties, tags, a key's times.
+/// Most that a document may come to whose parts are few by the rules of the protocol: policies,
+/// properties, tags, a key's times.
 pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes that are collected before other requests of the connection thread run.
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
-/// How long a client may send nothing while memory is short, and what it has to send a second to keep memory that others wait for
-/// then.
+/// How long a client may send nothing while memory is short, and what it has to send a second to
+/// keep memory that others wait for then.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 
-/// Most bytes of an unread body that are read and dropped so that the client gets its answer: closing at once would
-/// reset the connection, and the answer with it.
+/// Most bytes of an unread body that are read and dropped so that the client gets its answer:
+/// closing at once would reset the connection, and the answer with it.
 const LINGER_BYTES_MAX: u64 = 64 << 20;
 /// A body that has no more than this left keeps its connection usable.
 const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
 /// How long the rest of a body is waited for.
 const LINGER_SECONDS_MAX: u64 = 10;
 
-/// The body of a request. One that is dropped before its end is read on, and dropped, in the background.
+/// The body of a request. One that is dropped before its end is read on, and dropped, in the
+/// background.
 #[derive(Debug)]
 pub struct RequestBody {
     body: Option<Incoming>,
@@ -77,7 +80,8 @@ struct Pace {
 }
 
 impl RequestBody {
-    /// `must_close` turns true if the body is dropped so early that the connection cannot be used again.
+    /// `must_close` turns true if the body is dropped so early that the connection cannot be used
+    /// again.
     pub fn new(body: Incoming, headers: &HeaderMap, must_close: Arc<AtomicBool>) -> RequestBody {
         let waits_to_be_asked = headers.get(&EXPECT).is_some();
         RequestBody {
@@ -98,7 +102,8 @@ impl RequestBody {
         self
     }
 
-    /// The body of a response from another server. Its connection is not reused, so that the rest is never drained.
+    /// The body of a response from another server. Its connection is not reused, so that the rest
+    /// is never drained.
     pub fn bounded(body: Incoming, bounds: Bounds) -> RequestBody {
         let mut bounded = RequestBody::empty();
         bounded.body = Some(body);
@@ -120,7 +125,8 @@ impl RequestBody {
         }
     }
 
-    /// Waits until there is room in memory for the chunks of a body of which only the next are kept, unless it is small.
+    /// Waits until there is room in memory for the chunks of a body of which only the next are
+    /// kept, unless it is small.
     pub async fn reserve_chunks(&mut self, bytes: usize) -> Result<()> {
         self.reserve(bytes).await
     }
@@ -148,8 +154,9 @@ impl RequestBody {
         }
     }
 
-    /// Refuses a request that says neither how long its body is nor that it comes in chunks. Called for operations that need a body.
-    /// Source: Common REST API error codes, `MissingContentLengthHeader`.
+    /// Refuses a request that says neither how long its body is nor that it comes in chunks. Called
+    /// for operations that need a body. Source: Common REST API error codes,
+    /// `MissingContentLengthHeader`.
     pub fn check_length_is_declared(&self, headers: &HeaderMap) -> Result<()> {
         let declares = |name| headers.contains_key(name);
         if declares(CONTENT_LENGTH) || declares(TRANSFER_ENCODING) || !self.is_ended() {
@@ -158,8 +165,8 @@ impl RequestBody {
         Err(common::MISSING_CONTENT_LENGTH.into())
     }
 
-    /// Refuses a body with content, declared or in chunks; none of it is kept. `surplus` is the refusal, for a body of at least that
-    /// many bytes.
+    /// Refuses a body with content, declared or in chunks; none of it is kept. `surplus` is the
+    /// refusal, for a body of at least that many bytes.
     pub async fn refuse_content(mut self, surplus: fn(u64) -> Failure) -> Result<()> {
         let length = match self.length_at_least() {
             0 => {
@@ -179,7 +186,8 @@ impl RequestBody {
         self.body.as_ref().is_none_or(|body| body.is_end_stream())
     }
 
-    /// The next bytes; `None` at the end. A client that leaves within the body does not see the error.
+    /// The next bytes; `None` at the end. A client that leaves within the body does not see the
+    /// error.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>> {
         self.asked = true;
         let Some(body) = &mut self.body else {
@@ -295,7 +303,8 @@ impl Drop for RequestBody {
     }
 }
 
-/// Reads a document whole. One that is too long is refused by its declared length, or as soon as it exceeds `limit`.
+/// Reads a document whole. One that is too long is refused by its declared length, or as soon as it
+/// exceeds `limit`.
 pub async fn collect(body: RequestBody, limit: usize) -> Result<Bytes> {
     Ok(collect_held(body, limit).await?.0)
 }
@@ -325,8 +334,8 @@ pub async fn collect_held(
             return Err(too_large());
         }
         if came > FREE_BYTES && body.grant.is_none() {
-            // What is only announced costs nothing. Room for all of it at once: a buffer that grows is copied each time, and holds
-            // the thread.
+            // What is only announced costs nothing. Room for all of it at once: a buffer that grows
+            // is copied each time, and holds the thread.
             body.reserve(length.unwrap_or(limit)).await?;
             document.reserve(length.map_or(0, |length| length.saturating_sub(document.len())));
         }

@@ -1,7 +1,8 @@
 //! BodyCopy: the first bytes of a body, copied while the body passes, for the pages of Requests.
 //!
-//! A copy never delays its body: it takes bytes as they pass, at most a fixed number of them, and takes none once the memory of all copies
-//! is used up. The memory is counted from the first byte until the copy is cleared or dropped.
+//! A copy never delays its body: it takes bytes as they pass, at most a fixed number of them, and
+//! takes none once the memory of all copies is used up. The memory is counted from the first byte
+//! until the copy is cleared or dropped.
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -123,7 +124,8 @@ impl BodyCopy {
         self.copied().clone()
     }
 
-    /// Gives the memory back; the caller drops what is returned, outside its own locks. Takes no more from now on.
+    /// Gives the memory back; the caller drops what is returned, outside its own locks. Takes no
+    /// more from now on.
     pub fn clear(&self) -> Vec<u8> {
         let mut copied = self.copied();
         copied.is_ended = true;

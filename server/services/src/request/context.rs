@@ -1,6 +1,8 @@
-//! The facts of a request that do not depend on its operation: service, account, resource, version, ids.
+//! The facts of a request that do not depend on its operation: service, account, resource, version,
+//! ids.
 //!
-//! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at stored data.
+//! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at
+//! stored data.
 
 pub use crate::request::api_version::ApiVersion;
 pub use crate::request::parameters::{Query, decode};
@@ -78,7 +80,8 @@ pub struct Context {
     pub replication: Replication,
     /// Percent-encoded path after the account, without the first slash.
     pub resource: String,
-    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: the start of absolute links.
+    /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: the
+    /// start of absolute links.
     pub base_url: String,
     /// Names of `x-ms-meta-*` headers as sent; the header map has them in lower case.
     pub metadata_names: Vec<String>,
@@ -198,14 +201,16 @@ impl Context {
     }
 
     /// Takes the account's default version for a request that names none.
-    /// Source: Versioning for the Azure Storage services, "Requests via a shared access signature" and after.
+    /// Source: Versioning for the Azure Storage services, "Requests via a shared access signature"
+    /// and after.
     pub fn apply_default_version(&mut self, default: Option<&ApiVersion>) {
         if let (false, Some(default)) = (self.names_version_itself, default) {
             self.version = default.clone();
         }
     }
 
-    /// A header as text: trimmed, `None` when absent or empty. Bytes beyond ASCII are read as UTF-8, else as Latin-1.
+    /// A header as text: trimmed, `None` when absent or empty. Bytes beyond ASCII are read as
+    /// UTF-8, else as Latin-1.
     #[inline]
     pub fn header(&self, name: &str) -> Option<String> {
         let value = self.headers.get(name)?;
@@ -283,8 +288,8 @@ impl Context {
             .to_ascii_lowercase()
     }
 
-    /// Refuses a request that names any of `headers` or `parameters` of a feature that is not served: accepting and
-    /// ignoring them would be a lie. `--loose` lets them pass.
+    /// Refuses a request that names any of `headers` or `parameters` of a feature that is not
+    /// served: accepting and ignoring them would be a lie. `--loose` lets them pass.
     pub fn refuse_unsupported(&self, unsupported: &[(&str, &str)], loose: bool) -> Result<()> {
         let sent = |name: &str| {
             self.header(name).is_some() || self.query.get(name).is_some_and(|text| !text.is_empty())
@@ -348,14 +353,16 @@ pub fn host(parts: &Parts) -> Result<String> {
 pub mod tests {
     use super::*;
 
-    /// The accounts of the published signature vectors: `myaccount` has the bytes 0 to 63 as its key.
+    /// The accounts of the published signature vectors: `myaccount` has the bytes 0 to 63 as its
+    /// key.
     pub fn accounts() -> Accounts {
         let development = format!("devstoreaccount1:{}", crate::accounts::DEVELOPMENT_KEY);
         let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
         Accounts::parse(&format!("myaccount:{key};{development}")).unwrap()
     }
 
-    /// A request as a client would send it to that account: path style for the development account, host style otherwise.
+    /// A request as a client would send it to that account: path style for the development account,
+    /// host style otherwise.
     pub fn request(
         service: ServiceKind,
         method: &str,

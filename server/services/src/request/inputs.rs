@@ -1,8 +1,11 @@
-//! The headers and query parameters that operations read, and the treatment of those that the operation of a request does not read.
+//! The headers and query parameters that operations read, and the treatment of those that the
+//! operation of a request does not read.
 //!
-//! The row of an operation names its inputs ([`Operation::reads`](crate::request::operation::Operation::reads)). Its handler sees no
-//! other input of the tables below, so an input that a row leaves out is refused or has no effect, as the tables say. Names that the
-//! tables do not have are left alone: credentials, routing, and headers that every operation takes.
+//! The row of an operation names its inputs
+//! ([`Operation::reads`](crate::request::operation::Operation::reads)). Its handler sees no other
+//! input of the tables below, so an input that a row leaves out is refused or has no effect, as the
+//! tables say. Names that the tables do not have are left alone: credentials, routing, and headers
+//! that every operation takes.
 
 use crate::codec::multipart::SubRequest;
 use crate::request::context::{Context, ServiceKind};
@@ -24,7 +27,8 @@ pub enum Unread {
     Unsupported(&'static str),
     /// `501` if the operation changes something.
     UnsupportedByWrites(&'static str),
-    /// `400 ConditionHeadersNotSupported` if the operation changes something: it would happen without the condition.
+    /// `400 ConditionHeadersNotSupported` if the operation changes something: it would happen
+    /// without the condition.
     Condition,
     /// `400` if the operation changes something: it would not store what the client requested.
     Refused,
@@ -205,7 +209,8 @@ pub struct Inputs {
     parameters: u64,
 }
 
-/// Headers of which a request may have several: a row stands for all metadata, and the others are lists.
+/// Headers of which a request may have several: a row stands for all metadata, and the others are
+/// lists.
 const REPEATABLE: Inputs = headers(&[METADATA_PREFIX, "prefer"]);
 
 /// Inputs that are refused without a value, by operations that read them or change something. They
@@ -349,7 +354,8 @@ fn rows(inputs: &'static [Input], mut set: u128) -> impl Iterator<Item = &'stati
     })
 }
 
-/// Refuses a request with an input that its operation does not read, if the tables say so, and hides all such inputs from the handler.
+/// Refuses a request with an input that its operation does not read, if the tables say so, and
+/// hides all such inputs from the handler.
 pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
     let unread = unread(context.headers.iter(), &context.query, reads, changes_state);
     let unread = unread.map_err(|failure| match context.service {
@@ -451,7 +457,8 @@ fn repeated(header: &Input) -> Failure {
 }
 
 impl Input {
-    /// Refuses the input of an operation that does not read it; `kind` is the element of the error that names it.
+    /// Refuses the input of an operation that does not read it; `kind` is the element of the error
+    /// that names it.
     fn check_unread(&self, kind: &'static str, changes_state: bool) -> Result<()> {
         let unsupported = |feature| Failure::unsupported(format!("{feature} ({})", self.name));
         let refused = |code, message| Failure::new(400, code, message).with(kind, self.name);
@@ -511,7 +518,8 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Rows by the length of their names, which differs for most names: every request looks up all of its headers.
+/// Rows by the length of their names, which differs for most names: every request looks up all of
+/// its headers.
 struct ByLength {
     /// The first row of each length.
     first: [u8; NAME_BYTES_MAX + 1],
@@ -549,7 +557,8 @@ impl ByLength {
         while row != END {
             let index = usize::from(row);
             let known = inputs[index].name;
-            // Most names of one length differ in their last letter, and have the first ones in common.
+            // Most names of one length differ in their last letter, and have the first ones in
+            // common.
             if last_of(known) == last && known.eq_ignore_ascii_case(name) {
                 return Some(index);
             }

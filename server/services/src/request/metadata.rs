@@ -1,5 +1,6 @@
-//! The metadata that a request brings, and the rules for its names and its size, which all services share.
-//! Source: Setting and retrieving properties and metadata for Blob service resources; Naming queues and metadata.
+//! The metadata that a request brings, and the rules for its names and its size, which all services
+//! share. Source: Setting and retrieving properties and metadata for Blob service resources; Naming
+//! queues and metadata.
 
 use crate::request::context::{Context, text_of};
 use crate::response::error::{Failure, Result};
@@ -8,8 +9,8 @@ use crate::response::headers::METADATA_PREFIX;
 /// Most bytes of names and values together.
 const METADATA_BYTES_MAX: usize = 8 * 1024;
 
-/// The metadata of a request as sent: names in their own case, in the order of the head. A header named exactly `x-ms-meta` is not
-/// metadata.
+/// The metadata of a request as sent: names in their own case, in the order of the head. A header
+/// named exactly `x-ms-meta` is not metadata.
 pub fn metadata(context: &Context) -> Result<Vec<(String, String)>> {
     let names = context
         .headers

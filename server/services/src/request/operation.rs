@@ -1,7 +1,9 @@
-//! The row of an operation: everything that the server decides about a request before its handler runs.
+//! The row of an operation: everything that the server decides about a request before its handler
+//! runs.
 //!
-//! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the guard against foreign web pages,
-//! the read-only secondary, versions, bodies, memory for long responses, and the names in logs and metrics are all read from it.
+//! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the
+//! guard against foreign web pages, the read-only secondary, versions, bodies, memory for long
+//! responses, and the names in logs and metrics are all read from it.
 
 use crate::codec::multipart::SubRequest;
 use crate::request::body::RequestBody;
@@ -17,7 +19,8 @@ use axum::http::Method;
 pub struct Operation<R: 'static> {
     /// The title of its page in the documentation, without blanks: `PutBlockList`.
     pub name: &'static str,
-    /// The operations of the published specification that it serves. Empty: the specification leaves the operation out.
+    /// The operations of the published specification that it serves. Empty: the specification
+    /// leaves the operation out.
     pub published: &'static [&'static str],
 
     // Routing. The first row that matches serves the request.
@@ -39,9 +42,11 @@ pub struct Operation<R: 'static> {
     /// Permissions that headers and parameters need in addition, all of them.
     pub more_permissions: fn(&Context) -> &'static str,
     pub anonymous: Anonymous,
-    /// Whether the operation writes, whatever its method: refused to foreign web pages and by the secondary endpoint.
+    /// Whether the operation writes, whatever its method: refused to foreign web pages and by the
+    /// secondary endpoint.
     pub changes_state: bool,
-    /// Whether clients may do this to the data of Storage Analytics: the logs, the tables of metrics.
+    /// Whether clients may do this to the data of Storage Analytics: the logs, the tables of
+    /// metrics.
     pub on_analytics_data: bool,
 
     // Protocol.
@@ -347,8 +352,8 @@ impl<R> Operation<R> {
         Some(RequiredPermissions { also, ..needs })
     }
 
-    /// Runs the handler. A body in chunks that the operation does not take is refused once it turns out to have content; `surplus` is
-    /// the refusal, for a body of at least that many bytes.
+    /// Runs the handler. A body in chunks that the operation does not take is refused once it turns
+    /// out to have content; `surplus` is the refusal, for a body of at least that many bytes.
     pub fn begin(
         &'static self,
         request: R,
@@ -376,23 +381,25 @@ impl<R> Operation<R> {
         }
     }
 
-    /// Refuses headers and parameters that the operation does not read where that would do harm, and hides the others from the
-    /// handler. `loose` refuses none.
+    /// Refuses headers and parameters that the operation does not read where that would do harm,
+    /// and hides the others from the handler. `loose` refuses none.
     pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
         check_timeout(&context.query)?;
         inputs::admit(context, self.reads, self.changes_state, loose)?;
         context.refuse_unsupported(self.unsupported, loose)
     }
 
-    /// As [`Operation::admit`], for the operation of a part of a batch. `query` is that of the part's target.
+    /// As [`Operation::admit`], for the operation of a part of a batch. `query` is that of the
+    /// part's target.
     pub fn check_part(&self, part: &SubRequest, query: &Query, loose: bool) -> Result<()> {
         check_timeout(query)?;
         inputs::check_part(part, query, self.reads, self.changes_state, loose)
     }
 }
 
-/// Checks the parameter that every operation takes: `timeout`, in seconds. Large values are cut off by the service, so any count of
-/// digits passes. Source: Setting timeouts for Blob service operations; the published specification has a minimum of 0.
+/// Checks the parameter that every operation takes: `timeout`, in seconds. Large values are cut off
+/// by the service, so any count of digits passes. Source: Setting timeouts for Blob service
+/// operations; the published specification has a minimum of 0.
 fn check_timeout(query: &Query) -> Result<()> {
     let Some(text) = query.get("timeout") else {
         return Ok(());

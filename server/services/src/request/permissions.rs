@@ -1,5 +1,6 @@
 //! The permissions that an operation requires.
-//! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS, "Specify permissions".
+//! Source: Create an account SAS, "Account SAS permissions by operation"; Create a service SAS,
+//! "Specify permissions".
 
 /// The permission letters that an operation requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use crate::response::error::{Result, common};
 use crate::response::headers::parse_xml;
 use lazurite_base::policies::StoredPolicy;
 
-/// Reads the stored access policies in a body. An empty body has none. Source: Set Container ACL, "Request body".
+/// Reads the stored access policies in a body. An empty body has none. Source: Set Container ACL,
+/// "Request body".
 pub async fn collect_policies(body: RequestBody) -> Result<Vec<StoredPolicy>> {
     // Five policies need a tenth of the limit.
     let document = collect(body, SMALL_DOCUMENT_BYTES_MAX).await?;

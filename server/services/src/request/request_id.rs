@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A counter for each thread, up to this many threads: one for all would go from processor to processor with each request.
+/// A counter for each thread, up to this many threads: one for all would go from processor to
+/// processor with each request.
 const COUNTERS: usize = 16;
 
 thread_local! {

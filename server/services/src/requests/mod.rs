@@ -1,12 +1,14 @@
 //! The last requests in memory: what the pages of Requests and `lazurite requests` show.
 //!
-//! Bounded by number and by bytes; the oldest are dropped and counted, but for the last ones of resources that busier ones push out
-//! (`aside.rs`). A record costs its request one copy of the head, one of the start
-//! of each body (`request/body_copy.rs`), and one short lock at its end. Watchers poll, so there is no further cost without them.
-//! Requests that come faster than people could read them are only counted, unless they are refused or fail: see
-//! [`SECOND_RECORDS_MAX`]. Secrets in heads are cut before a record is kept, those in bodies before they are shown.
+//! Bounded by number and by bytes; the oldest are dropped and counted, but for the last ones of
+//! resources that busier ones push out (`aside.rs`). A record costs its request one copy of the
+//! head, one of the start of each body (`request/body_copy.rs`), and one short lock at its end.
+//! Watchers poll, so there is no further cost without them. Requests that come faster than people
+//! could read them are only counted, unless they are refused or fail: see [`SECOND_RECORDS_MAX`].
+//! Secrets in heads are cut before a record is kept, those in bodies before they are shown.
 //!
-//! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are dropped before the records are.
+//! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are
+//! dropped before the records are.
 
 mod aside;
 
@@ -40,8 +42,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 const HEAD_BYTES_USUAL: usize = 1024;
 /// Most bytes of a head that are kept.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Requests of a second that are kept; of the others only those that are refused or fail, without their headers. A busy server does not
-/// spend its time on records that are dropped before they can be read.
+/// Requests of a second that are kept; of the others only those that are refused or fail, without
+/// their headers. A busy server does not spend its time on records that are dropped before they can
+/// be read.
 const SECOND_RECORDS_MAX: u32 = 2000;
 /// Bytes of a record beside its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
@@ -180,7 +183,8 @@ impl Record {
         value_in(&self.head[request_end + 2..], name)
     }
 
-    /// The start of the request's body, then that of the response; `None` if bodies are not kept. May hold secrets.
+    /// The start of the request's body, then that of the response; `None` if bodies are not kept.
+    /// May hold secrets.
     pub fn bodies(&self) -> Option<[Copied; 2]> {
         let bodies = self.bodies.as_ref()?;
         Some([bodies.request.get(), bodies.response.get()])
@@ -191,8 +195,8 @@ impl Record {
         self.status >= 400 || self.refusal.is_some()
     }
 
-    /// A number for the container, queue or table that the path names, of the account and service of the request. It is made for each
-    /// request: the path is read as it was sent.
+    /// A number for the container, queue or table that the path names, of the account and service
+    /// of the request. It is made for each request: the path is read as it was sent.
     fn resource_number(&self) -> u64 {
         let line = memchr(b'\n', &self.head);
         let line = text_in(&self.head[..line.unwrap_or(self.head.len())]);
@@ -207,8 +211,8 @@ impl Record {
         xxh3_64_with_seed(name.as_bytes(), self.service as u64).max(1)
     }
 
-    /// The part of a path that stands behind the account of the request, without slashes around it; all of it if the host names the
-    /// account.
+    /// The part of a path that stands behind the account of the request, without slashes around it;
+    /// all of it if the host names the account.
     pub fn below_account<'p>(&self, path: &'p str) -> &'p str {
         let path = path.trim_matches('/');
         let account = self.account.as_deref().unwrap_or_default();
@@ -272,7 +276,8 @@ fn value_in(lines: &[u8], name: &str) -> Option<String> {
     None
 }
 
-/// The text of a head, or of a part of one. A line that is not UTF-8 is read as Latin-1, as [`text_of`] reads headers.
+/// The text of a head, or of a part of one. A line that is not UTF-8 is read as Latin-1, as
+/// [`text_of`] reads headers.
 pub fn text_in(head: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(head) {
         return text.into();
@@ -290,7 +295,8 @@ fn lines(text: &str) -> Vec<Header> {
         .collect()
 }
 
-/// The part of a record that is known before the request is handled; `None` in [`Ring::begin`] for requests that are not kept.
+/// The part of a record that is known before the request is handled; `None` in [`Ring::begin`] for
+/// requests that are not kept.
 pub struct Begun {
     /// `None` if there are too many requests to keep them all.
     head: Option<Vec<u8>>,
@@ -304,7 +310,8 @@ impl Begun {
         Some(bodies.request.clone())
     }
 
-    /// Copies the start of the response's body while it is sent, unless the response is a key or a token.
+    /// Copies the start of the response's body while it is sent, unless the response is a key or a
+    /// token.
     pub fn copy_response(&self, operation: &str, response: &mut Response<Body>) {
         let is_secret = operation == "GetUserDelegationKey"
             || operation.is_empty() && response.status().is_success();
@@ -334,8 +341,8 @@ pub struct Ring {
     bytes_max: usize,
     errors: AtomicU64,
     opened: Instant,
-    /// The present second since the start, and the requests in it that are kept. Threads that begin a second at the same time may let a
-    /// few more pass.
+    /// The present second since the start, and the requests in it that are kept. Threads that begin
+    /// a second at the same time may let a few more pass.
     second: AtomicU64,
     in_second: AtomicU32,
     /// Written by each request of a busy server, and far from what each of them reads.
@@ -379,7 +386,8 @@ impl Kept {
         self.aside.len() + self.records.len()
     }
 
-    /// Drops the oldest record that no resource needs, but not the newest; `None` if there is no other.
+    /// Drops the oldest record that no resource needs, but not the newest; `None` if there is no
+    /// other.
     fn drop_oldest(&mut self, aside_max: usize) -> Option<Arc<Record>> {
         let mut dropped = None;
         while dropped.is_none() && self.records.len() > 1 {
@@ -463,7 +471,8 @@ impl Ring {
 
     /// The same, with at most `body_bytes_max` bytes of each body; 0 for none.
     pub fn with_bodies(mut self, body_bytes_max: usize) -> Ring {
-        // Requests under way may hold copies that no drop of older ones frees: they get a little more.
+        // Requests under way may hold copies that no drop of older ones frees: they get a little
+        // more.
         self.copies = Arc::new(CopyBudget::new(body_bytes_max, self.bytes_max / 4 * 3));
         self
     }
@@ -472,7 +481,8 @@ impl Ring {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the head of a request that came at `started`, unless it is for a page of the console or nothing is kept.
+    /// Copies the head of a request that came at `started`, unless it is for a page of the console
+    /// or nothing is kept.
     pub fn begin<B>(&self, request: &Request<B>, started: Instant) -> Option<Begun> {
         if self.count_max == 0 || request.uri().path().starts_with(crate::pages::PREFIX) {
             return None;
@@ -609,8 +619,9 @@ impl Ring {
         }
     }
 
-    /// The newest records behind position `after` that `is_wanted` accepts, at most `count_max`, newest first; and the position of the
-    /// newest of all. `is_wanted` is asked under the lock of all requests.
+    /// The newest records behind position `after` that `is_wanted` accepts, at most `count_max`,
+    /// newest first; and the position of the newest of all. `is_wanted` is asked under the lock of
+    /// all requests.
     pub fn newest(
         &self,
         after: u64,
@@ -691,7 +702,8 @@ fn push_without_secret_parameters(head: &mut Vec<u8>, value: &HeaderValue) {
     }
 }
 
-/// As [`push_headers`]; `push_value` appends the value of a header that is not one of [`SECRET_HEADERS`].
+/// As [`push_headers`]; `push_value` appends the value of a header that is not one of
+/// [`SECRET_HEADERS`].
 fn push_lines(
     head: &mut Vec<u8>,
     headers: &HeaderMap,
@@ -779,8 +791,9 @@ impl WhyRefused {
     }
 }
 
-/// A text without what opens something: the signatures that a refusal quotes, for that of another request could be a good one, the values
-/// of secret headers, and secret parameters. For details of refusals, strings to sign and bodies. In JSON, line breaks are escaped.
+/// A text without what opens something: the signatures that a refusal quotes, for that of another
+/// request could be a good one, the values of secret headers, and secret parameters. For details of
+/// refusals, strings to sign and bodies. In JSON, line breaks are escaped.
 pub fn without_secrets(text: &str) -> String {
     let line = |line: &str| {
         let parts: Vec<_> = line.split("\\n").map(without_secret_value).collect();

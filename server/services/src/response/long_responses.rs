@@ -1,7 +1,7 @@
 //! The memory that answers of many parts may hold: listings, messages, entities, batches.
 //!
-//! Such an answer is made whole and then waits for a client to take it. So it has room in the [`memory`] from before it is made until
-//! it is sent.
+//! Such an answer is made whole and then waits for a client to take it. So it has room in the
+//! [`memory`] from before it is made until it is sent.
 
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
 use crate::response::error::Result;
@@ -16,7 +16,8 @@ use std::task::{Context, Poll, ready};
 /// Bytes that are reserved before the length of a document is known: those of a whole page.
 const EXPECTED_BYTES: usize = 1 << 20;
 
-/// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a minute.
+/// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a
+/// minute.
 pub async fn reserve(is_long: bool) -> Result<Option<MemoryGrant>> {
     if is_long {
         return Ok(Some(memory::reserve(EXPECTED_BYTES).await?));
@@ -24,8 +25,8 @@ pub async fn reserve(is_long: bool) -> Result<Option<MemoryGrant>> {
     Ok(None)
 }
 
-/// Room for the answer to a batch: that of its body, if that has any. A request that waited for more while it holds some could wait
-/// for others that do the same. Error: as of [`reserve`].
+/// Room for the answer to a batch: that of its body, if that has any. A request that waited for
+/// more while it holds some could wait for others that do the same. Error: as of [`reserve`].
 pub async fn beside_body(grant: Option<MemoryGrant>) -> Result<MemoryGrant> {
     match grant {
         Some(grant) => Ok(grant),

@@ -13,7 +13,8 @@ use axum::http::Response;
 use std::future::{Future, ready};
 use std::pin::Pin;
 
-/// The response of a handler. Boxed: unboxed, every connection would reserve the size of the largest handler.
+/// The response of a handler. Boxed: unboxed, every connection would reserve the size of the
+/// largest handler.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send>>;
 
 /// A response that needs no waiting.

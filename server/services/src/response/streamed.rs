@@ -45,7 +45,8 @@ pub trait ChunkSource: Send + Unpin + 'static {
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
-    /// `None`: content is copied, so that it keeps nothing larger in memory, and the next part is read when it was sent.
+    /// `None`: content is copied, so that it keeps nothing larger in memory, and the next part is
+    /// read when it was sent.
     grant: Option<Arc<MemoryGrant>>,
 }
 
@@ -77,9 +78,10 @@ impl Room {
     }
 }
 
-/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What there is room for is read here and
-/// now unless the source is slow: a hop to another thread costs as much. After that, chunks are read while those before them are
-/// sent, so a slow client holds a few chunks and no thread.
+/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What
+/// there is room for is read here and now unless the source is slow: a hop to another thread costs
+/// as much. After that, chunks are read while those before them are sent, so a slow client holds a
+/// few chunks and no thread.
 pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64) -> Body {
     let read = if source.is_slow() {
         Read {
@@ -93,7 +95,8 @@ pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64
     body(read, Some(length))
 }
 
-/// As [`streamed`], of as many bytes as `source` turns out to have, each of which may take long to make.
+/// As [`streamed`], of as many bytes as `source` turns out to have, each of which may take long to
+/// make.
 pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
     let room = Room {
         bytes: 0,
@@ -136,8 +139,8 @@ struct Read<S> {
     next: State<S>,
 }
 
-/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length` is what is left of the body, if
-/// that is known.
+/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length`
+/// is what is left of the body, if that is known.
 fn read_ahead<S: ChunkSource>(
     mut source: S,
     room: Room,
@@ -152,7 +155,8 @@ fn read_ahead<S: ChunkSource>(
             chunks.push_back(room.hold(chunk));
         }
         let left = room.bytes.saturating_sub(bytes);
-        // Part of a chunk of the store would keep all of it in memory. A short rest is read all the same.
+        // Part of a chunk of the store would keep all of it in memory. A short rest is read all the
+        // same.
         let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
         let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
         if is_full || source.is_urgent() && !chunks.is_empty() {
@@ -328,7 +332,8 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
             _ if self.remaining.is_none() => return Poll::Ready(None),
             _ => "the content ended before its length".to_owned(),
         };
-        // The status has been sent: all that is left is to end the connection before the promised length.
+        // The status has been sent: all that is left is to end the connection before the promised
+        // length.
         Poll::Ready(Some(Err(broken_off(reason))))
     }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 /// A fork ends with the process.
 pub(super) const FORK_DURABILITY: Durability = Durability::Memory;
-/// Of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all memtables, and open SSTables.
+/// Of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all
+/// memtables, and open SSTables.
 const FORK_CACHE_BYTES_MAX: usize = 4 << 20;
 const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
 const FORK_MEMTABLE_SECONDS_MAX: u64 = 600;
@@ -30,8 +31,9 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Opens the store in use, creating one in an empty directory, and removes the left-overs of others. Blocks while the log is replayed.
-    /// Errors: as of [`Db::open_with`]; `Corrupt` and `UnknownFormat` of the file that names the stores.
+    /// Opens the store in use, creating one in an empty directory, and removes the left-overs of
+    /// others. Blocks while the log is replayed. Errors: as of [`Db::open_with`]; `Corrupt` and
+    /// `UnknownFormat` of the file that names the stores.
     pub fn open(path: &Path, config: Config, environment: Environment) -> Result<DataDirectory> {
         let (directories, file) = Directories::open(environment.fs.clone(), path)?;
         let environment = Environment {
@@ -97,7 +99,8 @@ impl Opener {
             durability: FORK_DURABILITY,
             // A merge would cost each fork the time and the disk of what the source merges once.
             merges_inherited: false,
-            // A flush for a single deletion would be followed by a merge of all that it hides, and the space of shared files does not come back.
+            // A flush for a single deletion would be followed by a merge of all that it hides, and
+            // the space of shared files does not come back.
             memtable_seconds_max: FORK_MEMTABLE_SECONDS_MAX,
             cache_bytes_max: FORK_CACHE_BYTES_MAX,
             memtable_bytes_max: FORK_MEMTABLE_BYTES_MAX,

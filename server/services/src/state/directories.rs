@@ -1,11 +1,14 @@
-//! The directories of stores: where they lie, which of them are in use, and the removal of the others.
+//! The directories of stores: where they lie, which of them are in use, and the removal of the
+//! others.
 //!
-//! The file `STORES` names the store in use and the snapshots by the numbers of their directories in `stores/`. A data directory without
-//! the file holds its store at its top, as all did once; the file is written before the first directory is made, so that its absence
-//! beside one is damage. Directories that the file does not name are left-overs: of an operation that a kill ended, or of forks. They are
-//! removed at the next start, once the store in use is open.
+//! The file `STORES` names the store in use and the snapshots by the numbers of their directories
+//! in `stores/`. A data directory without the file holds its store at its top, as all did once; the
+//! file is written before the first directory is made, so that its absence beside one is damage.
+//! Directories that the file does not name are left-overs: of an operation that a kill ended, or of
+//! forks. They are removed at the next start, once the store in use is open.
 //!
-//! The lock of the data directory is that of the store at its top, or is held here if there is none.
+//! The lock of the data directory is that of the store at its top, or is held here if there is
+//! none.
 
 use crate::state::stores_file::{FILE_BYTES_MAX, StoreNumber, StoresFile, TOP, Unreadable};
 use lazurite_engine::fs::{Fs, Lock, LockGuard};
@@ -37,8 +40,8 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// Reads which stores there are, and locks the data directory if its top holds none. Blocks for the disk. Errors: `Corrupt` and
-    /// `UnknownFormat` say what a person can do; `Locked`.
+    /// Reads which stores there are, and locks the data directory if its top holds none. Blocks for
+    /// the disk. Errors: `Corrupt` and `UnknownFormat` say what a person can do; `Locked`.
     pub fn open(fs: Arc<dyn Fs>, root: &Path) -> Result<(Directories, StoresFile)> {
         let directories = Directories::unlocked(fs, root);
         let mut file = directories.read()?;
@@ -54,7 +57,8 @@ impl Directories {
         Ok((directories, file))
     }
 
-    /// The directory of the store in use, and those of the snapshots with their names, without a lock. Errors: as of [`Directories::open`].
+    /// The directory of the store in use, and those of the snapshots with their names, without a
+    /// lock. Errors: as of [`Directories::open`].
     pub fn list(fs: Arc<dyn Fs>, root: &Path) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
         let directories = Directories::unlocked(fs, root);
         let file = directories.read()?;
@@ -64,7 +68,8 @@ impl Directories {
         Ok((path(file.current), snapshots.collect()))
     }
 
-    /// Whether a directory has the file, or directories that one should name. Errors of the disk come up again when it is opened.
+    /// Whether a directory has the file, or directories that one should name. Errors of the disk
+    /// come up again when it is opened.
     pub fn are_in(fs: Arc<dyn Fs>, root: &Path) -> bool {
         let directories = Directories::unlocked(fs, root);
         directories.has_file().unwrap_or(false)
@@ -118,8 +123,8 @@ impl Directories {
         }
     }
 
-    /// Refuses a file that names a directory without a store: an engine would make an empty one there, and the other directories would
-    /// be removed.
+    /// Refuses a file that names a directory without a store: an engine would make an empty one
+    /// there, and the other directories would be removed.
     fn check_there(&self, file: &StoresFile) -> Result<()> {
         for number in file.numbers().filter(|number| *number != TOP) {
             let mark = self.path(number).join(CURRENT);
@@ -195,7 +200,8 @@ impl Directories {
         )
     }
 
-    /// Replaces the file; durable on return. Errors: before the file was replaced, or when the directory could not be synced.
+    /// Replaces the file; durable on return. Errors: before the file was replaced, or when the
+    /// directory could not be synced.
     pub fn write(&self, file: &StoresFile) -> Result<()> {
         self.prepare(file)?;
         self.replace()?;
@@ -214,14 +220,16 @@ impl Directories {
             .map_err(|error| Error::io("sync", &path, error))
     }
 
-    /// Puts the file of [`Directories::prepare`] in the place of the present one. After an error the present one stands.
+    /// Puts the file of [`Directories::prepare`] in the place of the present one. After an error
+    /// the present one stands.
     pub fn replace(&self) -> Result<()> {
         let path = self.root.join(FILE);
         let renamed = self.fs.rename(&self.root.join(FILE_NEW), &path);
         renamed.map_err(|error| Error::io("rename", &path, error))
     }
 
-    /// Makes the last [`Directories::replace`] durable. After an error a power cut may bring back the file before it.
+    /// Makes the last [`Directories::replace`] durable. After an error a power cut may bring back
+    /// the file before it.
     pub fn sync(&self) -> Result<()> {
         let synced = self.fs.sync_directory(&self.root);
         synced.map_err(|error| Error::sync(&self.root, error))
@@ -251,7 +259,8 @@ impl Directories {
     pub fn remove(&self, number: StoreNumber) {
         let path = self.path(number);
         let removed = if number == TOP {
-            // Between the close of the store and this, another process may have looked at the data directory.
+            // Between the close of the store and this, another process may have looked at the data
+            // directory.
             self.lock().and_then(|()| clear_store(&self.fs, &path))
         } else {
             remove_store(&self.fs, &path)
@@ -294,7 +303,8 @@ impl Directories {
         Ok(listed.iter().any(|name| name.ends_with(".wal")))
     }
 
-    /// Bytes of disk that the files of a store take, those that other stores share included. `None` if that is not known.
+    /// Bytes of disk that the files of a store take, those that other stores share included. `None`
+    /// if that is not known.
     pub fn used(&self, number: StoreNumber) -> Option<u64> {
         self.fs.used(&self.path(number)).ok()
     }

@@ -1,8 +1,9 @@
-//! Forks: copies of the store that are made for a while, each a store of its own. A fork is reached under the names of all accounts, as
-//! `ACCOUNT--FORK` with the account's own key.
+//! Forks: copies of the store that are made for a while, each a store of its own. A fork is reached
+//! under the names of all accounts, as `ACCOUNT--FORK` with the account's own key.
 //!
-//! A fork shares the files of its source by hard links and keeps no log: it ends with the process, when it is released, or when no request
-//! has used it for a while. Its directory is named in no list, so that the next start removes what a kill leaves of it.
+//! A fork shares the files of its source by hard links and keeps no log: it ends with the process,
+//! when it is released, or when no request has used it for a while. Its directory is named in no
+//! list, so that the next start removes what a kill leaves of it.
 
 use crate::accounts::is_fork_name;
 use crate::clock::system_time;
@@ -20,8 +21,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// Bytes of memtables that a fork may have to make anew from the log. With more, the store is flushed first: each fork would hold them in
-/// memory.
+/// Bytes of memtables that a fork may have to make anew from the log. With more, the store is
+/// flushed first: each fork would hold them in memory.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of the log that a fork may have to read.
 const LOG_BYTES_MAX: u64 = 1 << 20;
@@ -83,7 +84,8 @@ struct Fork {
     used_at: AtomicU64,
 }
 
-/// A fork that does not end by its lifetime for as long as this lives: for work that takes long before it sends the fork a request.
+/// A fork that does not end by its lifetime for as long as this lives: for work that takes long
+/// before it sends the fork a request.
 #[derive(Debug)]
 pub struct HeldFork {
     pub name: String,
@@ -219,7 +221,8 @@ impl Stores {
         Ok(HeldFork { name, store })
     }
 
-    /// Whether a fork that is held has not been released, nor another one made under its name. Errors: `ForkNotFound`.
+    /// Whether a fork that is held has not been released, nor another one made under its name.
+    /// Errors: `ForkNotFound`.
     pub fn check_held(&self, fork: &HeldFork) -> Result<()> {
         let present = self.forks.find(&fork.name);
         if present.is_some_and(|present| Arc::ptr_eq(&present, &fork.store)) {
@@ -228,8 +231,8 @@ impl Stores {
         Err(fork_not_found(&fork.name))
     }
 
-    /// The store of a fork, which is made if requests make forks. The caller has authenticated the request. Errors: `ForkNotFound`;
-    /// `SnapshotNotFound`; `503` if there are too many.
+    /// The store of a fork, which is made if requests make forks. The caller has authenticated the
+    /// request. Errors: `ForkNotFound`; `SnapshotNotFound`; `503` if there are too many.
     pub async fn fork_at_first_use(self: &Arc<Stores>, name: String) -> Result<Arc<Store>> {
         let Some(source) = self.forks.settings.at_first_use.clone() else {
             return Err(fork_not_found(&name));
@@ -248,8 +251,8 @@ impl Stores {
         .await
     }
 
-    /// Makes a fork; without a name, under a random one. Errors: `InvalidForkName`; `ForkAlreadyExists`; `SnapshotNotFound`; `503` if there
-    /// are too many.
+    /// Makes a fork; without a name, under a random one. Errors: `InvalidForkName`;
+    /// `ForkAlreadyExists`; `SnapshotNotFound`; `503` if there are too many.
     pub async fn fork_from(
         self: &Arc<Stores>,
         name: Option<String>,
@@ -265,7 +268,8 @@ impl Stores {
             .await
     }
 
-    /// Bytes of disk that the files of a fork take, those that other stores share included. `None` in memory. Blocks for the disk.
+    /// Bytes of disk that the files of a fork take, those that other stores share included. `None`
+    /// in memory. Blocks for the disk.
     pub fn fork_bytes(&self, fork: &ForkFacts) -> Option<u64> {
         let is_in_memory = self.opener.is_in_memory();
         (!is_in_memory)
@@ -336,7 +340,8 @@ impl Stores {
         }
     }
 
-    /// The directory of a snapshot, without a log: each fork would have to replay it. The first fork of a snapshot writes its SSTables.
+    /// The directory of a snapshot, without a log: each fork would have to replay it. The first
+    /// fork of a snapshot writes its SSTables.
     fn snapshot_for_forks(&self, file: &StoresFile, name: &str) -> Result<StoreNumber> {
         if self.forks.find(name).is_some() && file.snapshot(name).is_none() {
             let message = format!(
@@ -385,7 +390,8 @@ pub fn forks_by_open_files(files: Option<u64>) -> usize {
     usize::try_from(forks).unwrap_or(usize::MAX).max(1)
 }
 
-/// Flushes a store of which each fork would hold much in memory, or read a long log: one that small memtables keep.
+/// Flushes a store of which each fork would hold much in memory, or read a long log: one that small
+/// memtables keep.
 fn flush_for_forks(db: &Db) -> lazurite_engine::Result<()> {
     let stats = db.stats();
     if stats.memtable_bytes > REPLAYED_BYTES_MAX || stats.wal_bytes > LOG_BYTES_MAX {
@@ -394,8 +400,8 @@ fn flush_for_forks(db: &Db) -> lazurite_engine::Result<()> {
     Ok(())
 }
 
-/// Flushes a store before a snapshot if that takes little, so that the first fork of the snapshot does not find a long log. A snapshot is
-/// taken on a full disk too.
+/// Flushes a store before a snapshot if that takes little, so that the first fork of the snapshot
+/// does not find a long log. A snapshot is taken on a full disk too.
 pub(super) fn flush_for_snapshot(db: &Db) -> lazurite_engine::Result<()> {
     let stats = db.stats();
     if stats.memtable_bytes > FLUSHED_FIRST_BYTES_MAX || stats.wal_bytes <= LOG_BYTES_MAX {

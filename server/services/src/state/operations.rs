@@ -1,11 +1,13 @@
 //! Operations on the whole store: reset, and snapshots with their restoration.
 //!
-//! One at a time: each holds the lock on the list of stores from its first look to its end, and the next waits. Requests do not hold it. An
-//! operation that has begun is completed, even if its client leaves.
+//! One at a time: each holds the lock on the list of stores from its first look to its end, and the
+//! next waits. Requests do not hold it. An operation that has begun is completed, even if its
+//! client leaves.
 //!
-//! A swap of stores: the next store is opened; the present one is retired, so that no write to it is acknowledged any more; the file that
-//! names the store in use is replaced; requests find the next store. A write that was acknowledged has therefore either happened before the
-//! swap or is in the next store.
+//! A swap of stores: the next store is opened; the present one is retired, so that no write to it
+//! is acknowledged any more; the file that names the store in use is replaced; requests find the
+//! next store. A write that was acknowledged has therefore either happened before the swap or is in
+//! the next store.
 
 use crate::clock::system_time;
 use crate::connection::on_blocking_pool;
@@ -40,7 +42,8 @@ impl Stores {
         .await
     }
 
-    /// Puts a copy of a snapshot in the place of the current store; durable on return. Errors: `SnapshotNotFound`.
+    /// Puts a copy of a snapshot in the place of the current store; durable on return. Errors:
+    /// `SnapshotNotFound`.
     pub async fn restore(self: &Arc<Stores>, name: String) -> Result<()> {
         self.exclusively(move |stores, file| {
             let directories = &stores.directories;
@@ -55,7 +58,8 @@ impl Stores {
         .await
     }
 
-    /// Keeps the current store as it is now under a name; durable on return. Errors: `InvalidSnapshotName`; `SnapshotAlreadyExists`.
+    /// Keeps the current store as it is now under a name; durable on return. Errors:
+    /// `InvalidSnapshotName`; `SnapshotAlreadyExists`.
     pub async fn take_snapshot(self: &Arc<Stores>, name: String) -> Result<SnapshotFacts> {
         self.exclusively(move |stores, file| {
             check_new(file, &name)?;
@@ -110,7 +114,8 @@ impl Stores {
         on_blocking_pool(move || operation(&stores, &mut file)).await
     }
 
-    /// Opens the store with this number and puts it in the place of the current one. Removes it after an error.
+    /// Opens the store with this number and puts it in the place of the current one. Removes it
+    /// after an error.
     fn put_in_service(&self, file: &mut StoresFile, number: StoreNumber) -> Result<()> {
         let opened = self.open_store(number);
         let store = opened.inspect_err(|_| self.directories.remove(number))?;
@@ -163,7 +168,8 @@ impl Stores {
         }
     }
 
-    /// Replaces the file that names the stores, and its contents in memory as soon as a restart would find them so.
+    /// Replaces the file that names the stores, and its contents in memory as soon as a restart
+    /// would find them so.
     fn write(&self, file: &mut StoresFile, next: StoresFile) -> Result<()> {
         self.directories.prepare(&next)?;
         self.directories.replace()?;

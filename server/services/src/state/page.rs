@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::sync::Arc;
 
-/// Empties the store, or the part of it that the body names: a JSON object with the optional texts `account`, `service`, `container`,
-/// `queue` and `table`. An empty body stands for an empty object, which is the whole store.
+/// Empties the store, or the part of it that the body names: a JSON object with the optional texts
+/// `account`, `service`, `container`, `queue` and `table`. An empty body stands for an empty
+/// object, which is the whole store.
 pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
     let names = ["account", "service", "container", "queue", "table"];
     let [account, service, container, queue, table] = texts(body, names)?;
@@ -27,7 +28,8 @@ pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
     if !wanted.is_of_all() {
         stores.reset_part(wanted).await?;
     } else if body.contains(&b'"') {
-        // It has fields, and all are null: a program that has no name to give does not mean everything.
+        // It has fields, and all are null: a program that has no name to give does not mean
+        // everything.
         let message =
             "The body names nothing. A reset of everything has no body, or an empty object.";
         return Err(Failure::new(400, "InvalidInput", message));
@@ -75,7 +77,8 @@ pub struct WantedFork {
 }
 
 impl WantedFork {
-    /// Reads a JSON object with the optional texts `from`, `name` and `account`; an empty body stands for an empty object.
+    /// Reads a JSON object with the optional texts `from`, `name` and `account`; an empty body
+    /// stands for an empty object.
     pub fn read(body: &[u8]) -> Result<WantedFork> {
         let [from, name, account] = texts(body, ["from", "name", "account"])?;
         Ok(WantedFork {
@@ -107,7 +110,8 @@ pub async fn diff(stores: &Arc<Stores>, wanted: WantedDiff) -> Result<Value> {
 }
 
 impl WantedDiff {
-    /// Reads the parameters `from`, `to`, `fork` and `limit`, of which an empty one is absent. `now` is the present store.
+    /// Reads the parameters `from`, `to`, `fork` and `limit`, of which an empty one is absent.
+    /// `now` is the present store.
     pub fn read(parameter: impl Fn(&str) -> String, accounts: Vec<String>) -> Result<WantedDiff> {
         let given = |name: &str| Some(parameter(name)).filter(|text| !text.is_empty());
         let side = |name: &str| match given(name)?.as_str() {

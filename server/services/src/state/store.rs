@@ -29,7 +29,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The text of a copy from another server that a restart cut off: going on would take the source's credentials, which are not kept.
+/// The text of a copy from another server that a restart cut off: going on would take the source's
+/// credentials, which are not kept.
 const COPY_CUT_OFF: &str =
     "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
 
@@ -116,7 +117,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// The services on an open store, whose directory has this number. Blocks for the disk. The error is a sentence.
+    /// The services on an open store, whose directory has this number. Blocks for the disk. The
+    /// error is a sentence.
     pub fn open(
         db: Db,
         number: StoreNumber,
@@ -170,7 +172,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Refuses to acknowledge a write once another store is to take the place of this one. A request that writes asks before and after.
+    /// Refuses to acknowledge a write once another store is to take the place of this one. A
+    /// request that writes asks before and after.
     pub fn check_in_service(&self) -> Result<()> {
         if self.is_retired.load(Ordering::SeqCst) {
             let message = "The store is being reset or restored. Send the request again.";
@@ -197,12 +200,14 @@ impl Store {
             || Arc::strong_count(&self.table) > 1
     }
 
-    /// Whether requests, or responses that are being sent, use the store, whose housekeeping has ended.
+    /// Whether requests, or responses that are being sent, use the store, whose housekeeping has
+    /// ended.
     pub fn is_in_use(self: &Arc<Store>) -> bool {
         self.has_requests() || Arc::strong_count(&self.services) > self.own_references
     }
 
-    /// Ends housekeeping without writing the logs that wait, for a store that is about to be removed.
+    /// Ends housekeeping without writing the logs that wait, for a store that is about to be
+    /// removed.
     pub fn abort_housekeeping(&self) {
         if let Some(housekeeping) = self.housekeeping_slot().take() {
             housekeeping.abort();
@@ -241,7 +246,8 @@ impl Store {
         }
     }
 
-    /// Writes the logs that wait, ends housekeeping and closes the store. Requests that come later fail.
+    /// Writes the logs that wait, ends housekeeping and closes the store. Requests that come later
+    /// fail.
     pub async fn close(&self) -> lazurite_engine::Result<()> {
         let housekeeping = self.housekeeping_slot().take();
         if let Some(housekeeping) = housekeeping {
@@ -283,7 +289,8 @@ fn open_services(db: Db, settings: &Settings) -> result::Result<Services, String
     })
 }
 
-/// What Azure sets in its management plane is set by flags here, for all accounts, and holds until the next start.
+/// What Azure sets in its management plane is set by flags here, for all accounts, and holds until
+/// the next start.
 fn keep_account_policies(settings: &Settings, blobs: &BlobService) -> lazurite_blob::Result<()> {
     for account in settings.accounts.names() {
         let before = blobs.get_account_policy(account)?;

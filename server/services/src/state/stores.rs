@@ -1,4 +1,5 @@
-//! The stores of the process, of which one is the current one: requests that name no other are for it.
+//! The stores of the process, of which one is the current one: requests that name no other are for
+//! it.
 
 use crate::accounts::Accounts;
 use crate::response::error;
@@ -23,7 +24,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// How often it is asked whether they still do.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
-/// The store of a request. While it is the one in use, a guard holds it without a reference count, to which all requests would write.
+/// The store of a request. While it is the one in use, a guard holds it without a reference count,
+/// to which all requests would write.
 pub type StoreGuard = Guard<Arc<Store>>;
 
 /// The stores of the process.
@@ -76,8 +78,8 @@ impl Stores {
         })
     }
 
-    /// Makes the secondary endpoint read the store as it was `lag` ago. Before the first request; once. Blocks for the disk. The error is
-    /// a sentence.
+    /// Makes the secondary endpoint read the store as it was `lag` ago. Before the first request;
+    /// once. Blocks for the disk. The error is a sentence.
     pub fn keep_secondary(&self, lag: Duration) -> Result<(), String> {
         let store = self.current();
         let place = self.opener.place(self.directories.root());
@@ -87,12 +89,14 @@ impl Stores {
         Ok(())
     }
 
-    /// Removes the checkpoints that the secondary endpoint of an earlier run has left. Blocks for the disk.
+    /// Removes the checkpoints that the secondary endpoint of an earlier run has left. Blocks for
+    /// the disk.
     pub fn remove_checkpoints(&self) -> lazurite_engine::Result<()> {
         self.opener.place(self.directories.root()).remove_copies()
     }
 
-    /// What a request to the secondary endpoint reads at this time of the store's clock; `None` is the current store.
+    /// What a request to the secondary endpoint reads at this time of the store's clock; `None` is
+    /// the current store.
     pub async fn secondary(&self, now: SystemTime) -> error::Result<Option<Reading>> {
         match self.secondary.get() {
             Some(secondary) => secondary.read(now).await.map(Some),
@@ -100,7 +104,8 @@ impl Stores {
         }
     }
 
-    /// Before the clock of the current store is moved: see [`Secondary::note`]. Blocks for the disk.
+    /// Before the clock of the current store is moved: see [`Secondary::note`]. Blocks for the
+    /// disk.
     pub fn note_for_secondary(&self) -> lazurite_engine::Result<()> {
         match self.secondary.get() {
             Some(secondary) => secondary.note(&self.current()),
@@ -113,7 +118,8 @@ impl Stores {
         self.current.load_full()
     }
 
-    /// The store in use, for a request. Once another takes its place, the guard counts as a reference.
+    /// The store in use, for a request. Once another takes its place, the guard counts as a
+    /// reference.
     pub fn load_current(&self) -> StoreGuard {
         self.current.load()
     }
@@ -124,7 +130,8 @@ impl Stores {
         (!self.opener.is_in_memory()).then(|| self.directories.path(number))
     }
 
-    /// Bytes of disk that the data directory takes, with snapshots, forks and the secondary. `None` in memory. Blocks for the disk.
+    /// Bytes of disk that the data directory takes, with snapshots, forks and the secondary. `None`
+    /// in memory. Blocks for the disk.
     pub fn bytes_on_disk(&self) -> Option<u64> {
         let root = self.directories.root();
         (!self.opener.is_in_memory()).then(|| bytes_below(root))
@@ -134,7 +141,8 @@ impl Stores {
         &self.settings.accounts
     }
 
-    /// Starts the tasks of the store, on the runtime of the caller, which will have those of later stores too.
+    /// Starts the tasks of the store, on the runtime of the caller, which will have those of later
+    /// stores too.
     pub fn start_housekeeping(self: &Arc<Stores>) {
         let _ = self.runtime.set(Handle::current());
         self.start_housekeeping_of(&self.current());
@@ -157,8 +165,8 @@ impl Stores {
         self.current().stop_sweeping();
     }
 
-    /// Puts a store in the place of the current one, which is retired already. That one is removed once nothing uses it any more, unless a
-    /// power cut could bring back the file that names it.
+    /// Puts a store in the place of the current one, which is retired already. That one is removed
+    /// once nothing uses it any more, unless a power cut could bring back the file that names it.
     pub(super) fn replace(&self, store: Arc<Store>, removes_former: bool) {
         let before = self.current.swap(store.clone());
         self.start_housekeeping_of(&store);
@@ -169,7 +177,8 @@ impl Stores {
         }
     }
 
-    /// Closes a store that is retired, and removes its directory, in the background and once nothing uses it any more.
+    /// Closes a store that is retired, and removes its directory, in the background and once
+    /// nothing uses it any more.
     pub(super) fn remove(&self, store: Arc<Store>) {
         store.abort_housekeeping();
         let Some(runtime) = self.runtime.get() else {
@@ -182,8 +191,8 @@ impl Stores {
         removals.spawn_on(removal, runtime);
     }
 
-    /// Ends the forks and removes all stores that are not in use. An operation on whole stores that is under way is waited for. If this is
-    /// not completed, the next start removes the rest.
+    /// Ends the forks and removes all stores that are not in use. An operation on whole stores that
+    /// is under way is waited for. If this is not completed, the next start removes the rest.
     pub async fn close_others(&self) {
         let _no_operation = self.file.lock().await;
         self.is_closing.store(true, Ordering::Relaxed);

@@ -1,6 +1,8 @@
-//! The bytes of the file `STORES`: which directory holds the store in use, and which ones hold its snapshots.
+//! The bytes of the file `STORES`: which directory holds the store in use, and which ones hold its
+//! snapshots.
 //!
-//! `docs/durability-and-limits.md` describes them byte by byte. The file is small and always written whole.
+//! `docs/durability-and-limits.md` describes them byte by byte. The file is small and always
+//! written whole.
 
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
@@ -49,8 +51,9 @@ pub enum Unreadable {
     Damaged(usize, &'static str),
 }
 
-/// Whether a snapshot may have this name: 1 to 64 letters, digits, dots, hyphens and underscores of ASCII, of which the first is a letter
-/// or a digit. `now` is the store in use, where a snapshot can be named.
+/// Whether a snapshot may have this name: 1 to 64 letters, digits, dots, hyphens and underscores of
+/// ASCII, of which the first is a letter or a digit. `now` is the store in use, where a snapshot
+/// can be named.
 pub fn is_snapshot_name(name: &str) -> bool {
     let is_mark = |byte: u8| matches!(byte, b'.' | b'-' | b'_');
     let is_first = |byte: &u8| byte.is_ascii_alphanumeric();
@@ -69,7 +72,8 @@ impl StoresFile {
             .find(|snapshot| snapshot.name == *name)
     }
 
-    /// The numbers of all directories that are named, the data directory itself among them if it is.
+    /// The numbers of all directories that are named, the data directory itself among them if it
+    /// is.
     pub fn numbers(&self) -> impl Iterator<Item = StoreNumber> {
         let snapshots = self.snapshots.iter().map(|snapshot| snapshot.number);
         snapshots.chain([self.current])

@@ -1,4 +1,5 @@
-//! Operations on whole stores on a disk that fails, fills up and loses power at any call, and in random order.
+//! Operations on whole stores on a disk that fails, fills up and loses power at any call, and in
+//! random order.
 
 use crate::accounts::DEVELOPMENT_ACCOUNT;
 use crate::response::error::Result;
@@ -294,7 +295,8 @@ async fn store_that_is_retired_acknowledges_nothing_and_is_removed_when_unused()
     close(&stores).await.unwrap();
 }
 
-/// How many calls of this kind a fork of a snapshot takes below the directory of stores, when the snapshot holds that many names.
+/// How many calls of this kind a fork of a snapshot takes below the directory of stores, when the
+/// snapshot holds that many names.
 async fn calls_of_a_fork(operation: Operation, names: usize) -> u64 {
     let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let stores = open(Arc::new(faults.clone()), Durability::Process).unwrap();

@@ -1,7 +1,9 @@
-//! The writes of a store that are under way, counted so that a reset of a part of it can wait for them.
+//! The writes of a store that are under way, counted so that a reset of a part of it can wait for
+//! them.
 //!
-//! A reset first announces its scope: a write that begins now is refused. Then it waits until the writes under way have ended, which have
-//! happened before it. A write that takes longer than that is refused at its end: what it wrote to is gone.
+//! A reset first announces its scope: a write that begins now is refused. Then it waits until the
+//! writes under way have ended, which have happened before it. A write that takes longer than that
+//! is refused at its end: what it wrote to is gone.
 
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
@@ -53,8 +55,8 @@ pub struct Writes {
     is_resetting: AtomicBool,
 }
 
-/// A target or a scope as hashes of its account, and of its name there; 0 stands for no service and no name. A hash that two share costs
-/// a write an unneeded `503`, no more.
+/// A target or a scope as hashes of its account, and of its name there; 0 stands for no service and
+/// no name. A hash that two share costs a write an unneeded `503`, no more.
 #[derive(Debug, Clone, Copy)]
 struct Hashes {
     account: u32,
@@ -84,7 +86,8 @@ impl Hashes {
         }
     }
 
-    /// Whether a request may write within a scope: it does if it names no container, queue or table.
+    /// Whether a request may write within a scope: it does if it names no container, queue or
+    /// table.
     fn may_cover(self, target: Hashes) -> bool {
         let is_same = |own: u32, other: u32| own == 0 || other == 0 || own == other;
         self.account == target.account
@@ -159,7 +162,8 @@ impl Writes {
         let hashes =
             target.map(|target| Hashes::new(target.account, Some(target.service), target.name));
         let slot = hashes.map_or(UNNAMED, Hashes::slot);
-        // Counted before the look at the scope: a reset announces its scope before it looks at the count.
+        // Counted before the look at the scope: a reset announces its scope before it looks at the
+        // count.
         self.slots[slot].fetch_add(1, Ordering::SeqCst);
         let write = Write {
             writes: self,
@@ -180,8 +184,8 @@ impl Writes {
         Ok(write)
     }
 
-    /// Runs the deletion of a scope while no write to it is acknowledged. One at a time. Blocks until the writes under way have ended, for at
-    /// most a second.
+    /// Runs the deletion of a scope while no write to it is acknowledged. One at a time. Blocks
+    /// until the writes under way have ended, for at most a second.
     pub fn while_resetting<T>(&self, scope: &Scope, delete: impl FnOnce() -> T) -> T {
         let name = scope.name.as_deref().unwrap_or_default();
         let hashes = Hashes::new(&scope.account, scope.service, name);

@@ -1,4 +1,5 @@
-//! The resource that a path addresses: the service, tables, entities. Source: Addressing Table service resources.
+//! The resource that a path addresses: the service, tables, entities. Source: Addressing Table
+//! service resources.
 
 use crate::request::operation::Resource;
 use crate::response::error::{Failure, Result};
@@ -18,7 +19,8 @@ pub enum Address {
     Table(String),
     /// `T(PartitionKey='p',RowKey='r')`
     Entity(String, EntityKeys),
-    /// `T/…`, where nothing is, perhaps with a predicate: the path of a client whose endpoint names a table.
+    /// `T/…`, where nothing is, perhaps with a predicate: the path of a client whose endpoint names
+    /// a table.
     Below(String, bool),
 }
 
@@ -30,8 +32,8 @@ pub struct EntityKeys {
 }
 
 impl Address {
-    /// As rows of operations name it. To post below a table is to post to the table, as the hosted service does: so clients see that
-    /// their endpoint should not name a table.
+    /// As rows of operations name it. To post below a table is to post to the table, as the hosted
+    /// service does: so clients see that their endpoint should not name a table.
     pub fn resource(&self, posts: bool) -> Resource {
         match self {
             Address::Service => Resource::Service,

@@ -1,4 +1,5 @@
-//! The Table service on the wire: the operation of a request, its authorization, the format of its response.
+//! The Table service on the wire: the operation of a request, its authorization, the format of its
+//! response.
 
 mod access;
 mod acl;
@@ -47,7 +48,8 @@ pub fn handle(
     } = route?;
     let level = match level(&context) {
         Err(refused) if operation.has_odata_response => return Err(refused),
-        // The legacy client of Node.js accepts Atom alone for a batch, the parts of which accept JSON.
+        // The legacy client of Node.js accepts Atom alone for a batch, the parts of which accept
+        // JSON.
         level => level.unwrap_or(Level::Minimal),
     };
     check_access(operation, &context, &caller, &table)?;

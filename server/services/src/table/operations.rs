@@ -1,6 +1,6 @@
 //! The operations of the Table service, one row for each, and how a request finds its row.
-//! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a service SAS, "Permissions for a
-//! table".
+//! Source: the operations' "Request" sections; Create an account SAS, "Table service"; Create a
+//! service SAS, "Permissions for a table".
 
 use crate::auth::get_user_delegation_key;
 use crate::properties;
@@ -26,7 +26,8 @@ pub type Row = Operation<Request>;
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
 const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
 
-/// Whether a write of an entity replaces or merges depends on its condition: see [`conditional_write`].
+/// Whether a write of an entity replaces or merges depends on its condition: see
+/// [`conditional_write`].
 const IF_MATCH: Inputs = headers(&["if-match", "if-none-match"]);
 const PREFER: Inputs = headers(&["prefer"]);
 const FORMAT: Inputs = parameters(&["$format"]);
@@ -282,7 +283,8 @@ pub static OPERATIONS: &[Row] = &[
     },
 ];
 
-/// A path below a table, which addresses nothing. No operation of the protocol: clients whose endpoint names a table send such paths.
+/// A path below a table, which addresses nothing. No operation of the protocol: clients whose
+/// endpoint names a table send such paths.
 static UNKNOWN_PATH: Row = Row {
     name: "UnknownPath",
     resource: Resource::BelowTable,
@@ -293,7 +295,8 @@ static UNKNOWN_PATH: Row = Row {
     ..Row::READ
 };
 
-/// The operation of a request, with the resource that it addresses. Parts that the address leaves out are empty.
+/// The operation of a request, with the resource that it addresses. Parts that the address leaves
+/// out are empty.
 pub struct Route {
     pub operation: &'static Row,
     pub table: String,
@@ -369,8 +372,8 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
     }
 }
 
-/// The change of an entity that a method stands for. An empty condition is not absent: a client that lost its ETag must not overwrite
-/// the entity.
+/// The change of an entity that a method stands for. An empty condition is not absent: a client
+/// that lost its ETag must not overwrite the entity.
 fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
     if (asked.header)("if-none-match").is_some() {
         let verb = if asked.method == "DELETE" {

@@ -1,7 +1,7 @@
 //! Continuation tokens: keys with any characters as header and query text.
 //!
-//! `1!<length>!<payload>`, the payload being the key in base64 with `*`, `_` and `-` for `+`, `/` and `=`.
-//! The form is the service's own, as observed.
+//! `1!<length>!<payload>`, the payload being the key in base64 with `*`, `_` and `-` for `+`, `/`
+//! and `=`. The form is the service's own, as observed.
 
 use crate::response::error::{Failure, Result};
 use base64::Engine as _;
@@ -13,8 +13,8 @@ pub fn write(key: &str) -> String {
     format!("1!{}!{payload}", payload.len())
 }
 
-/// The key of a token. A value in another form is taken as the key itself, for queries that are written by hand; a value in
-/// the form that cannot be read is refused.
+/// The key of a token. A value in another form is taken as the key itself, for queries that are
+/// written by hand; a value in the form that cannot be read is refused.
 pub fn read(token: &str) -> Result<String> {
     let Some((length, payload)) = token
         .strip_prefix("1!")

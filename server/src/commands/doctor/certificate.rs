@@ -1,5 +1,5 @@
-//! TLS for the requests of commands. The handshake completes with any certificate; the reason why clients refuse it, if they do, is
-//! reported beside the connection.
+//! TLS for the requests of commands. The handshake completes with any certificate; the reason why
+//! clients refuse it, if they do, is reported beside the connection.
 
 use crate::http_client::{self, Stream};
 use crate::local_ca;
@@ -172,7 +172,8 @@ impl ServerCertVerifier for Judge {
         Ok(ServerCertVerified::assertion())
     }
 
-    // The signature shows that the server has the key of the certificate: requests with secrets follow.
+    // The signature shows that the server has the key of the certificate: requests with secrets
+    // follow.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
@@ -246,7 +247,8 @@ mod tests {
         }
     }
 
-    /// Serves one connection with the certificate and key, echoes three bytes, and then answers one in clear.
+    /// Serves one connection with the certificate and key, echoes three bytes, and then answers one
+    /// in clear.
     fn serve(listener: TcpListener, certificate: CertificateDer<'static>, key: &KeyPair) {
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
         let config = ServerConfig::builder_with_provider(ring::default_provider().into())

@@ -26,7 +26,8 @@ type Answer = Result<String, String>;
 
 #[derive(Deserialize, JsonSchema)]
 struct Place {
-    /// A container, with the directory to list: photos/2026/. Absent: all containers, queues and tables.
+    /// A container, with the directory to list: photos/2026/. Absent: all containers, queues and
+    /// tables.
     #[serde(default)]
     path: String,
     /// All blobs below the path, not one level.
@@ -59,7 +60,8 @@ struct Peek {
 
 #[derive(Deserialize, JsonSchema)]
 struct RequestQuery {
-    /// Words that all have to be in the request, or status:404 code:BlobNotFound operation:GetBlob client:python in:photos
+    /// Words that all have to be in the request, or status:404 code:BlobNotFound operation:GetBlob
+    /// client:python in:photos
     #[serde(default)]
     filter: String,
     /// Only requests that were refused or failed
@@ -95,7 +97,8 @@ struct NewMessage {
 #[derive(Deserialize, JsonSchema)]
 struct NewEntity {
     table: String,
-    /// PartitionKey, RowKey and properties; a type that JSON does not have stands beside a value as NAME@odata.type
+    /// PartitionKey, RowKey and properties; a type that JSON does not have stands beside a value as
+    /// NAME@odata.type
     entity: Map<String, Value>,
 }
 
@@ -122,7 +125,8 @@ enum ResourceKind {
 
 #[tool_router(router = all_tools, vis = "pub(super)")]
 impl McpServer {
-    /// List containers, queues and tables; or the blobs of a container, one level of directories at a time.
+    /// List containers, queues and tables; or the blobs of a container, one level of directories at
+    /// a time.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     fn list(&self, Parameters(Place { path, deep }): Parameters<Place>) -> Answer {
         let (mut entries, mut has_more) = (Vec::new(), false);
@@ -174,7 +178,8 @@ impl McpServer {
         answer(&json!({ "messages": messages }))
     }
 
-    /// The last requests that the server had, newest last, with status, error code and the reason of each refusal.
+    /// The last requests that the server had, newest last, with status, error code and the reason
+    /// of each refusal.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     fn requests(&self, Parameters(query): Parameters<RequestQuery>) -> Answer {
         let most = query.count.unwrap_or(20).clamp(1, REQUESTS_MAX);
@@ -196,7 +201,8 @@ impl McpServer {
         }
     }
 
-    /// One request with headers, bodies, the operations of a batch, and the two strings to sign of a refused signature.
+    /// One request with headers, bodies, the operations of a batch, and the two strings to sign of
+    /// a refused signature.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     fn request(&self, Parameters(RequestId { id }): Parameters<RequestId>) -> Answer {
         let id = encode(&id).replace('/', "%2F");
@@ -207,7 +213,8 @@ impl McpServer {
         )
     }
 
-    /// What the server would change about the workload that it has seen, by the rules of the table design guide.
+    /// What the server would change about the workload that it has seen, by the rules of the table
+    /// design guide.
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     fn advice(&self) -> Answer {
         answer(&self.client.advice()?)

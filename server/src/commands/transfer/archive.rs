@@ -21,7 +21,8 @@ const LEVEL: i32 = 3;
 const FILE_BYTES_MAX: u64 = 200 << 40;
 /// Bytes of the head of an entry, with its long name and what pads the entry before it.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
-/// Segments of the path of a file, with the directory of its container. Directories are made and removed by recursion.
+/// Segments of the path of a file, with the directory of its container. Directories are made and
+/// removed by recursion.
 const DEPTH_MAX: usize = SEGMENTS_MAX + 2;
 /// Bytes that a file system hands out at a time, at least.
 const BLOCK_BYTES: u64 = 4 << 10;
@@ -34,7 +35,8 @@ pub fn is_name(path: &Path) -> bool {
     name.is_some_and(|name| name.ends_with(ENDING))
 }
 
-/// Error: a path whose name is that of another kind of archive, of which an export would make a directory.
+/// Error: a path whose name is that of another kind of archive, of which an export would make a
+/// directory.
 pub fn check_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
@@ -58,8 +60,8 @@ pub fn pack(root: &Path, target: &Path) -> Result<()> {
     file.get_ref().sync_all().map_err(unwritten)
 }
 
-/// Packs a directory that holds files and directories alone, in the order of their names: of equal directories, all bytes are equal.
-/// Returns the target, which is flushed.
+/// Packs a directory that holds files and directories alone, in the order of their names: of equal
+/// directories, all bytes are equal. Returns the target, which is flushed.
 pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W> {
     let unwritten =
         |error: io::Error| Error::of_file(Path::new("the archive cannot be written"), error);
@@ -122,8 +124,9 @@ impl UnpackLimits<'static> {
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Unpacks an unchecked archive into an empty directory, and reads it to its end. Errors: it has entries other than files and directories,
-/// one that leads out of the directory, or more than the limits allow; it was stopped.
+/// Unpacks an unchecked archive into an empty directory, and reads it to its end. Errors: it has
+/// entries other than files and directories, one that leads out of the directory, or more than the
+/// limits allow; it was stopped.
 pub fn unpack(
     source: impl Read,
     target: &Path,
@@ -175,7 +178,8 @@ pub fn unpack(
     Ok(())
 }
 
-/// Whether an entry is a file rather than a directory. Errors: it is neither; it leads out of the archive; it is too deep.
+/// Whether an entry is a file rather than a directory. Errors: it is neither; it leads out of the
+/// archive; it is too deep.
 fn is_file(entry: &tar::Entry<'_, impl Read>, name: &Path) -> Result<bool> {
     match entry.header().entry_type() {
         tar::EntryType::Regular => {}
@@ -226,7 +230,8 @@ fn check_quota(name: &Path, length: u64, room: u64) -> Result<u64> {
     })
 }
 
-/// Error: the disk has no room for a file, which is then not begun. A small archive can hold files of many gigabytes.
+/// Error: the disk has no room for a file, which is then not begun. A small archive can hold files
+/// of many gigabytes.
 fn check_space(target: &Path, name: &Path, length: u64, spare: u64) -> Result<()> {
     match platform::free_bytes(target) {
         Some(free) if free < length.saturating_add(spare) => Err(Error::no_space(format!(
@@ -258,7 +263,8 @@ fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
     }
 }
 
-/// A reader that fails beyond a number of bytes: the archive reader takes whole names into memory before it shows them.
+/// A reader that fails beyond a number of bytes: the archive reader takes whole names into memory
+/// before it shows them.
 struct Metered<'a, R> {
     source: R,
     left: Rc<Cell<u64>>,

@@ -111,7 +111,8 @@ fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {
     }
 }
 
-/// Errors: what the service would refuse of the line of a blob, beside its name and the length of its content.
+/// Errors: what the service would refuse of the line of a blob, beside its name and the length of
+/// its content.
 pub fn check_properties_of_blob(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
     check_metadata(fields)?;
     check_tags(fields)?;

@@ -1,4 +1,5 @@
-//! The content of a blob that is imported: a file of the layout, or ranges of the files of another program.
+//! The content of a blob that is imported: a file of the layout, or ranges of the files of another
+//! program.
 
 use crate::commands::transfer::Result;
 use crate::commands::transfer::files::Source;

@@ -1,4 +1,5 @@
-//! A short TOML file for `--seed`: names of containers, queues and tables with their settings, and CORS rules.
+//! A short TOML file for `--seed`: names of containers, queues and tables with their settings, and
+//! CORS rules.
 //!
 //! ```toml
 //! [containers.photos]
@@ -14,7 +15,8 @@
 //! methods = ["GET", "PUT"]
 //! ```
 //!
-//! The file becomes a directory of the layout of an export. It is checked as a whole before that, so that errors name its lines.
+//! The file becomes a directory of the layout of an export. It is checked as a whole before that,
+//! so that errors name its lines.
 
 use crate::commands::transfer::checks::check_service_properties;
 use crate::commands::transfer::files::Target;

@@ -11,7 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A cause with its place. The text is a sentence without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// From the outermost place to the innermost, such as `container photos`; empty if the cause names it.
+    /// From the outermost place to the innermost, such as `container photos`; empty if the cause
+    /// names it.
     place: String,
     cause: Cause,
 }
@@ -49,7 +50,8 @@ impl Error {
         Cause::NoSpace(sentence).into()
     }
 
-    /// A connection that breaks within the body of a response, or brings other bytes than it announces.
+    /// A connection that breaks within the body of a response, or brings other bytes than it
+    /// announces.
     pub fn broken(sentence: String) -> Error {
         RequestError::Unanswered(sentence).into()
     }
@@ -84,7 +86,8 @@ impl Error {
         matches!(self.cause, Cause::NoSpace(_))
     }
 
-    /// Whether a request has no answer, or that of a service or a gateway that failed: it may have been executed.
+    /// Whether a request has no answer, or that of a service or a gateway that failed: it may have
+    /// been executed.
     pub fn is_broken(&self) -> bool {
         match &self.cause {
             Cause::Request(RequestError::Unanswered(_)) => true,
@@ -97,7 +100,8 @@ impl Error {
         matches!(self.status(), Some(429 | 503))
     }
 
-    /// Whether no further request can succeed: there is no answer, the credentials are refused, or the service cannot write.
+    /// Whether no further request can succeed: there is no answer, the credentials are refused, or
+    /// the service cannot write.
     pub fn is_fatal(&self) -> bool {
         match &self.cause {
             Cause::Request(RequestError::Unsent(_)) => false,

@@ -22,8 +22,8 @@ pub struct Exported {
     pub unprotected: u64,
 }
 
-/// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an archive; any other becomes a directory,
-/// which may be there if it is empty.
+/// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an
+/// archive; any other becomes a directory, which may be there if it is empty.
 pub fn export(client: &Client, path: &Path) -> Result<Exported> {
     archive::check_name(path)?;
     check_place(path)?;
@@ -37,8 +37,8 @@ pub fn write_to(client: &Client, root: &Path) -> Result<Vec<String>> {
     Ok(progress.end_with_all())
 }
 
-/// As [`export`], in the place of an archive that may be there. An archive that something was left out of replaces nothing: it becomes
-/// `FILE.incomplete`, and the error says so.
+/// As [`export`], in the place of an archive that may be there. An archive that something was left
+/// out of replaces nothing: it becomes `FILE.incomplete`, and the error says so.
 pub fn replace(client: &Client, path: &Path) -> Result<Exported> {
     let exported = write_beside(client, path, |written, left_out| {
         keep_private(written, path).map_err(|error| Error::of_file(path, error))?;
@@ -67,8 +67,8 @@ fn incomplete(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Exports to a place beside `path`, of the kind that its name says, and renames the export to the path that `place` chooses for it by
-/// the sentences about what was left out.
+/// Exports to a place beside `path`, of the kind that its name says, and renames the export to the
+/// path that `place` chooses for it by the sentences about what was left out.
 fn write_beside(
     client: &Client,
     path: &Path,

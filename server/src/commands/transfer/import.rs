@@ -40,7 +40,8 @@ pub struct Import<'a> {
     pub source: &'a Source<'a>,
     pub existing: Existing,
     pub progress: &'a Progress,
-    /// The directory of another program, of whose files the contents of blobs are parts. What the service refuses is left out then.
+    /// The directory of another program, of whose files the contents of blobs are parts. What the
+    /// service refuses is left out then.
     pub foreign: Option<&'a Path>,
     /// Sentences about what was there.
     notes: Mutex<Vec<String>>,
@@ -59,7 +60,8 @@ pub struct Imported {
 }
 
 impl Import<'_> {
-    /// The names of the containers, queues or tables: those of directories, and of files with the endings of the kind.
+    /// The names of the containers, queues or tables: those of directories, and of files with the
+    /// endings of the kind.
     pub fn resources(&self, kind: ResourceKind) -> Result<Vec<String>> {
         let (directory, endings) = (kind.directory(), kind.endings());
         let mut names = BTreeSet::new();
@@ -83,7 +85,8 @@ impl Import<'_> {
         Ok(names.into_iter().collect())
     }
 
-    /// Makes a container, queue or table by its settings. Answers whether it is new; `None` if it is there and stays as it is.
+    /// Makes a container, queue or table by its settings. Answers whether it is new; `None` if it
+    /// is there and stays as it is.
     pub fn make(&self, kind: ResourceKind, name: &str) -> Result<Option<bool>> {
         let settings = kind.settings(name);
         let mut fields = self.source.read_settings(&settings)?;
@@ -177,7 +180,8 @@ impl Import<'_> {
     }
 }
 
-/// Imports a directory, an archive or a TOML file. Calls `begin` after all checks and before the first write.
+/// Imports a directory, an archive or a TOML file. Calls `begin` after all checks and before the
+/// first write.
 pub fn import(
     client: &Client,
     path: &Path,
@@ -211,7 +215,8 @@ pub fn import(
     import_directory(client, &source, existing, Progress::new(), begin)
 }
 
-/// Unpacks an archive into an empty directory. Errors: as of [`archive::unpack`], and that it is no whole export.
+/// Unpacks an archive into an empty directory. Errors: as of [`archive::unpack`], and that it is no
+/// whole export.
 pub fn unpack(
     archive: impl Read,
     root: &Path,
@@ -226,7 +231,8 @@ pub fn unpack(
     Ok(())
 }
 
-/// Imports a directory, with a manifest or without. Calls `begin` after all checks and before the first write.
+/// Imports a directory, with a manifest or without. Calls `begin` after all checks and before the
+/// first write.
 pub fn import_directory(
     client: &Client,
     source: &Source<'_>,
@@ -257,7 +263,8 @@ pub fn import_directory(
     })
 }
 
-/// Reads everything that is to be imported. Errors: what an import would refuse without asking the service.
+/// Reads everything that is to be imported. Errors: what an import would refuse without asking the
+/// service.
 fn check(import: &Import<'_>) -> Result<(), ImportError> {
     check_format(import.source)
         .and_then(|()| check_places(import.source))
@@ -268,7 +275,8 @@ fn check(import: &Import<'_>) -> Result<(), ImportError> {
     tables::check(import)
 }
 
-/// Imports a directory that was made from the files of another program, those at `foreign`. Sentences about what was there.
+/// Imports a directory that was made from the files of another program, those at `foreign`.
+/// Sentences about what was there.
 pub fn import_converted(
     client: &Client,
     root: &Path,
@@ -304,8 +312,8 @@ fn check_format(source: &Source<'_>) -> Result<()> {
     }
 }
 
-/// Refuses names at the top and among the service properties that no import reads: they would be left out silently. People keep notes and
-/// hidden files beside their data.
+/// Refuses names at the top and among the service properties that no import reads: they would be
+/// left out silently. People keep notes and hidden files beside their data.
 fn check_places(source: &Source<'_>) -> Result<()> {
     for (name, is_file) in source.list_top()? {
         let is_known = if is_file {

@@ -1,5 +1,5 @@
-//! `lazurite export` and `lazurite import`: everything that an account stores, as files that people can read and edit. `lazurite copy`:
-//! the same between two servers, without files (`copy/`).
+//! `lazurite export` and `lazurite import`: everything that an account stores, as files that people
+//! can read and edit. `lazurite copy`: the same between two servers, without files (`copy/`).
 //!
 //! The layout, which `docs/export.md` describes for users:
 //!
@@ -15,8 +15,9 @@
 //! tables/Customers.entities.jsonl
 //! ```
 //!
-//! An archive is the same as a tar file, compressed by Zstandard. An export is written beside its place and renamed. Nothing of a
-//! directory or an archive is trusted: paths stay inside, links are refused, lines and settings have limits.
+//! An archive is the same as a tar file, compressed by Zstandard. An export is written beside its
+//! place and renamed. Nothing of a directory or an archive is trusted: paths stay inside, links are
+//! refused, lines and settings have limits.
 
 mod archive;
 pub mod azurite;
@@ -113,7 +114,8 @@ impl From<String> for ImportError {
     }
 }
 
-/// The choices about what is there, as a sentence without its end. `option` is what stands before the value of the option.
+/// The choices about what is there, as a sentence without its end. `option` is what stands before
+/// the value of the option.
 pub fn choices_about_existing(option: &str) -> String {
     format!(
         "With {option}skip it stays as it is; with {option}replace, blobs and entities of the same names are replaced, and the messages of \
@@ -173,7 +175,8 @@ pub struct Seeded {
     pub skipped: Option<String>,
 }
 
-/// Imports into the server of a connection string, and skips what is there. Calls `begin` after all checks and before the first write.
+/// Imports into the server of a connection string, and skips what is there. Calls `begin` after all
+/// checks and before the first write.
 pub fn seed(
     connection_string: &str,
     path: &Path,
@@ -189,8 +192,9 @@ pub fn seed(
     })
 }
 
-/// Exports the store of a connection string to an archive, which replaces an earlier one. A sentence about what was done. Error: also if
-/// something was left out, and then the earlier archive stays.
+/// Exports the store of a connection string to an archive, which replaces an earlier one. A
+/// sentence about what was done. Error: also if something was left out, and then the earlier
+/// archive stays.
 pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
     let client = Client::new(Some(connection_string))?;
     let exported = export::replace(&client, path)?;
@@ -201,7 +205,8 @@ pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
     ))
 }
 
-/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences about what was left out.
+/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences
+/// about what was left out.
 pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>> {
     export::write_to(&Client::new(Some(connection_string))?, root)
 }
@@ -274,7 +279,8 @@ fn send_opened(
     })
 }
 
-/// Sends again while the service is busy, and after a connection broke for as long as the client says, with growing waits.
+/// Sends again while the service is busy, and after a connection broke for as long as the client
+/// says, with growing waits.
 fn patiently<T, E: Into<Error>>(client: &Client, send: impl Fn() -> Result<T, E>) -> Result<T> {
     let mut tries = 1;
     let mut wait = BROKEN_WAIT;

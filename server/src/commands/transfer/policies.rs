@@ -1,4 +1,5 @@
-//! Stored access policies: as XML on the wire, as JSON in files; the requests that read and set them.
+//! Stored access policies: as XML on the wire, as JSON in files; the requests that read and set
+//! them.
 
 use crate::codec::xml::{Element, Writer};
 use crate::commands::client::Client;
@@ -32,8 +33,8 @@ pub fn put(
     put_with_access(client, kind, name, settings, access)
 }
 
-/// Gives the policies of its settings to a resource that is there and has none: an import or a copy that broke off may have made it
-/// without them.
+/// Gives the policies of its settings to a resource that is there and has none: an import or a copy
+/// that broke off may have made it without them.
 pub fn complete(
     client: &Client,
     kind: ResourceKind,

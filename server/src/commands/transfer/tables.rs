@@ -1,5 +1,5 @@
-//! Tables and their entities. A line is an entity as the service writes it with minimal metadata, so all types stay exact: its text is
-//! copied, not read and written again.
+//! Tables and their entities. A line is an entity as the service writes it with minimal metadata,
+//! so all types stay exact: its text is copied, not read and written again.
 
 use crate::codec::odata::read_entity;
 use crate::commands::client::{Call, Client, Reply, encode};
@@ -29,10 +29,12 @@ use xxhash_rust::xxh3::xxh3_128;
 const JSON: &str = "application/json;odata=minimalmetadata";
 const BOUNDARY: &str = "batch_lazurite";
 const CHANGES: &str = "changeset_lazurite";
-/// Operations of a transaction, and bytes of its entities. Source: Performing Entity Group Transactions.
+/// Operations of a transaction, and bytes of its entities. Source: Performing Entity Group
+/// Transactions.
 const BATCH_ENTITIES_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 3 << 20;
-/// Bytes of transactions that wait for more entities of their partitions, and of what each takes beside them.
+/// Bytes of transactions that wait for more entities of their partitions, and of what each takes
+/// beside them.
 const OPEN_BYTES_MAX: usize = 16 << 20;
 const OPEN_BATCH_BYTES: usize = 1 << 10;
 
@@ -100,7 +102,8 @@ fn export_entities(
     }
 }
 
-/// The lines of a page of entities, and the parameters of the next page; these are empty before the first page and after the last.
+/// The lines of a page of entities, and the parameters of the next page; these are empty before the
+/// first page and after the last.
 pub fn read_page(client: &Client, table: &str, more: &str) -> Result<(Vec<String>, String)> {
     let resource = format!("{}()?$top=1000{more}", encode(table));
     let (page, more) = patiently(client, || {
@@ -166,7 +169,8 @@ fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
     Ok(tables)
 }
 
-/// Reads a file whose lines are in the order of their keys once, as exports are, and any other twice.
+/// Reads a file whose lines are in the order of their keys once, as exports are, and any other
+/// twice.
 fn check_entities(source: &Source<'_>, path: &str) -> Result<(), ImportError> {
     let mut last = None;
     let mut is_in_order = true;
@@ -272,7 +276,8 @@ struct Operation {
     text: String,
 }
 
-/// Writes lines of a table, in transactions on some threads. Entities that are refused are left out, and named. Their number.
+/// Writes lines of a table, in transactions on some threads. Entities that are refused are left
+/// out, and named. Their number.
 pub fn write_lines(
     client: &Client,
     table: &str,
@@ -300,7 +305,8 @@ pub fn write_lines(
     Ok(refused.into_inner())
 }
 
-/// Writes the entities, one by one if their transaction is refused, and hands on those that are refused. The error is that of a request.
+/// Writes the entities, one by one if their transaction is refused, and hands on those that are
+/// refused. The error is that of a request.
 fn each_refused(
     client: &Client,
     operations: &[Operation],
@@ -336,7 +342,8 @@ fn with_types_of_doubles(line: &str) -> Result<String, String> {
     Ok(typed + "}")
 }
 
-/// Hands on the lines that `each` takes from somewhere, as transactions. Lines of a partition need not follow each other.
+/// Hands on the lines that `each` takes from somewhere, as transactions. Lines of a partition need
+/// not follow each other.
 fn each_batch(
     table: &str,
     each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,

@@ -179,7 +179,8 @@ fn shown_others(others: &Others, map: &HeatMap) -> Markup {
     }
 }
 
-/// The cells of a row as a picture; its label has the busiest minute, and the page of the partition has all figures.
+/// The cells of a row as a picture; its label has the busiest minute, and the page of the partition
+/// has all figures.
 fn strip(first: SystemTime, requests: &[u32], row: Option<&Row>) -> Markup {
     let step = |minute: usize| {
         STEPS

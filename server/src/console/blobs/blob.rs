@@ -247,7 +247,8 @@ pub async fn delete(
     .await
 }
 
-/// The range that a header asks for, if it is one range from a first byte. Source: RFC 9110, section 14.2.
+/// The range that a header asks for, if it is one range from a first byte. Source: RFC 9110,
+/// section 14.2.
 fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
     let (first, last) = headers
         .get(RANGE)?
@@ -265,7 +266,8 @@ fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
         .then_some(ByteRange { first, last })
 }
 
-/// The content, to be saved; or to be shown on the page of the blob, if it is a picture, a film or a sound. Players ask for ranges.
+/// The content, to be saved; or to be shown on the page of the blob, if it is a picture, a film or
+/// a sound. Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

@@ -1,4 +1,5 @@
-//! A snapshot or version beside the present blob: properties, size, and the text of small ones line by line.
+//! A snapshot or version beside the present blob: properties, size, and the text of small ones line
+//! by line.
 
 use crate::blob::header_text;
 use crate::console::Console;

@@ -1,5 +1,5 @@
-//! Previews of data files: the schema and the first rows of a Parquet file, by reading its footer and its first pages alone, and the schema
-//! of an Avro file.
+//! Previews of data files: the schema and the first rows of a Parquet file, by reading its footer
+//! and its first pages alone, and the schema of an Avro file.
 
 use crate::console::Console;
 use crate::console::blobs::Place;
@@ -135,7 +135,8 @@ fn avro(start: &[u8]) -> Markup {
     }
 }
 
-/// The schema in the metadata of a file; `None` if it is cut off. Source: Apache Avro, Specification, "Maps", "Integers".
+/// The schema in the metadata of a file; `None` if it is cut off. Source: Apache Avro,
+/// Specification, "Maps", "Integers".
 fn avro_schema(mut rest: &[u8]) -> Option<String> {
     let mut entries = long(&mut rest)?;
     if entries < 0 {

@@ -1,4 +1,5 @@
-//! What is kept of a blob beside its present content: snapshots, versions, and deleted ones of each; how they are made and restored.
+//! What is kept of a blob beside its present content: snapshots, versions, and deleted ones of
+//! each; how they are made and restored.
 
 use crate::console::Console;
 use crate::console::blobs::{Place, state_of};

@@ -1,4 +1,5 @@
-//! Blobs: containers, their names as a tree that is read page by page, and one blob with all that is kept of it.
+//! Blobs: containers, their names as a tree that is read page by page, and one blob with all that
+//! is kept of it.
 
 mod blob;
 mod change;

@@ -1,4 +1,5 @@
-//! How the content of a blob is stored: the blocks of a block blob, committed and not, and the written pages of a page blob.
+//! How the content of a blob is stored: the blocks of a block blob, committed and not, and the
+//! written pages of a page blob.
 
 use crate::console::Console;
 use crate::console::blobs::{Place, blob, visited_state};
@@ -159,7 +160,8 @@ fn page_map(ranges: &[PageRange], length: u64) -> Markup {
     }
 }
 
-/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the same as JSON, also of a name that has uncommitted blocks alone.
+/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the same as JSON, also of a
+/// name that has uncommitted blocks alone.
 pub async fn json(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

@@ -1,4 +1,5 @@
-//! Queues: the list with counts, and one queue with its messages, visible and hidden. Looking at messages counts no delivery.
+//! Queues: the list with counts, and one queue with its messages, visible and hidden. Looking at
+//! messages counts no delivery.
 
 mod message;
 mod moves;
@@ -204,7 +205,8 @@ fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> R
     Ok(layout::page(console, "Queues", queue, content))
 }
 
-/// A page of messages that have all the words, hidden ones included. Ends early if it is full or the time is up.
+/// A page of messages that have all the words, hidden ones included. Ends early if it is full or
+/// the time is up.
 fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result<BrowsedMessages> {
     let started = Instant::now();
     let request = BrowseMessages {
@@ -357,7 +359,8 @@ fn text_block(message: &StoredMessage, size: String) -> Markup {
     }
 }
 
-/// The text inside Base64, if that is a text, else the text itself; and whether it was inside Base64.
+/// The text inside Base64, if that is a text, else the text itself; and whether it was inside
+/// Base64.
 fn inner_text(text: &str) -> (bool, String) {
     let from_base64 = STANDARD
         .decode(text.trim())

@@ -104,7 +104,8 @@ pub fn shown(record: &Record) -> Option<[Shown; 2]> {
     ])
 }
 
-/// The text of the request's body, if it was kept whole and has no secrets, has at most `bytes_max` bytes, and is one that a form can hold.
+/// The text of the request's body, if it was kept whole and has no secrets, has at most `bytes_max`
+/// bytes, and is one that a form can hold.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
     let [request, _] = shown(record)?;
     let is_fitting = |text: &&str| request.is_whole && !request.is_cut && text.len() <= bytes_max;
@@ -153,7 +154,8 @@ fn one(record: &Record, (side, title): (&str, &str), body: &Shown) -> Markup {
     }
 }
 
-/// `/_lazurite/requests/ID/body/request` or `response`: what is kept of a body, as a text or a file.
+/// `/_lazurite/requests/ID/body/request` or `response`: what is kept of a body, as a text or a
+/// file.
 pub async fn page(
     State(console): State<Arc<Console>>,
     Path((id, side)): Path<(String, String)>,

@@ -5,8 +5,9 @@ use crate::service_kind::ServiceKind;
 /// The languages of [`CALLS`].
 pub const LANGUAGES: [&str; 6] = ["Python", "JavaScript", ".NET", "Java", "Go", "Rust"];
 
-/// Calls by operation, in the order of [`LANGUAGES`]. `{0}` is the container, queue or table, `{1}` the blob, message or PartitionKey, `{2}`
-/// the RowKey, `{f}` the filter, `{p}` the prefix. Empty where a library has no such call: there is none for tables in Rust.
+/// Calls by operation, in the order of [`LANGUAGES`]. `{0}` is the container, queue or table, `{1}`
+/// the blob, message or PartitionKey, `{2}` the RowKey, `{f}` the filter, `{p}` the prefix. Empty
+/// where a library has no such call: there is none for tables in Rust.
 pub const CALLS: &[(&str, [&str; 6])] = &[
     (
         "ListContainers",

@@ -66,7 +66,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// The request as a call of each client library; empty for operations that are rarely called by hand.
+/// The request as a call of each client library; empty for operations that are rarely called by
+/// hand.
 pub fn calls(record: &Record) -> Vec<(&'static str, String)> {
     let Some((_, calls)) = CALLS
         .iter()
@@ -87,8 +88,9 @@ pub fn calls(record: &Record) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// The imports, the frame of a test and its steps where the request succeeds and where it is refused, by language. A line that is `{i}`,
-/// `{b}` or `{c}` stands for the imports, the beginning and the call; `{n}` is the name, `{u}` the same in lower case, `{s}` the status.
+/// The imports, the frame of a test and its steps where the request succeeds and where it is
+/// refused, by language. A line that is `{i}`, `{b}` or `{c}` stands for the imports, the beginning
+/// and the call; `{n}` is the name, `{u}` the same in lower case, `{s}` the status.
 const TESTS: [(&str, &str, &str, &str); 6] = [
     (
         "Python",
@@ -168,7 +170,8 @@ pub fn test(record: &Record, language: &str, code: &str) -> Option<String> {
     Some(test)
 }
 
-/// A call in Go without variables for its results: Go refuses variables that are not used. Pages end with the first error.
+/// A call in Go without variables for its results: Go refuses variables that are not used. Pages
+/// end with the first error.
 fn without_results(call: &str) -> String {
     let page = "\tpage, err := pager.NextPage(ctx)";
     let next = "\tif _, err = pager.NextPage(ctx); err != nil {\n\t\tbreak\n\t}";
@@ -233,7 +236,8 @@ fn literal(text: &str, language: &str) -> String {
     if language == "Rust" {
         return format!("{text:?}");
     }
-    // JSON lets them stand. In C#, and in JavaScript before 2019, some of them end a line and with it the literal.
+    // JSON lets them stand. In C#, and in JavaScript before 2019, some of them end a line and with
+    // it the literal.
     let escaped = |literal: String, mark: char| {
         let escape = format!("\\u{:04x}", u32::from(mark));
         literal.replace(mark, &escape)

@@ -1,4 +1,5 @@
-//! Alike errors, counted: the requests of this run that are kept and were refused or failed, by operation and code.
+//! Alike errors, counted: the requests of this run that are kept and were refused or failed, by
+//! operation and code.
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut};

@@ -54,7 +54,8 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/api/requests/{id}", get(detail::json))
 }
 
-/// Whether a request may be shown: its account is. One that was refused before its account was known may name any of them.
+/// Whether a request may be shown: its account is. One that was refused before its account was
+/// known may name any of them.
 pub fn is_shown(console: &Console, record: &Record) -> bool {
     match &record.account {
         Some(account) => console.shows(account),
@@ -69,7 +70,8 @@ struct Wanted {
     errors_only: bool,
 }
 
-/// A word that has to stand in the row, or must not, in lower case; in one field of it, if the word names one.
+/// A word that has to stand in the row, or must not, in lower case; in one field of it, if the word
+/// names one.
 struct Word {
     is_excluded: bool,
     field: Option<&'static str>,
@@ -362,7 +364,8 @@ fn row(record: &Record) -> Markup {
     }
 }
 
-/// A target without its percent encoding, so that filters and names can be read; as it was sent if decoding would hide something.
+/// A target without its percent encoding, so that filters and names can be read; as it was sent if
+/// decoding would hide something.
 fn readable(target: &str) -> Cow<'_, str> {
     let is_plain = |c: char| {
         !c.is_control()
@@ -417,7 +420,8 @@ async fn records(State(console): State<Arc<Console>>, visit: Visit) -> Page<Resp
     .await
 }
 
-/// A long document about requests. Its memory is that of all long responses until the client has taken it.
+/// A long document about requests. Its memory is that of all long responses until the client has
+/// taken it.
 async fn held(
     console: Arc<Console>,
     make: impl FnOnce(&Console) -> Result<Response<Body>> + Send + 'static,

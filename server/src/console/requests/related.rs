@@ -1,5 +1,6 @@
-//! What a refused request met: the ETag or lease it expected and the one that was there, the request that changed the resource last, and
-//! the names that are nearest to one that does not exist.
+//! What a refused request met: the ETag or lease it expected and the one that was there, the
+//! request that changed the resource last, and the names that are nearest to one that does not
+//! exist.
 
 use crate::codec::date;
 use crate::console::Console;
@@ -62,7 +63,8 @@ fn changed(record: &Record) -> Option<String> {
     })
 }
 
-/// The request before this one that changed the same resource last; among those about its lease if `leases` says so.
+/// The request before this one that changed the same resource last; among those about its lease if
+/// `leases` says so.
 fn changed_by(console: &Console, record: &Record, leases: bool) -> Option<Arc<Record>> {
     let path = resource(record);
     let found = console.requests.latest(1, |other| {

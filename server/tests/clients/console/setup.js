@@ -204,7 +204,6 @@ const PAGES = {
   "entity-new": `tables/${link(account, "Orders", "new")}`,
   requests: "requests",
   "requests-errors": "requests?errors=yes&filter=PartitionKey",
-  "requests-open": "requests/open",
   advice: "advisor",
   "advice-none": "advisor?filter=absent",
   heat: "advisor/heat",

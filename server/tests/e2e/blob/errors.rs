@@ -1,23 +1,29 @@
-//! Each row of the Blob service's error table once, under its code: what brings it about, its status and its message.
-//! Source: Blob service error codes; Common REST API error codes; Shared access signature error codes.
+//! Each row of the Blob service's error table once, under its code: what brings it about, its
+//! status and its message. Source: Blob service error codes; Common REST API error codes; Shared
+//! access signature error codes.
 //!
-//! Named by other tests, because they need another server: `NoAuthenticationInformation`, `BlobUsesCustomerSpecifiedEncryption`,
-//! `BlobDoesNotUseCustomerSpecifiedEncryption` and `BlobCustomerSpecifiedEncryptionMismatch` (HTTPS: `clients/secure.py`),
-//! `CopyIdMismatch` and `PendingCopyOperation` (a copy from another server: `clients/foreign.py`), `BlockCountExceedsLimit`
-//! (fifty thousand appends: the service's own tests), `HostInformationNotPresent` (`crate::errors`).
+//! Named by other tests, because they need another server: `NoAuthenticationInformation`,
+//! `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption` and
+//! `BlobCustomerSpecifiedEncryptionMismatch` (HTTPS: `clients/secure.py`), `CopyIdMismatch` and
+//! `PendingCopyOperation` (a copy from another server: `clients/foreign.py`),
+//! `BlockCountExceedsLimit` (fifty thousand appends: the service's own tests),
+//! `HostInformationNotPresent` (`crate::errors`).
 //!
 //! Not answered, because nothing here brings them about:
-//! - what an administrator does: `AccountIsDisabled`, `ContainerDisabled`, `PublicAccessNotPermitted`,
-//!   `BlobAccessTierNotSupportedForAccountType`;
-//! - what takes time on the hosted service and none here: `ContainerBeingDeleted`, `OperationTimedOut`,
-//!   `SnapshotOperationRateExceeded`, `SystemInUse`; snapshots are not counted (`SnapshotCountExceeded`);
+//! - what an administrator does: `AccountIsDisabled`, `ContainerDisabled`,
+//!   `PublicAccessNotPermitted`, `BlobAccessTierNotSupportedForAccountType`;
+//! - what takes time on the hosted service and none here: `ContainerBeingDeleted`,
+//!   `OperationTimedOut`, `SnapshotOperationRateExceeded`, `SystemInUse`; snapshots are not counted
+//!   (`SnapshotCountExceeded`);
 //! - what only a failing store answers: `InternalError`, `ServerBusy`;
 //! - what versions before 2012 answered: `LeaseAlreadyBroken`, `CopyAcrossAccountsNotSupported`;
-//! - what only hierarchical accounts have: `DirectoryIsNotEmpty`, `OperationNotSupportedOnDirectory`, `ResourceTypeMismatch`;
-//!   and managed disks: `PreviousSnapshotOperationNotSupported`;
-//! - what has a more exact code: `ResourceAlreadyExists`, `LeaseLost` (`LeaseNotPresentWithBlobOperation`),
-//!   `TargetConditionNotMet` (`ConditionNotMet`), `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse`
-//!   (`InvalidUri`), `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`;
+//! - what only hierarchical accounts have: `DirectoryIsNotEmpty`,
+//!   `OperationNotSupportedOnDirectory`, `ResourceTypeMismatch`; and managed disks:
+//!   `PreviousSnapshotOperationNotSupported`;
+//! - what has a more exact code: `ResourceAlreadyExists`, `LeaseLost`
+//!   (`LeaseNotPresentWithBlobOperation`), `TargetConditionNotMet` (`ConditionNotMet`),
+//!   `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse` (`InvalidUri`),
+//!   `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`;
 
 use super::{INVALID_PARAMETER, UNMET, account_sas, put_blob, put_block, request, with_container};
 use crate::errors::{Row, check};

@@ -1,4 +1,5 @@
-//! Requests that are not what they seem: bodies where none belong, none where they do, and requests of Data Lake Storage.
+//! Requests that are not what they seem: bodies where none belong, none where they do, and requests
+//! of Data Lake Storage.
 
 use super::{request, with_container};
 use crate::http::{Connection, Request};

@@ -1,5 +1,5 @@
-//! Keys that clients bring, over HTTPS by raw requests: content from URLs whose source and destination have a key each. The client
-//! for Python does the rest in `clients/secure.py`.
+//! Keys that clients bring, over HTTPS by raw requests: content from URLs whose source and
+//! destination have a key each. The client for Python does the rest in `clients/secure.py`.
 
 use super::{account_sas, request};
 use crate::http::{Request, Response};

@@ -1,5 +1,5 @@
-//! The Blob service by raw requests: the exact XML and headers of its answers, and its answers to input no client would
-//! send. Blocks and lists have modules of their own.
+//! The Blob service by raw requests: the exact XML and headers of its answers, and its answers to
+//! input no client would send. Blocks and lists have modules of their own.
 
 mod arrow;
 mod batches;
@@ -471,7 +471,8 @@ fn in_segments(pieces: &[&[u8]], checksums: &[u64]) -> Vec<u8> {
 #[test]
 fn structured_bodies_both_ways() {
     const FORM: &str = "XSM/1.0; properties=crc64";
-    // The checksums of "Hello World", "123456789" and of the one after the other are known; so is that of nothing.
+    // The checksums of "Hello World", "123456789" and of the one after the other are known; so is
+    // that of nothing.
     let (hello, digits) = (0x6596_32CB_7E4B_E261, 0xAE8B_1486_0A79_9888);
     let server = with_container();
     let put = |name: &str, body: Vec<u8>, length: usize| {
@@ -594,7 +595,8 @@ fn requests_that_mean_nothing() {
     block.is_error(400, "MissingRequiredQueryParameter", missing);
 }
 
-/// A resource type that does not fit the path, or a verb that does not fit the resource, must not lead to another operation.
+/// A resource type that does not fit the path, or a verb that does not fit the resource, must not
+/// lead to another operation.
 #[test]
 fn an_operation_on_the_account_is_not_mistaken_for_one_on_a_blob() {
     let server = with_container();
@@ -636,7 +638,8 @@ fn an_operation_on_the_account_is_not_mistaken_for_one_on_a_blob() {
     website("HEAD", "container").is(200);
 }
 
-/// Features that are not built: each is refused by a name that people know it by, and changes nothing.
+/// Features that are not built: each is refused by a name that people know it by, and changes
+/// nothing.
 #[test]
 fn unsupported_features_are_named() {
     let server = with_container();

@@ -1,5 +1,5 @@
-//! Query Blob Contents by raw requests: its headers and frame, ranges, and requests no client would send. What is asked and
-//! answered is in `clients/query.py` and `clients/query.js`.
+//! Query Blob Contents by raw requests: its headers and frame, ranges, and requests no client would
+//! send. What is asked and answered is in `clients/query.py` and `clients/query.js`.
 
 use super::{put_blob, request, with_container};
 use crate::http::{Connection, Response};
@@ -120,7 +120,8 @@ fn a_query_ends_with_its_client() {
     let server = with_container();
     let row = format!("{}\n", "ab".repeat(500));
     put_blob("b", &row.repeat(32 << 10)).send(&server).is(201);
-    // Each of these reads the whole row, and none is found: nothing is sent until all 32 MiB have been read five hundred times.
+    // Each of these reads the whole row, and none is found: nothing is sent until all 32 MiB have
+    // been read five hundred times.
     let condition = "_1 LIKE '%ba%bb%'";
     let conditions = vec![condition; 500].join(" OR ");
     let text = document(&format!("SELECT * FROM BlobStorage WHERE {conditions}"), "");
@@ -148,7 +149,8 @@ fn used_in_a_while(server: &Server) -> u64 {
     used() - before
 }
 
-/// Errors say that it took more than five seconds; the query takes ten where there is nothing else to do.
+/// Errors say that it took more than five seconds; the query takes ten where there is nothing else
+/// to do.
 fn wait_until(mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {

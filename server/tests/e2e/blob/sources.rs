@@ -1,4 +1,5 @@
-//! Sources of copies within this server: whose credentials open them, and which URLs are of this server at all.
+//! Sources of copies within this server: whose credentials open them, and which URLs are of this
+//! server at all.
 
 use super::{account_sas, put_blob, request, sas_until, with_container};
 use crate::http::Request;
@@ -93,7 +94,8 @@ fn a_copy_is_refused_where_the_sas_of_its_source_does_not_open_it() {
         .is_error(403, "CannotVerifyCopySource", NOT_AUTHENTIC);
 }
 
-/// Source: the .NET client's tests: `BlobNotFound` of a copy that is begun, `CannotVerifyCopySource` of all others.
+/// Source: the .NET client's tests: `BlobNotFound` of a copy that is begun,
+/// `CannotVerifyCopySource` of all others.
 #[test]
 fn a_missing_source_has_the_error_that_the_clients_tests_expect() {
     let server = with_container();

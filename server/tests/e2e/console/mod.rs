@@ -1,5 +1,5 @@
-//! The console from outside a browser: access, requirements of writes, headers of its pages, and the output of `lazurite requests`.
-//! The modules below are for one section each.
+//! The console from outside a browser: access, requirements of writes, headers of its pages, and
+//! the output of `lazurite requests`. The modules below are for one section each.
 
 mod blobs;
 mod bodies;
@@ -578,7 +578,8 @@ fn an_open_page_of_requests_ends_with_the_server() {
     assert!(status.success());
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
-    // The last chunk: the stream was ended, and not cut off once the server had waited for it in vain.
+    // The last chunk: the stream was ended, and not cut off once the server had waited for it in
+    // vain.
     assert!(rest.ends_with("0\r\n\r\n"), "{rest}");
 }
 

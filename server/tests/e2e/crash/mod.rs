@@ -1,11 +1,13 @@
-//! `kill -9` under load, again and again on one directory: whatever was acknowledged is there afterwards, whatever was
-//! under way is there whole or not at all. Some restarts are killed too, while they recover; each may be at another level
-//! of durability. A stop by signal under the same load loses nothing either.
+//! `kill -9` under load, again and again on one directory: whatever was acknowledged is there
+//! afterwards, whatever was under way is there whole or not at all. Some restarts are killed too,
+//! while they recover; each may be at another level of durability. A stop by signal under the same
+//! load loses nothing either.
 //!
 //! `LAZURITE_KILLS` sets how often in a run (2 by default), `LAZURITE_TEST_SEED` repeats a run.
 //!
-//! Each writer is a thread with a connection of its own. It sets `pending` before a request and moves it to what it
-//! knows when the answer has come; so after a kill at most one request of each writer is in doubt.
+//! Each writer is a thread with a connection of its own. It sets `pending` before a request and
+//! moves it to what it knows when the answer has come; so after a kill at most one request of each
+//! writer is in doubt.
 
 mod blobs;
 mod queues;
@@ -21,8 +23,8 @@ use crate::http::{Connection, Response};
 use crate::random::{Random, environment_number, test_seeds};
 use crate::server::{Launch, Ports, Server, Service};
 
-/// How long a stop may take while requests come in and other tests keep the processors busy. Alone it takes far less than
-/// the five seconds that are promised.
+/// How long a stop may take while requests come in and other tests keep the processors busy. Alone
+/// it takes far less than the five seconds that are promised.
 const STOPPING_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// One kind of work, and what it knows to be true of the store.

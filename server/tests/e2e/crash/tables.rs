@@ -89,7 +89,8 @@ impl Writer for Inserts {
     }
 }
 
-/// Transactions of three operations: two inserts, and the number of the transaction in a row of its own.
+/// Transactions of three operations: two inserts, and the number of the transaction in a row of its
+/// own.
 #[derive(Default)]
 pub(super) struct Transactions {
     acknowledged: u64,

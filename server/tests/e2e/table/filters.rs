@@ -1,7 +1,9 @@
-//! Random filters over HTTP against a plain evaluator that shares no code with the service: every type, operator and
-//! literal form, missing properties, mismatched types, nesting, keys that only UTF-16 orders right, pages.
+//! Random filters over HTTP against a plain evaluator that shares no code with the service: every
+//! type, operator and literal form, missing properties, mismatched types, nesting, keys that only
+//! UTF-16 orders right, pages.
 //!
-//! `LAZURITE_FILTERS` says how many a run, `LAZURITE_TEST_SEED` repeats a run. A failure prints both the seed and the filter.
+//! `LAZURITE_FILTERS` says how many a run, `LAZURITE_TEST_SEED` repeats a run. A failure prints
+//! both the seed and the filter.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
@@ -254,7 +256,8 @@ impl Row {
     }
 }
 
-/// Source: `spec/table.md`, "Comparison": only the literal is widened; other types differ, and are less.
+/// Source: `spec/table.md`, "Comparison": only the literal is widened; other types differ, and are
+/// less.
 fn compares(value: &Value, operator: &str, literal: &Value) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let utf16 = |text: &str| text.encode_utf16().collect::<Vec<u16>>();

@@ -1,4 +1,5 @@
-//! Entity group transactions: the parts of their answers, which operation failed, and that nothing was done then.
+//! Entity group transactions: the parts of their answers, which operation failed, and that nothing
+//! was done then.
 
 use serde_json::{Value, json};
 
@@ -202,7 +203,8 @@ fn a_transaction_that_fails_names_its_operation_and_does_nothing() {
     assert_eq!(rows(&server), ["there"]);
 }
 
-/// As if it had come alone: an input that its row does not read is refused, has no effect, or is unknown.
+/// As if it had come alone: an input that its row does not read is refused, has no effect, or is
+/// unknown.
 #[test]
 fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {
     let server = with_table();
@@ -466,7 +468,8 @@ fn a_refused_query_in_a_batch_fails_in_its_part() {
     }
 }
 
-/// As azure-storage 2.10.7 writes it: bare line feeds, lower-case names, Atom accepted for the whole and JSON for the parts.
+/// As azure-storage 2.10.7 writes it: bare line feeds, lower-case names, Atom accepted for the
+/// whole and JSON for the parts.
 #[test]
 fn the_legacy_client_of_node_js_is_understood() {
     let server = with_table();

@@ -1,7 +1,8 @@
 //! The only place with status codes: the responses to requests that are refused or fail.
 //!
-//! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand in `common.rs`, those of
-//! one service come from its errors here; `render.rs` writes them in the format of the service.
+//! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand
+//! in `common.rs`, those of one service come from its errors here; `render.rs` writes them in the
+//! format of the service.
 
 pub mod common;
 mod render;
@@ -26,7 +27,8 @@ pub struct Failure {
     pub status: StatusCode,
     pub code: Cow<'static, str>,
     pub message: Cow<'static, str>,
-    /// Further elements of an XML body, in order: `HeaderName`, `QueryParameterName`, `AuthenticationErrorDetail`.
+    /// Further elements of an XML body, in order: `HeaderName`, `QueryParameterName`,
+    /// `AuthenticationErrorDetail`.
     pub details: Vec<(&'static str, String)>,
     /// Headers of the answer beside the common ones.
     pub headers: Vec<(HeaderName, HeaderValue)>,
@@ -68,7 +70,8 @@ impl Failure {
         }
     }
 
-    /// `501` for a part of the protocol that is not served yet; `feature` names it, as the subject of a sentence.
+    /// `501` for a part of the protocol that is not served yet; `feature` names it, as the subject
+    /// of a sentence.
     pub fn unsupported(feature: impl std::fmt::Display) -> Failure {
         Failure::new(
             501,

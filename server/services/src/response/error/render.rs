@@ -1,4 +1,5 @@
-//! Failures as responses: XML for Blob and Queue; OData JSON for Table, or XML for operations that are not OData.
+//! Failures as responses: XML for Blob and Queue; OData JSON for Table, or XML for operations that
+//! are not OData.
 
 use crate::codec::date;
 use crate::response::error::{Failure, WRONG_SERVICE};
@@ -103,7 +104,8 @@ fn table_xml_body(failure: &Failure, request_id: &str, now: SystemTime) -> Strin
     body
 }
 
-/// The body of an OData error; also the last part of a failed batch, whose message starts with the failing index.
+/// The body of an OData error; also the last part of a failed batch, whose message starts with the
+/// failing index.
 pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let message = message_with_detail(failure, request_id, now);
     serde_json::json!({

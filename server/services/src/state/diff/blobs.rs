@@ -42,7 +42,8 @@ impl Record {
         })
     }
 
-    /// The order of listings: by name, the blob itself last; a snapshot before a version of the same moment.
+    /// The order of listings: by name, the blob itself last; a snapshot before a version of the
+    /// same moment.
     fn order(&self) -> (&str, Option<SnapshotTime>, bool) {
         match self.state {
             BlobState::Snapshot(moment) => (&self.name, Some(moment), false),
@@ -164,8 +165,9 @@ impl Comparison<'_> {
 }
 
 impl Comparison<'_> {
-    /// Facts that differ if the contents do, or else the values of Content-MD5. The same ETag, length and MD5 stand for the same content;
-    /// other contents of one length are read. An ETag alone says nothing: stores that began as one snapshot may give the same ones.
+    /// Facts that differ if the contents do, or else the values of Content-MD5. The same ETag,
+    /// length and MD5 stand for the same content; other contents of one length are read. An ETag
+    /// alone says nothing: stores that began as one snapshot may give the same ones.
     fn content_facts(
         &self,
         container: &str,
@@ -192,8 +194,8 @@ impl Comparison<'_> {
         })
     }
 
-    /// The MD5 of the content. Of one that cannot be read (in the archive, encrypted with a key of the client, or expired meanwhile) it is
-    /// the one in the record, or the ETag.
+    /// The MD5 of the content. Of one that cannot be read (in the archive, encrypted with a key of
+    /// the client, or expired meanwhile) it is the one in the record, or the ETag.
     fn digest(
         &self,
         services: &Services,

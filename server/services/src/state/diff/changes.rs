@@ -1,4 +1,5 @@
-//! The changes that a comparison of two stores has found: all are counted, and listed up to a limit.
+//! The changes that a comparison of two stores has found: all are counted, and listed up to a
+//! limit.
 
 use crate::state::diff::walk::Pair;
 use serde_json::{Map, Value, json};

@@ -1,8 +1,9 @@
 //! What differs between two stores: the present one, a fork or a snapshot, and another of them.
 //!
-//! Both are copied by hard links first, as forks are, so a comparison sees each as of one moment while requests go on. The copies are walked
-//! side by side in key order, through the operations of the services. Only what clients can set is compared: ETags, times of the last
-//! change, leases, properties of the services and what was deleted and can be restored are not.
+//! Both are copied by hard links first, as forks are, so a comparison sees each as of one moment
+//! while requests go on. The copies are walked side by side in key order, through the operations of
+//! the services. Only what clients can set is compared: ETags, times of the last change, leases,
+//! properties of the services and what was deleted and can be restored are not.
 
 mod blobs;
 mod changes;
@@ -61,7 +62,8 @@ impl Drop for Copied {
 }
 
 impl Stores {
-    /// Compares two stores. Errors: `SnapshotNotFound`; `ForkNotFound`; `503` while the server stops.
+    /// Compares two stores. Errors: `SnapshotNotFound`; `ForkNotFound`; `503` while the server
+    /// stops.
     pub async fn diff(self: &Arc<Stores>, wanted: WantedDiff) -> Result<Changes> {
         // Each comparison opens two stores.
         let turn = self.comparing.clone().lock_owned().await;

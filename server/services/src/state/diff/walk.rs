@@ -1,4 +1,5 @@
-//! Two sequences in key order, side by side: each is read a page at a time, so that memory does not grow with the stores.
+//! Two sequences in key order, side by side: each is read a page at a time, so that memory does not
+//! grow with the stores.
 
 use crate::response::error::Result;
 use std::cmp::Ordering;
@@ -35,8 +36,9 @@ impl<T> Pair<T> {
     }
 }
 
-/// The items of all pages. `read` takes the marker of a page, `None` for the first one, and returns its items with the marker of the next
-/// page. Nothing is read of a side that `is_there` denies. The sequence ends after an error.
+/// The items of all pages. `read` takes the marker of a page, `None` for the first one, and returns
+/// its items with the marker of the next page. Nothing is read of a side that `is_there` denies.
+/// The sequence ends after an error.
 pub fn items<T, M>(
     is_there: bool,
     mut read: impl FnMut(Option<M>) -> Result<(Vec<T>, Option<M>)>,

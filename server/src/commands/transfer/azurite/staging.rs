@@ -1,4 +1,5 @@
-//! The lines that a conversion makes, in files of the layout of an export, one directory for each account.
+//! The lines that a conversion makes, in files of the layout of an export, one directory for each
+//! account.
 
 use crate::commands::transfer::at;
 use serde_json::{Map, Value};
@@ -20,7 +21,8 @@ impl Staging<'_> {
         Staging { root, open: None }
     }
 
-    /// Writes the settings of a container, queue or table, of which the last count. The path has only names that were checked.
+    /// Writes the settings of a container, queue or table, of which the last count. The path has
+    /// only names that were checked.
     pub fn write_settings(
         &mut self,
         path: &str,

@@ -1,4 +1,5 @@
-//! Reads containers and their blobs from the files of an import, checks them, and hands them to [`BlobImport`].
+//! Reads containers and their blobs from the files of an import, checks them, and hands them to
+//! [`BlobImport`].
 
 use crate::clock::system_time;
 use crate::codec::date;
@@ -17,7 +18,8 @@ use lazurite_blob::PAGE_BLOB_BYTES_MAX;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
-/// Reads everything that stands in lines and settings. Errors: what an import would refuse without asking the service.
+/// Reads everything that stands in lines and settings. Errors: what an import would refuse without
+/// asking the service.
 pub fn check(import: &Import<'_>) -> Result<()> {
     for container in import.resources(ResourceKind::Container)? {
         let root = format!("blobs/{container}");

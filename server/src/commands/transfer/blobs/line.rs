@@ -1,4 +1,5 @@
-//! The fields of a blob: its line in an export, the elements of a listing and the headers of requests that they stand for.
+//! The fields of a blob: its line in an export, the elements of a listing and the headers of
+//! requests that they stand for.
 
 use crate::codec::xml::Element;
 use crate::commands::transfer::blobs::container::{put_metadata, text};
@@ -116,7 +117,8 @@ pub fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
     }
 }
 
-/// The headers of what is stored with a blob, in the request that makes it; but for what [`later_property_headers`] sets.
+/// The headers of what is stored with a blob, in the request that makes it; but for what
+/// [`later_property_headers`] sets.
 pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let mut headers = metadata_headers(fields)?;
     headers.extend(property_headers(fields)?);
@@ -138,8 +140,9 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
     Ok(headers)
 }
 
-/// The headers of the Set Blob Properties that a blob needs once it is made; `None` if it needs none. The request that makes it refuses an
-/// MD5 of another length, and chooses a type for a blob that has none.
+/// The headers of the Set Blob Properties that a blob needs once it is made; `None` if it needs
+/// none. The request that makes it refuses an MD5 of another length, and chooses a type for a blob
+/// that has none.
 pub fn later_property_headers(
     fields: &Map<String, Value>,
 ) -> Result<Option<Vec<(String, String)>>, String> {

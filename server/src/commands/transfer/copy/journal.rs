@@ -1,7 +1,9 @@
-//! The journal of a copy: what was copied, one JSON object a line, so that a copy that broke off goes on where it was.
+//! The journal of a copy: what was copied, one JSON object a line, so that a copy that broke off
+//! goes on where it was.
 //!
-//! A line notes that an item is about to be written, or that it is whole. The last line may be cut if the program was killed: lines that
-//! cannot be read are passed over, and their items are copied again. For a blob, memory holds hashes.
+//! A line notes that an item is about to be written, or that it is whole. The last line may be cut
+//! if the program was killed: lines that cannot be read are passed over, and their items are copied
+//! again. For a blob, memory holds hashes.
 
 use crate::commands::transfer::{Error, Result};
 use serde_json::{Value, json};
@@ -60,7 +62,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal, or makes one. `places` names source and destination. Error: the file is no journal, or that of another copy.
+    /// Opens a journal, or makes one. `places` names source and destination. Error: the file is no
+    /// journal, or that of another copy.
     pub fn open(path: &Path, places: &Value) -> Result<Journal> {
         let mut options = OpenOptions::new();
         let options = options.read(true).append(true).create(true);

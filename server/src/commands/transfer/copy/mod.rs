@@ -1,7 +1,9 @@
-//! `lazurite copy`: all that an account stores, from one server that speaks the protocols to another.
+//! `lazurite copy`: all that an account stores, from one server that speaks the protocols to
+//! another.
 //!
-//! The walk is that of an export and the requests are those of an import, without files between them. Nothing is held as a whole: a blob
-//! goes in pieces, a table in pages, a queue in the pages of its messages. Each item is checked before the journal notes it.
+//! The walk is that of an export and the requests are those of an import, without files between
+//! them. Nothing is held as a whole: a blob goes in pieces, a table in pages, a queue in the pages
+//! of its messages. Each item is checked before the journal notes it.
 
 mod blobs;
 mod journal;
@@ -171,7 +173,8 @@ impl CopyRun<'_> {
         Ok(json!({ "from": of(&self.from)?, "to": of(&self.to)? }))
     }
 
-    /// The containers, queues and tables to copy. Error: one is not there, or the destination holds something in its place.
+    /// The containers, queues and tables to copy. Error: one is not there, or the destination holds
+    /// something in its place.
     fn plan(&self, services: &[ServiceKind]) -> Result<Plan> {
         let has = |service| services.contains(&service);
         let mut plan = Plan::default();
@@ -217,7 +220,8 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Makes a container, queue or table, if it is not there. Error: something was put there after [`CopyRun::check_unused`].
+    /// Makes a container, queue or table, if it is not there. Error: something was put there after
+    /// [`CopyRun::check_unused`].
     fn make(&self, kind: ResourceKind, (name, settings): &Resource) -> Result<Made> {
         let resource = format!("{kind} {name}");
         let mut settings = settings.clone();
@@ -268,7 +272,8 @@ impl CopyRun<'_> {
         completed.or_else(|error| self.refused(&format!("{kind} {name}, its policies"), error))
     }
 
-    /// The properties of the services, such as CORS rules, of a whole copy into an account of its own.
+    /// The properties of the services, such as CORS rules, of a whole copy into an account of its
+    /// own.
     fn copy_properties(&self, services: &[ServiceKind]) -> Result<()> {
         if self.is_of_names() {
             return Ok(());
@@ -292,7 +297,8 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes that a setting is refused, and goes on: a SAS may not give the right to it. Error: the connection failed.
+    /// Notes that a setting is refused, and goes on: a SAS may not give the right to it. Error: the
+    /// connection failed.
     fn refused(&self, what: &str, error: Error) -> Result<()> {
         let (is_fatal, status) = (error.is_fatal(), error.status());
         let error = error.within(what);
@@ -303,7 +309,8 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes that contents are refused, and goes on. Error: the credentials or the connection failed.
+    /// Notes that contents are refused, and goes on. Error: the credentials or the connection
+    /// failed.
     fn leave_out(&self, what: &str, error: Error) -> Result<()> {
         let is_fatal = error.is_fatal();
         let error = error.within(what);

@@ -1,7 +1,8 @@
 //! Queues: their messages in order, one after the other, with the text that the source shows.
 //!
-//! Putting a message twice makes two. So a queue is copied as a whole: if it is not known whether a message arrived, or an earlier run
-//! broke off within the queue, its copy is cleared and begun again.
+//! Putting a message twice makes two. So a queue is copied as a whole: if it is not known whether a
+//! message arrived, or an earlier run broke off within the queue, its copy is cleared and begun
+//! again.
 
 use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::parallel::{Hand, on_threads};
@@ -63,7 +64,8 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     copy.journal.note_queue(name, copied)
 }
 
-/// Whether an earlier run has copied the queue, and it is still there. Consumers may have taken messages since: it is never emptied.
+/// Whether an earlier run has copied the queue, and it is still there. Consumers may have taken
+/// messages since: it is never emptied.
 fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool> {
     let Some(copied) = copy.journal.queue(queue) else {
         return Ok(false);
@@ -82,7 +84,8 @@ fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// The number of messages that the source does not show. `None`: the queue is left out, because it shows the first ones only.
+/// The number of messages that the source does not show. `None`: the queue is left out, because it
+/// shows the first ones only.
 fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>> {
     let count = messages_in(&copy.from, queue)?;
     let listed = each_message(&copy.from, queue, &mut |_| Ok(()))?;
@@ -95,7 +98,8 @@ fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>> {
     Ok(Some(count.saturating_sub(listed)))
 }
 
-/// Empties the copy if it may hold messages, once the source has shown its first ones, and puts all, each once. Their number.
+/// Empties the copy if it may hold messages, once the source has shown its first ones, and puts
+/// all, each once. Their number.
 fn copy_messages(copy: &CopyRun<'_>, queue: &str, holds_messages: bool) -> Result<usize> {
     let to = copy.to.with_retry(Duration::ZERO);
     let mut is_clear = !holds_messages;
