@@ -351,8 +351,7 @@ pub struct Cli {
     #[arg(long = "faults", help_heading = "Console")]
     pub faults: bool,
 
-    /// Most requests that are kept for the console and `lazurite requests`, the newest of them over
-    /// a restart; 0 keeps none
+    /// Most requests that are kept in memory for the console and `lazurite requests`; 0 keeps none
     #[arg(long = "requests-kept", value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(0..=100_000), help_heading = "Console")]
     pub requests_kept: u32,
 

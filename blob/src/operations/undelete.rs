@@ -95,8 +95,7 @@ impl BlobWrite<'_> {
             let Some(mut blob) = self.past(place)? else {
                 continue;
             };
-            let gone = blob.deleted.is_none_or(|deleted| deleted.until <= self.now);
-            if gone || blob.is_expired(self.now) {
+            if !blob.is_kept(self.now) || blob.is_expired(self.now) {
                 continue;
             }
             undeletion.any = true;

@@ -27,9 +27,11 @@ pub fn without_credentials(target: &str) -> Cow<'_, str> {
     let mut shown = String::with_capacity(target.len());
     push_without_secret_parameters(&mut shown, &target[..query_at]);
     let mut rest = &target[query_at..];
-    // An empty query is left out.
-    while rest.len() > 1 || rest == "&" {
-        // With its separator, which may be part of an escape that makes it one.
+    if rest == "?" {
+        rest = "";
+    }
+    while !rest.is_empty() {
+        // With its separator, which may be written as `&amp;`.
         let end = memchr(b'&', &rest.as_bytes()[1..]).map_or(rest.len(), |end| end + 1);
         push_pair(&mut shown, &rest[..end]);
         rest = &rest[end..];

@@ -34,9 +34,9 @@ const CLOUDS: [&str; 4] = [
 ];
 /// The first version that takes tokens.
 const VERSION_MIN: &str = "2017-11-09";
-/// The first versions that answer with a challenge. That of Table is the first that the clients'
-/// recordings name.
+/// The first version with challenges on Blob and Queue.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
+/// The first version with challenges on Table. Source: recordings of its client for Python.
 const CHALLENGE_VERSION_MIN_OF_TABLE: &str = "2020-12-06";
 const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
 /// The id that stands for an absent claim.
