@@ -17,10 +17,11 @@ use crate::base::mutex::lock;
 use crate::catalog::parts::Parts;
 use crate::tree::keyspace::Tree;
 use crate::{Durability, Error, Result};
+use compaction::picker;
 use pacing::Pace;
 use scheduler::{JOBS, Job, Signal};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use throttle::Throttle;
@@ -48,6 +49,8 @@ pub(crate) struct Work {
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
     throttle: Mutex<Throttle>,
+    /// How full the fullest level below level 0 is, in thousandths.
+    fullness_below: AtomicU64,
     /// Whether writers are slowed down.
     is_throttled: AtomicBool,
     /// The highest number of an SSTable that was there when the store was opened.
@@ -80,6 +83,7 @@ impl Work {
             signal,
             pace: Mutex::default(),
             throttle: Mutex::default(),
+            fullness_below: AtomicU64::new(0),
             is_throttled: AtomicBool::new(false),
             next_rewrite: Mutex::default(),
         }
@@ -157,6 +161,11 @@ impl Work {
     /// After every change of versions.
     pub(crate) fn note_versions(&self) {
         self.parts.trees.count_level0();
+        let fullness =
+            |tree: &Arc<Tree>| picker::fullness_below(&tree.view().version, &self.parts.config);
+        let fullest = self.parts.trees.all().iter().map(fullness).max();
+        let fullest = u64::try_from(fullest.unwrap_or(0)).unwrap_or(u64::MAX);
+        self.fullness_below.store(fullest, Ordering::Relaxed);
         self.parts.value_log.request_collection();
     }
 }

@@ -3,9 +3,10 @@
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::work::scheduler::Job;
-use crate::work::throttle::{DEBT_MAX, Debt, Lag};
+use crate::work::throttle::{DEBT_MAX, Debt, Debts, Lag};
 use crate::work::{REST, RETRY, Work};
 use crate::{Error, Result};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ const REST_CHANGES_MAX: u64 = 100;
 
 /// After how long without any change a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
+
+/// From which fullness of a level below level 0 on writers who have a debt are slowed down further,
+/// and up to which, in thousandths of its limit: each merge of level 0 writes most of level 1 again.
+const BELOW_FULL: Range<u64> = 2000..6000;
 
 /// How fast changes come.
 #[derive(Debug, Default)]
@@ -72,7 +77,7 @@ impl Work {
     /// Makes a writer wait, or work, while flushes or compactions lag behind. A writer that
     /// `deletes` does not wait for space.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
-        let debt = self.debt().amount;
+        let debt = self.most_debt();
         if debt == 0 && !self.is_throttled.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -123,13 +128,16 @@ impl Work {
         if self.parts.background.is_stepped() {
             return false;
         }
-        let debt = self.debt();
-        self.is_throttled.store(debt.amount > 0, Ordering::Relaxed);
-        let wait = lock(&self.throttle).wait(debt, self.parts.clock.now());
+        let debts = self.debts();
+        let mut throttle = lock(&self.throttle);
+        let wait = throttle.wait(&debts, self.parts.clock.now());
+        let is_throttled = most(&debts) > 0 || throttle.is_pressed();
+        drop(throttle);
+        self.is_throttled.store(is_throttled, Ordering::Relaxed);
         if wait.is_zero() {
             return false;
         }
-        if debt.lag == Lag::Flush {
+        if debts[Lag::Flush as usize].amount > 0 {
             // Many small memtables may fill the memory, and none of them be full.
             self.parts.log.seal_largest();
             self.notify();
@@ -161,8 +169,8 @@ impl Work {
         lock(&self.throttle).note_merge(u64::try_from(put).unwrap_or(u64::MAX), took);
     }
 
-    /// How far flushes or compactions lag behind, whichever lags more.
-    fn debt(&self) -> Debt {
+    /// How far each kind of work lags behind.
+    fn debts(&self) -> Debts {
         let config = &self.parts.config;
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed) as u64;
         let bytes_max = config.memory_bytes_max as u64;
@@ -175,19 +183,17 @@ impl Work {
         } else {
             files_max / 4 * 3
         };
-        let memory = share(bytes, bytes_max / 4 * 3, bytes_max);
-        let merges = share(files, files_min, files_max);
-        if memory > merges {
-            let lag = Lag::Flush;
-            return Debt {
-                lag,
-                amount: memory,
-            };
-        }
-        Debt {
-            lag: Lag::Merge,
-            amount: merges,
-        }
+        let flush = share(bytes, bytes_max / 4 * 3, bytes_max);
+        let merge = share(files, files_min, files_max);
+        let fullness = self.fullness_below.load(Ordering::Relaxed);
+        let below = share(fullness, BELOW_FULL.start, BELOW_FULL.end);
+        let strain = if merge > 0 { merge.max(below) } else { 0 };
+        let debt = |amount, strain| Debt { amount, strain };
+        [debt(flush, flush), debt(merge, strain)]
+    }
+
+    fn most_debt(&self) -> u64 {
+        most(&self.debts())
     }
 
     /// Whether even work that makes space has to wait for some.
@@ -208,7 +214,7 @@ impl Work {
 
     /// Whether writers are slowed down.
     pub(crate) fn is_near_limit(&self) -> bool {
-        self.debt().amount > 0
+        self.most_debt() > 0
     }
 
     /// Lets threads run that wait for this processor, unless compaction lags behind: then they
@@ -222,6 +228,11 @@ impl Work {
     fn level0_files_most(&self) -> usize {
         self.parts.trees.level0_files_most()
     }
+}
+
+fn most(debts: &Debts) -> u64 {
+    let amounts = debts.iter().map(|debt| debt.amount);
+    amounts.max().unwrap_or(0)
 }
 
 /// Where `value` lies between two bounds, in parts of [`DEBT_MAX`].
@@ -264,7 +275,7 @@ mod tests {
             }
             assert_eq!(db.step().unwrap(), Some(Job::Compaction));
             // Time stands still, so that the merge counts as one of a microsecond.
-            let measured = lock(&db.work().throttle).capacity[Lag::Merge as usize] / 1_000_000;
+            let measured = lock(&db.work().throttle).merge_rate() / 1_000_000;
             let bounds = charged - charged / 100..charged + charged / 100;
             assert!(
                 bounds.contains(&measured),

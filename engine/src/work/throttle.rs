@@ -1,11 +1,13 @@
-//! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and debt
-//! are arguments.
+//! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and
+//! debts are arguments.
 //!
-//! The rate follows two figures: how much background work has got done lately, and the debt, which
-//! is 0 where it keeps up and 1 where writers have to stop. At half of the debt writers are as fast
-//! as the work; so the debt comes to rest between the two ends instead of swinging from one to the
-//! other. Writers pay after they have written: their bytes are owed, and the next writer waits
-//! until the rate has paid for them.
+//! Each kind of work has an account. Its rate follows how much of the work has got done lately, and
+//! the debt, which is 0 where it keeps up and 1 where writers have to stop. At half of the debt
+//! writers are as fast as the work; so the debt comes to rest between the two ends instead of
+//! swinging from one to the other. The debt of the last seconds counts too, if it is higher than
+//! that of this moment: level 0 fills and is merged in turns of some seconds, and writers who
+//! followed each turn would be ten times as fast in one second as in another. Writers pay after they have written: their bytes are owed, and the
+//! next writer waits until the rate has paid for them.
 
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use std::time::Duration;
 pub(super) const DEBT_MAX: u64 = 1000;
 
 /// Bytes a second before any background work was measured.
-const RATE_UNKNOWN: u64 = 64 << 20;
+const RATE_UNKNOWN: u64 = 32 << 20;
 
 /// No writer is slower than this, whatever was measured.
 const RATE_MIN: u64 = 256 << 10;
@@ -27,6 +29,12 @@ const WAIT_MAX: Duration = Duration::from_millis(20);
 /// A shorter wait is not begun: it would take longer than it should. The bytes stay owed.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
+/// How fast the pressure follows the strain.
+const FOLLOW: Duration = Duration::from_secs(10);
+
+/// Below this pressure writers who have no debt do not wait.
+const PRESSURE_MIN: f64 = 50.0;
+
 /// The work that writers wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lag {
@@ -36,27 +44,96 @@ pub(super) enum Lag {
     Merge,
 }
 
-/// How far work lags behind: 0 where it keeps up, [`DEBT_MAX`] where writers stop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How many kinds of [`Lag`] there are.
+pub(super) const LAGS: usize = 2;
+
+/// How far work lags behind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Debt {
-    pub(super) lag: Lag,
+    /// 0 where it keeps up, [`DEBT_MAX`] where writers stop.
     pub(super) amount: u64,
+    /// The same, and how far work lags behind for which nobody has to stop.
+    pub(super) strain: u64,
+}
+
+/// By [`Lag`].
+pub(super) type Debts = [Debt; LAGS];
+
+/// What is known of one [`Lag`].
+#[derive(Debug, Default)]
+struct Account {
+    /// Bytes that the work can take in a second; 0 while that is not known.
+    capacity: u64,
+    /// The strain of late. Thousands of steps a second are too small for whole thousandths.
+    pressure: f64,
+    /// Bytes that writers have put and not waited for.
+    owed: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
-    /// By [`Lag`]: bytes that the work can take in a second; 0 while that is not known.
-    pub(super) capacity: [u64; 2],
+    accounts: [Account; LAGS],
     /// For how long merges have run since the last of level 0: they take turns.
     merged: Duration,
-    owed: u64,
     paid_at: Duration,
+}
+
+impl Account {
+    fn note(&mut self, bytes: u64, took: Duration) {
+        if bytes < MEASURED_MIN {
+            return;
+        }
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        let measured = bytes.saturating_mul(1_000_000) / took;
+        self.capacity = match self.capacity {
+            0 => measured,
+            // One piece of work may be far from the usual one.
+            known => (known / 4).saturating_mul(3).saturating_add(measured / 4),
+        };
+    }
+
+    /// Bytes a second at this debt.
+    fn rate(&self, amount: u64) -> u64 {
+        let capacity = match self.capacity {
+            0 => RATE_UNKNOWN,
+            known => known,
+        };
+        // From one and a half times what the work can take to half of it; near the stop down to
+        // nearly nothing.
+        let share = DEBT_MAX + DEBT_MAX / 2 - amount.max(self.pressure as u64);
+        let left = (4 * (DEBT_MAX - amount)).min(DEBT_MAX);
+        let share = share * left / DEBT_MAX;
+        (capacity / DEBT_MAX).saturating_mul(share).max(RATE_MIN)
+    }
+
+    fn is_pressed(&self) -> bool {
+        self.pressure > PRESSURE_MIN
+    }
+
+    /// The strain has been this for so long.
+    fn follow(&mut self, strain: u64, elapsed: Duration) {
+        let part = elapsed.min(FOLLOW).div_duration_f64(FOLLOW);
+        self.pressure += (strain as f64 - self.pressure) * part;
+    }
+
+    /// How long a writer is to wait after so long a time without a wait.
+    fn wait(&mut self, amount: u64, elapsed: Duration) -> Duration {
+        if amount == 0 && !self.is_pressed() {
+            self.owed = 0;
+            return Duration::ZERO;
+        }
+        let rate = self.rate(amount);
+        let paid = u128::from(rate) * elapsed.as_micros() / 1_000_000;
+        let paid = u64::try_from(paid).unwrap_or(u64::MAX);
+        self.owed = self.owed.saturating_sub(paid);
+        Duration::from_micros(self.owed.saturating_mul(1_000_000) / rate)
+    }
 }
 
 impl Throttle {
     /// A flush took so many bytes that writers had put.
     pub(super) fn note_flush(&mut self, bytes: u64, took: Duration) {
-        self.note(Lag::Flush, bytes, took);
+        self.accounts[Lag::Flush as usize].note(bytes, took);
     }
 
     /// A merge took so many bytes that writers had put off level 0; 0 if it was of deeper levels.
@@ -64,64 +141,38 @@ impl Throttle {
         self.merged += took;
         if bytes > 0 {
             let took = std::mem::take(&mut self.merged);
-            self.note(Lag::Merge, bytes, took);
+            self.accounts[Lag::Merge as usize].note(bytes, took);
         }
     }
 
-    fn note(&mut self, lag: Lag, bytes: u64, took: Duration) {
-        if bytes < MEASURED_MIN {
-            return;
-        }
-        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
-        let measured = bytes.saturating_mul(1_000_000) / took;
-        let capacity = &mut self.capacity[lag as usize];
-        *capacity = match *capacity {
-            0 => measured,
-            // One merge may be far from the usual one.
-            known => (known / 4).saturating_mul(3).saturating_add(measured / 4),
-        };
+    /// Bytes a second that merges take off level 0.
+    #[cfg(test)]
+    pub(super) fn merge_rate(&self) -> u64 {
+        self.accounts[Lag::Merge as usize].capacity
     }
 
-    /// Bytes a second at this debt.
-    fn rate(&self, debt: Debt) -> u64 {
-        let capacity = match self.capacity[debt.lag as usize] {
-            0 => RATE_UNKNOWN,
-            known => known,
-        };
-        let amount = debt.amount.min(DEBT_MAX);
-        // From one and a half times what the work can take to as much, and then to nearly nothing:
-        // a merge may take long, and writers who crawl meanwhile are better off than writers who
-        // stop.
-        let share = if amount <= DEBT_MAX / 2 {
-            DEBT_MAX + DEBT_MAX / 2 - amount
-        } else {
-            let left = 2 * (DEBT_MAX - amount);
-            left * left / DEBT_MAX
-        };
-        (capacity / DEBT_MAX).saturating_mul(share).max(RATE_MIN)
+    /// Whether writers wait at no debt too, for what they owe and for the strain of late.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.accounts.iter().any(Account::is_pressed)
     }
 
     /// Notes that a writer puts so many bytes.
     pub(super) fn charge(&mut self, bytes: u64) {
-        self.owed = self.owed.saturating_add(bytes);
+        for account in &mut self.accounts {
+            account.owed = account.owed.saturating_add(bytes);
+        }
     }
 
-    /// How long the next writer is to wait at this debt. Zero without one, and then nothing is
+    /// How long the next writer is to wait at these debts. Zero without any, and then nothing is
     /// owed.
-    pub(super) fn wait(&mut self, debt: Debt, now: Duration) -> Duration {
-        if debt.amount == 0 {
-            self.owed = 0;
-            self.paid_at = now;
-            return Duration::ZERO;
-        }
-        let rate = self.rate(debt);
-        let elapsed = now.saturating_sub(self.paid_at).as_micros();
-        let paid = u128::from(rate) * elapsed / 1_000_000;
+    pub(super) fn wait(&mut self, debts: &Debts, now: Duration) -> Duration {
+        let elapsed = now.saturating_sub(self.paid_at);
         self.paid_at = now;
-        self.owed = self
-            .owed
-            .saturating_sub(u64::try_from(paid).unwrap_or(u64::MAX));
-        let wait = Duration::from_micros(self.owed.saturating_mul(1_000_000) / rate);
+        let waits = self.accounts.iter_mut().zip(debts).map(|(account, debt)| {
+            account.follow(debt.strain.min(DEBT_MAX), elapsed);
+            account.wait(debt.amount.min(DEBT_MAX), elapsed)
+        });
+        let wait = waits.max().unwrap_or_default();
         if wait < WAIT_MIN {
             return Duration::ZERO;
         }
@@ -133,9 +184,11 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    fn debt(amount: u64) -> Debt {
-        let lag = Lag::Merge;
-        Debt { lag, amount }
+    fn debt(amount: u64) -> Debts {
+        let strain = amount;
+        let mut debts = Debts::default();
+        debts[Lag::Merge as usize] = Debt { amount, strain };
+        debts
     }
 
     /// Bytes that writers of 4 KiB put in a second at this debt, if merges take `capacity` bytes a
@@ -144,12 +197,17 @@ mod tests {
         let mut throttle = Throttle::default();
         throttle.note_merge(0, Duration::from_millis(400));
         throttle.note_merge(capacity, Duration::from_millis(600));
-        let (mut now, mut put) = (Duration::ZERO, 0);
-        throttle.wait(debt(0), now);
-        while now < Duration::from_secs(1) {
+        put(&mut throttle, Duration::ZERO, amount)
+    }
+
+    /// Bytes that writers of 4 KiB put in a second from `start` on.
+    fn put(throttle: &mut Throttle, start: Duration, amount: u64) -> u64 {
+        let (mut now, mut put) = (start, 0);
+        throttle.wait(&debt(0), now);
+        while now < start + Duration::from_secs(1) {
             throttle.charge(4096);
             put += 4096;
-            now += throttle.wait(debt(amount), now) + Duration::from_micros(10);
+            now += throttle.wait(&debt(amount), now) + Duration::from_micros(10);
         }
         put
     }
@@ -157,7 +215,7 @@ mod tests {
     #[test]
     fn writers_are_as_fast_as_the_work_at_half_of_the_debt_and_slower_beyond() {
         let capacity = 20 << 20;
-        for (amount, percent) in [(1, 150), (250, 125), (500, 100), (750, 25)] {
+        for (amount, percent) in [(1, 150), (250, 125), (500, 100), (750, 75), (900, 24)] {
             let expected = capacity / 100 * percent;
             let put = put_in_a_second(capacity, amount);
             let bounds = expected - expected / 10..expected + expected / 10;
@@ -166,11 +224,28 @@ mod tests {
     }
 
     #[test]
+    fn writers_are_slowed_for_a_while_after_a_long_debt() {
+        let capacity = 20 << 20;
+        let mut throttle = Throttle::default();
+        throttle.note_merge(capacity, Duration::from_secs(1));
+        for second in 0..60 {
+            throttle.wait(&debt(500), Duration::from_secs(second));
+        }
+        let put_at = |throttle: &mut Throttle, second| {
+            put(throttle, Duration::from_secs(second), 0) * 100 / capacity
+        };
+        let soon = put_at(&mut throttle, 60);
+        assert!((95..115).contains(&soon), "{soon} % of what merges take");
+        let later = put_at(&mut throttle, 75);
+        assert!(later > 200, "{later} % of what merges take");
+    }
+
+    #[test]
     fn without_a_debt_no_writer_waits_and_nothing_is_owed() {
         let mut throttle = Throttle::default();
         throttle.charge(1 << 40);
-        assert_eq!(throttle.wait(debt(0), Duration::ZERO), Duration::ZERO);
-        assert_eq!(throttle.wait(debt(500), Duration::ZERO), Duration::ZERO);
+        assert_eq!(throttle.wait(&debt(0), Duration::ZERO), Duration::ZERO);
+        assert_eq!(throttle.wait(&debt(500), Duration::ZERO), Duration::ZERO);
     }
 
     #[test]
@@ -178,7 +253,7 @@ mod tests {
         let mut throttle = Throttle::default();
         throttle.note_merge(MEASURED_MIN, Duration::from_secs(1_000_000));
         throttle.charge(u64::MAX);
-        assert_eq!(throttle.wait(debt(1000), Duration::ZERO), WAIT_MAX);
-        assert!(throttle.rate(debt(1000)) >= RATE_MIN);
+        assert_eq!(throttle.wait(&debt(1000), Duration::ZERO), WAIT_MAX);
+        assert!(throttle.accounts[Lag::Merge as usize].rate(1000) >= RATE_MIN);
     }
 }

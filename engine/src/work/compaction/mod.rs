@@ -9,4 +9,4 @@ mod job;
 mod merge;
 mod overlap_split;
 mod parts;
-mod picker;
+pub(in crate::work) mod picker;

@@ -139,6 +139,17 @@ fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
     (!files.is_empty()).then_some(Plan::Drop(files))
 }
 
+/// How many times as full a level 0 counts that may soon stop writers. A merge of it takes seconds,
+/// and files come meanwhile; but were it always the first, level 1 would grow, and with it each
+/// merge.
+const URGENCY: u128 = 2;
+
+/// Whether the merge of so many files in level 0 is urgent.
+fn is_urgent(files: usize, config: &Config) -> bool {
+    let (max, stop) = (config.level0_files_max, config.level0_files_stop);
+    files > max + stop.saturating_sub(max) / 6
+}
+
 /// How full level 0 is, in thousandths; `None` if it is in shape.
 fn fullness_of_level0(version: &Version, config: &Config) -> Option<u128> {
     let files = &version.levels[0];
@@ -146,7 +157,10 @@ fn fullness_of_level0(version: &Version, config: &Config) -> Option<u128> {
     let heavy = files.len() > 1 && values > config.level_bytes_base;
     let files_max = config.level0_files_max;
     let many = files.len() >= files_max;
-    let fullness = share(files.len() as u64, files_max as u64);
+    let mut fullness = share(files.len() as u64, files_max as u64);
+    if is_urgent(files.len(), config) {
+        fullness *= URGENCY;
+    }
     (many || heavy).then(|| fullness.max(share(values, config.level_bytes_base)))
 }
 
@@ -220,7 +234,7 @@ fn joinable(version: &Version, config: &Config) -> Option<Plan> {
             let below = overlapping(&version.levels[level + 1], &file.meta.range);
             is_fair(std::slice::from_ref(*file), &below)
         })
-        .map(|(level, file)| down(version, level, file, config))
+        .map(|(level, file)| down(version, level, std::slice::from_ref(file), config))
 }
 
 /// Whether there is nothing in the file that a merge would drop at the bottom.
@@ -246,31 +260,43 @@ pub(crate) fn fullness(version: &Version, config: &Config) -> u128 {
     fullest_level(version, config).map_or(0, |(fullness, _)| fullness)
 }
 
+/// How full the fullest level below level 0 is, in thousandths; 0 if all are in shape.
+pub(crate) fn fullness_below(version: &Version, config: &Config) -> u128 {
+    let full = full_below(version, config);
+    full.map(|(fullness, _)| fullness).max().unwrap_or(0)
+}
+
 /// The level that is most over its limit, and how full it is; of two that are equally full the
 /// upper one.
 fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
-    let limits = level_limits(version, config);
-    let fullness = |level: usize| {
-        let weights: u64 = version.levels[level].iter().map(weight).sum();
-        match level {
-            0 => fullness_of_level0(version, config),
-            _ => (weights > limits[level]).then(|| share(weights, limits[level])),
-        }
-    };
-    let full = (0..LEVELS - 1)
-        .rev()
-        .filter_map(|level| Some((fullness(level)?, level)));
+    let level0 = fullness_of_level0(version, config).map(|fullness| (fullness, 0));
+    let full = full_below(version, config).chain(level0);
     full.max_by_key(|&(fullness, _)| fullness)
 }
 
-/// Takes the file down that is cheapest to merge for each byte it takes off the level.
+/// The levels below level 0 that are over their limit, the deepest first, and how full they are.
+fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128, usize)> {
+    let limits = level_limits(version, config);
+    (1..LEVELS - 1).rev().filter_map(move |level| {
+        let weights: u64 = version.levels[level].iter().map(weight).sum();
+        (weights > limits[level]).then(|| (share(weights, limits[level]), level))
+    })
+}
+
+/// How many neighbours go down at once. One file is too little for a merge in parts.
+const DOWN_AT_ONCE: usize = 2;
+
+/// Takes the neighbours down that are cheapest to merge for each byte they take off the level.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
-    let cost = |file: &&File| {
-        let below = size(&overlapping(&version.levels[level + 1], &file.meta.range));
-        (u128::from(below) << 20) / u128::from(weight(file).max(1))
+    let files = &version.levels[level];
+    let cost = |files: &&[File]| {
+        let below = size(&overlapping(&version.levels[level + 1], &union(files)));
+        let weights: u64 = files.iter().map(weight).sum();
+        (u128::from(below) << 20) / u128::from(weights.max(1))
     };
-    let cheapest = version.levels[level].iter().min_by_key(cost);
-    cheapest.map(|file| down(version, level, file, config))
+    let neighbours = files.windows(DOWN_AT_ONCE.min(files.len()).max(1));
+    let cheapest = neighbours.min_by_key(cost)?;
+    Some(down(version, level, cheapest, config))
 }
 
 /// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th
@@ -299,19 +325,23 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
 /// other one: level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
-fn down(version: &Version, level: usize, file: &File, config: &Config) -> Plan {
-    let below = overlapping(&version.levels[level + 1], &file.meta.range);
+/// Takes neighbours of a level down; a file that lies over too much is cut first.
+fn down(version: &Version, level: usize, files: &[File], config: &Config) -> Plan {
+    let below = overlapping(&version.levels[level + 1], &union(files));
     let last = version.levels[level + 2..].iter().all(Vec::is_empty);
-    if below.is_empty() && (!last || is_plain(file)) {
-        return Plan::Move(vec![file.clone()], level + 1);
+    if below.is_empty() && (!last || files.iter().all(is_plain)) {
+        return Plan::Move(files.to_vec(), level + 1);
     }
     let cuts = cuts(&below, config.sstable_bytes.saturating_mul(BELOW_MAX));
     if !cuts.is_empty() {
-        // A few rows may lie over a whole level: then each part of them goes down by itself.
-        return Plan::Split(file.clone(), level, cuts);
+        return match files {
+            // A few rows may lie over a whole level: then each part of them goes down by itself.
+            [file] => Plan::Split(file.clone(), level, cuts),
+            _ => down(version, level, &files[..1], config),
+        };
     }
     Plan::Merge {
-        runs: vec![vec![file.clone()]],
+        runs: vec![files.to_vec()],
         below,
         level: level + 1,
     }
@@ -362,7 +392,7 @@ fn tombstones(
             return Some(rewrite(level, file));
         }
         if frees_enough(version, level, file) {
-            return Some(down(version, level, file, config));
+            return Some(down(version, level, std::slice::from_ref(file), config));
         }
     }
     None
@@ -421,7 +451,7 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
             let largest = version.levels[level]
                 .iter()
                 .max_by_key(|file| file.meta.value_bytes())?;
-            Some(down(version, level, largest, config))
+            Some(down(version, level, std::slice::from_ref(largest), config))
         }
     }
 }
@@ -599,6 +629,41 @@ mod tests {
                 assert_eq!(cuts, [vec![2], vec![4], vec![5]]);
             }
             plan => panic!("{plan:?}"),
+        }
+    }
+
+    #[test]
+    fn neighbours_of_a_full_level_go_down_together() {
+        let version = version(&[
+            &[],
+            &[(1, 60), (2, 60), (3, 60)],
+            &[(1, 600), (2, 9), (3, 9)],
+        ]);
+        match full_level(&version, &config()) {
+            Some(Plan::Merge { runs, below, level }) => {
+                let starts = |files: &[File]| -> Vec<u8> {
+                    files.iter().map(|file| file.meta.range.start[0]).collect()
+                };
+                assert_eq!(runs.len(), 1);
+                assert_eq!((starts(&runs[0]), starts(&below)), (vec![2, 3], vec![2, 3]));
+                assert_eq!(level, 2);
+            }
+            plan => panic!("{plan:?}"),
+        }
+    }
+
+    #[test]
+    fn a_level_0_that_may_soon_stop_writers_counts_as_twice_as_full() {
+        let config = Config {
+            level0_files_max: 2,
+            level0_files_stop: 8,
+            ..config()
+        };
+        for (files, fullest) in [(3, 1), (4, 0)] {
+            let level0 = vec![(1, 1); files];
+            let version = version(&[&level0, &[(1, 300)]]);
+            let (_, level) = fullest_level(&version, &config).unwrap();
+            assert_eq!(level, fullest, "{files} files");
         }
     }
 
