@@ -294,6 +294,19 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_every_command() {
+        let page = include_str!("../docs/configuration.md");
+        let (_, commands) = page.split_once("## Commands").unwrap();
+        let rows = commands.lines().filter(|line| line.starts_with("| `"));
+        let cells: String = rows.filter_map(|row| row.split(" | ").next()).collect();
+        let words: Vec<_> = cells.split(['`', ' ']).collect();
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(words.contains(&name), "docs/configuration.md: {name}");
+        }
+    }
+
+    #[test]
     fn the_last_of_two_equal_flags_counts() {
         let command = with_environment(Cli::command(), |_| false);
         let words = "lazurite --blobHost ::1 -s --silent --blobHost 127.0.0.1 --azurite.disableTelemetry \

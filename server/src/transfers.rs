@@ -34,6 +34,9 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// How an import is repeated that ended in the middle.
 const REPEATED: &str = "To repeat it, delete what is there in part, or import with existing=replace, which also replaces what was there \
      before.";
+/// The same for one that replaces.
+const REPEATED_REPLACING: &str =
+    "It can be repeated as it is. A lease, legal hold or policy on what is there must end before.";
 /// Exports at a time. Each holds a copy of what it exports on the disk.
 const EXPORTS_MAX: usize = 2;
 const EXPORTS_UNDER_WAY: &str =
@@ -114,6 +117,8 @@ pub struct Export {
     files: TempDir,
     /// Sentences about what was left out.
     pub left_out: Vec<String>,
+    /// Blobs that are exported without their immutability policy or legal hold.
+    pub unprotected: u64,
     turn: OwnedSemaphorePermit,
 }
 
@@ -162,12 +167,13 @@ impl Transfers {
             Ok::<_, TransferError>((files, left_out))
         });
         let exported = with_ticks(exporting).await;
-        let (files, left_out) = exported
+        let (files, (left_out, unprotected)) = exported
             .map_err(|Stopping| Failure::busy("The server is stopping."))?
             .map_err(export_failure)?;
         Ok(Export {
             files,
             left_out,
+            unprotected,
             turn,
         })
     }
@@ -189,6 +195,7 @@ impl Transfers {
         if let Some(fork) = &destination.fork {
             stores.check_held(fork)?;
         }
+        let existing = destination.existing;
         let services = self.services.clone();
         let is_stopped = stop.clone();
         let importing = services.while_served(move |accounts: &[LocalAccount]| {
@@ -199,7 +206,7 @@ impl Transfers {
                 Some(fork) => account.connection_string_in(&fork.name),
                 None => account.connection_string(),
             };
-            let (root, existing) = (files.path(), destination.existing);
+            let root = files.path();
             let stop = &is_stopped.is_wanted;
             let imported = import_unpacked(&connection_string, root, existing, stop)?;
             Ok::<_, ImportError>(json!({"imported": imported.json, "notes": imported.notes}))
@@ -223,7 +230,7 @@ impl Transfers {
                     let part = "A part of the archive may have been imported.";
                     Failure::busy(format!("The server is stopping. {part} {REPEATED}"))
                 })?
-                .map_err(import_failure),
+                .map_err(|error| import_failure(error, existing)),
             Err(panic) => {
                 tracing::error!(%panic, "an import stopped on an assertion");
                 Err(common::INTERNAL_ERROR.into())
@@ -276,7 +283,9 @@ impl Transfers {
             let unpacked = unpacked.and_then(|files| {
                 unpack(Pieces::new(pieces), files.path(), &limits).map(|()| files)
             });
-            let files = unpacked.map_err(import_failure)?;
+            // Nothing is written yet.
+            let unpacked = unpacked.map_err(|error| import_failure(error, Existing::Refuse));
+            let files = unpacked?;
             Ok((files, turn))
         });
         let handed = hand_on(body, sender, &stop).await;
@@ -418,7 +427,7 @@ fn failed(code: &'static str, error: &TransferError, advice: &str) -> Failure {
     }
 }
 
-fn import_failure(error: ImportError) -> Failure {
+fn import_failure(error: ImportError, existing: Existing) -> Failure {
     match error {
         ImportError::Content(reason) => {
             let message =
@@ -440,7 +449,11 @@ fn import_failure(error: ImportError) -> Failure {
         }
         ImportError::NotBegun(error) => failed("ImportFailed", &error, " Nothing was imported."),
         ImportError::Begun(error) => {
-            let advice = format!(" What came before it is imported. {REPEATED}");
+            let repeated = match existing {
+                Existing::Replace => REPEATED_REPLACING,
+                Existing::Refuse | Existing::Skip => REPEATED,
+            };
+            let advice = format!(" What came before it is imported. {repeated}");
             failed("ImportFailed", &error, &advice)
         }
     }

@@ -259,6 +259,59 @@ fn undelete_restores_a_record_in_its_previous_state() {
 }
 
 #[test]
+fn snapshots_of_a_blob_that_has_expired_are_not_restored_without_a_blob() {
+    for (deleted_before, sweeps) in [(false, false), (false, true), (true, false), (true, true)] {
+        let store = keeping(soft_delete(3));
+        if deleted_before {
+            store.put("name", b"deleted").unwrap();
+            store.delete("name").unwrap();
+        }
+        store.put("name", b"overwritten").unwrap();
+        store.put("name", b"body").unwrap();
+        store.expire("name", 5, at(10));
+        if sweeps {
+            store.at(at(16)).sweep(100).unwrap();
+        }
+        let undeleted = store.undelete("name", at(20));
+        if deleted_before {
+            // The blob that was deleted before comes back, and what was kept with it.
+            undeleted.unwrap();
+            assert_eq!(store.read("name").unwrap(), b"deleted");
+        } else {
+            assert_err!(undeleted, Error::BlobNotFound);
+            assert_eq!(store.everything(at(20)), ["name deleted snapshot"]);
+            store.put("name", b"new").unwrap();
+            store.delete("name").unwrap();
+        }
+    }
+}
+
+#[test]
+fn undelete_after_the_retention_restores_nothing_whether_swept_or_not() {
+    for sweeps in [false, true] {
+        let store = keeping(soft_delete(3));
+        store.put("name", b"first").unwrap();
+        store.snapshot("name").unwrap();
+        store.put("name", b"second").unwrap();
+        store
+            .delete_with("name", BlobState::Current, include())
+            .unwrap();
+        let later = at(5 * DAY);
+        if sweeps {
+            store.at(later).sweep(100).unwrap();
+        }
+        assert_eq!(store.everything(later), [""; 0]);
+        assert_err!(store.undelete("name", later), Error::BlobNotFound);
+        let put = store.put_request(b"new");
+        store.put_with("name", put, later).unwrap();
+        let deleted = store
+            .at(later)
+            .delete_blob(&address("name"), &DeleteBlob::default());
+        deleted.unwrap().1.wait().unwrap();
+    }
+}
+
+#[test]
 fn moments_increase_though_the_clock_was_set_back_over_a_restart() {
     let store = keeping(soft_delete(30));
     let late = at(20 * DAY);

@@ -16,9 +16,11 @@ use lazurite_engine::Ticket;
 
 impl BlobService {
     /// Restores everything that was deleted under the name and is still kept: snapshots, versions,
-    /// and the blob that was deleted last if there is none now. If the blob exists, or versions of
-    /// it, having nothing to restore is no error: a blob that was deleted while the account keeps
-    /// versions is one of them. Source: recorded answers of the hosted service.
+    /// and the blob that was deleted last if there is none now. Snapshots of a blob that has
+    /// expired stay deleted, unless another takes its place: they would be in the way of the next
+    /// blob of the name. If the blob exists, or versions of it, having nothing to restore is no
+    /// error: a blob that was deleted while the account keeps versions is one of them. Source:
+    /// recorded answers of the hosted service.
     ///
     /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be
     /// that of the blob's lease; deleted blobs have none. Errors: of the names; `InvalidOperation`
@@ -45,6 +47,7 @@ impl BlobService {
         let _long = self.begin_long_operation();
         let mut undeletion = Undeletion {
             from: FIRST,
+            has_blob: None,
             last: None,
             any: false,
         };
@@ -74,6 +77,9 @@ impl BlobService {
 /// next request.
 struct Undeletion {
     from: SnapshotTime,
+    /// Whether there is a blob or version, or one to restore: otherwise snapshots stay deleted.
+    /// `None` before the first step.
+    has_blob: Option<bool>,
     /// The blob, neither snapshot nor version, that was deleted last among those seen. It is still
     /// deleted.
     last: Option<SnapshotTime>,
@@ -87,6 +93,11 @@ impl BlobWrite<'_> {
 
     /// Restores some deleted records. Returns whether these were the last.
     fn undelete_step(&mut self, undeletion: &mut Undeletion) -> Result<bool> {
+        let has_blob = match undeletion.has_blob {
+            Some(has_blob) => has_blob,
+            None => self.has_current_or_version()? || self.has_deleted_blob()?,
+        };
+        undeletion.has_blob = Some(has_blob);
         let moments = self.moments(History::Deleted, undeletion.from, HISTORY_STEP)?;
         let is_done = moments.len() < HISTORY_STEP;
         for moment in moments {
@@ -95,11 +106,12 @@ impl BlobWrite<'_> {
             let Some(mut blob) = self.past(place)? else {
                 continue;
             };
-            if !blob.is_kept(self.now) || blob.is_expired(self.now) {
+            let was = blob.previous_state();
+            let is_alone = !has_blob && matches!(was, PreviousState::Snapshot(_));
+            if is_alone || !self.is_restorable(&blob) {
                 continue;
             }
             undeletion.any = true;
-            let was = blob.previous_state();
             blob.deleted = None;
             let place_before = match was {
                 PreviousState::Snapshot(snapshot) => RecordSlot::Past(History::Snapshot, snapshot),
@@ -116,6 +128,40 @@ impl BlobWrite<'_> {
             self.put(&permit, &blob);
         }
         Ok(is_done)
+    }
+
+    fn is_restorable(&self, blob: &Blob) -> bool {
+        blob.is_kept(self.now) && !blob.is_expired(self.now)
+    }
+
+    /// Whether there is a deleted blob or version to restore. The newest record is one unless a
+    /// blob has expired, as its snapshots are older.
+    fn has_deleted_blob(&self) -> Result<bool> {
+        let is_one = |moment| {
+            let blob = self.past(RecordSlot::Past(History::Deleted, moment))?;
+            Ok::<_, Error>(blob.is_some_and(|blob| {
+                let is_snapshot = matches!(blob.previous_state(), PreviousState::Snapshot(_));
+                !is_snapshot && self.is_restorable(&blob)
+            }))
+        };
+        if let Some(last) = self.last_moment(History::Deleted)?
+            && is_one(last)?
+        {
+            return Ok(true);
+        }
+        let mut from = FIRST;
+        loop {
+            let moments = self.moments(History::Deleted, from, HISTORY_STEP)?;
+            for moment in &moments {
+                if is_one(*moment)? {
+                    return Ok(true);
+                }
+                from = moment.next();
+            }
+            if moments.len() < HISTORY_STEP {
+                return Ok(false);
+            }
+        }
     }
 
     /// Makes the blob that was deleted last the current one, if there is none.

@@ -33,6 +33,9 @@ const ZSTD: HeaderValue = HeaderValue::from_static("application/zstd");
 const LEFT_OUT_SHOWN: usize = 20;
 /// The header with the number of sentences about what an archive lacks.
 const NOT_EXPORTED: HeaderName = HeaderName::from_static("x-lazurite-not-exported");
+/// The header with the number of blobs that are exported without their immutability policy or legal
+/// hold.
+const UNPROTECTED: HeaderName = HeaderName::from_static("x-lazurite-exported-unprotected");
 
 pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
     let layer = from_fn_with_state(console.clone(), guard);
@@ -64,14 +67,18 @@ async fn export(
             let found = console.stores.fork(fork);
             found.ok_or_else(|| fork_not_found(fork))?;
         }
-        return Ok(archive(&name, 0, Body::empty()));
+        return Ok(archive(&name, Body::empty()));
     }
     let export = transfers.export(&console.stores, account, exported).await?;
     if !export.left_out.is_empty() && !takes_incomplete {
         return Err(incomplete(&export.left_out).into());
     }
-    let count = export.left_out.len();
-    Ok(archive(&name, count, Body::new(export.into_body())))
+    let (not_exported, unprotected) = (export.left_out.len(), export.unprotected);
+    let mut response = archive(&name, Body::new(export.into_body()));
+    let headers = response.headers_mut();
+    headers.insert(NOT_EXPORTED, HeaderValue::from(not_exported));
+    headers.insert(UNPROTECTED, HeaderValue::from(unprotected));
+    Ok(response)
 }
 
 /// Errors: `501` if the server takes no account keys, with which it signs its requests to itself.
@@ -86,7 +93,7 @@ fn transfers(console: &Console) -> Result<&Transfers> {
 }
 
 /// The response with an archive of this name.
-fn archive(name: &str, not_exported: usize, body: Body) -> Response<Body> {
+fn archive(name: &str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, ZSTD);
@@ -95,7 +102,6 @@ fn archive(name: &str, not_exported: usize, body: Body) -> Response<Body> {
     if let Ok(file) = HeaderValue::try_from(file) {
         headers.insert(CONTENT_DISPOSITION, file);
     }
-    headers.insert(NOT_EXPORTED, HeaderValue::from(not_exported));
     response
 }
 

@@ -126,6 +126,40 @@ impl Request {
         self
     }
 
+    /// The same with these values of an input and no others: of a header, or of a parameter if the
+    /// name begins with `?`.
+    pub(crate) fn input(mut self, name: &str, values: &[&str]) -> Request {
+        let Some(name) = name.strip_prefix('?') else {
+            self.headers
+                .retain(|(given, _)| !given.eq_ignore_ascii_case(name));
+            let values = values.iter();
+            let headers = values.map(|value| (name.to_string(), (*value).to_string()));
+            self.headers.extend(headers);
+            return self;
+        };
+        let (path, query) = self.target.split_once('?').unwrap_or((&self.target, ""));
+        let is_other = |pair: &&str| {
+            let (given, _) = pair.split_once('=').unwrap_or((pair, ""));
+            !pair.is_empty() && !given.eq_ignore_ascii_case(name)
+        };
+        let others = query.split('&').filter(is_other).map(str::to_string);
+        let values = values.iter().map(|value| format!("{name}={value}"));
+        let pairs: Vec<_> = others.chain(values).collect();
+        self.target = format!("{path}?{}", pairs.join("&"));
+        self
+    }
+
+    /// The value of an input, as it is sent.
+    pub(crate) fn get_input(&self, name: &str) -> Option<&str> {
+        let Some(name) = name.strip_prefix('?') else {
+            return self.get_header(name);
+        };
+        let pairs = self.target.split_once('?')?.1.split('&');
+        let mut pairs = pairs.filter_map(|pair| pair.split_once('='));
+        let found = pairs.find(|(given, _)| given.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value)
+    }
+
     /// The same with a word of the target and the headers replaced.
     pub(crate) fn replace(mut self, word: &str, by: &str) -> Request {
         self.target = self.target.replace(word, by);
@@ -294,7 +328,6 @@ fn string_to_sign(
             )
         })
         .collect();
-    parameters.sort();
     let mut resource = format!("/{account}{path}");
     if service == Service::Table {
         if let Some((_, comp)) = parameters.iter().find(|(name, _)| name == "comp") {
@@ -307,8 +340,10 @@ fn string_to_sign(
             header("x-ms-date")
         );
     }
-    for (name, value) in parameters {
-        resource += &format!("\n{name}:{value}");
+    parameters.sort();
+    for same in parameters.chunk_by(|(name, _), (next, _)| name == next) {
+        let values: Vec<_> = same.iter().map(|(_, value)| value.as_str()).collect();
+        resource += &format!("\n{}:{}", same[0].0, values.join(","));
     }
     let mut text = format!("{method}\n");
     for name in [
@@ -344,9 +379,10 @@ fn string_to_sign(
         .filter(|(name, _)| name.starts_with("x-ms-"))
         .collect();
     // By name: the colon behind a name would sort after a hyphen in a longer one.
-    own.sort();
-    for (name, value) in own {
-        text += &format!("{name}:{value}\n");
+    own.sort_by(|(name, _), (other, _)| name.cmp(other));
+    for same in own.chunk_by(|(name, _), (next, _)| name == next) {
+        let values: Vec<_> = same.iter().map(|(_, value)| *value).collect();
+        text += &format!("{}:{}\n", same[0].0, values.join(","));
     }
     text + &resource
 }

@@ -653,6 +653,98 @@ fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
 }
 
 #[test]
+fn import_names_metadata_that_is_not_ascii_and_imports_nothing() {
+    let server = Server::fresh();
+    for (path, text, place) in [
+        (
+            "blobs/aaa.blobs.jsonl",
+            r#"{"name":"name","metadata":{"plain":"1","note":"caf\u00e9"}}"#,
+            "blobs/aaa.blobs.jsonl, line 1",
+        ),
+        (
+            "blobs/aaa.json",
+            r#"{"metadata":{"note":"caf\u00e9"}}"#,
+            "blobs/aaa.json",
+        ),
+        (
+            "queues/aaa.json",
+            r#"{"metadata":{"note":"caf\u00e9"}}"#,
+            "queues/aaa.json",
+        ),
+    ] {
+        let archive = archive(&[
+            (path, text),
+            ("blobs/aaa/name", "content"),
+            (MANIFEST, "{\"format\":1}"),
+        ]);
+        let message = refused(&import("", archive).send(&server), 400, "InvalidArchive");
+        assert!(message.contains(place), "{message}");
+        assert!(message.contains("metadata.note: its value is not ASCII"));
+    }
+    assert_eq!(names(&server), set(&[]));
+}
+
+#[test]
+fn properties_in_latin_1_are_imported_as_the_text_that_listings_show() {
+    let server = Server::fresh();
+    put("aaa").send(&server).is(201);
+    let mut bytes = Request::new(Service::Blob, "PUT", "/aaa/name")
+        .header("x-ms-blob-type", "BlockBlob")
+        .header("x-ms-blob-content-disposition", "caf#")
+        .credited(&crate::rights::account_sas_for("b", "o", "w"))
+        .bytes();
+    let at = bytes.iter().position(|byte| *byte == b'#').unwrap();
+    bytes[at] = 0xe9;
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection.send_bytes(&bytes, "PUT").unwrap().is(201);
+    let archive = export("").send(&server).is(200).body.clone();
+    state("POST", "reset").send(&server).is(200);
+    import("", archive).send(&server).is(200);
+    let read = Request::new(Service::Blob, "GET", "/aaa/name").send(&server);
+    read.is(200).has_header("content-disposition", "café");
+}
+
+#[test]
+fn import_that_replaces_is_not_advised_to_replace() {
+    let server = Server::fresh();
+    put("aaa").send(&server).is(201);
+    put_blob(&server, "held", b"mine".to_vec());
+    let hold = Request::new(Service::Blob, "PUT", "/aaa/held?comp=legalhold");
+    let hold = hold.header("x-ms-legal-hold", "true");
+    hold.send(&server).is(200);
+    let archive = archive(&[("blobs/aaa/held", "theirs"), (MANIFEST, "{\"format\":1}")]);
+    let refusal = import("?existing=replace", archive).send(&server);
+    let message = refused(&refusal, 409, "ImportFailed");
+    assert!(!message.contains("existing="), "{message}");
+    assert!(message.contains("legal hold"), "{message}");
+}
+
+#[test]
+fn export_says_how_many_blobs_lose_their_protection() {
+    let server = Server::fresh();
+    put("aaa").send(&server).is(201);
+    for name in ["held", "kept", "free"] {
+        put_blob(&server, name, b"1".to_vec());
+    }
+    let hold = Request::new(Service::Blob, "PUT", "/aaa/held?comp=legalhold");
+    let hold = hold.header("x-ms-legal-hold", "true");
+    hold.send(&server).is(200);
+    let policy = Request::new(Service::Blob, "PUT", "/aaa/kept?comp=immutabilityPolicies");
+    policy
+        .header(
+            "x-ms-immutability-policy-until-date",
+            "Fri, 01 Jan 2100 00:00:00 GMT",
+        )
+        .send(&server)
+        .is(200);
+    let exported = export("").send(&server);
+    exported
+        .is(200)
+        .has_header("x-lazurite-not-exported", "0")
+        .has_header("x-lazurite-exported-unprotected", "2");
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn import_that_a_stop_of_the_server_ends_says_that_a_part_may_be_there() {
     let (_location, server) = with_names(&[], &[]);

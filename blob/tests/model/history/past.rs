@@ -368,7 +368,9 @@ impl Walk {
             .cloned()
             .collect();
         let is_known = name.current.is_some() || !name.versions.is_empty();
-        let expected = if is_known || !kept.is_empty() {
+        // Snapshots alone stay deleted.
+        let is_blob = |(_, was, _): &(_, Was, _)| !matches!(was, Was::Snapshot);
+        let expected = if is_known || kept.iter().any(is_blob) {
             Ok(())
         } else {
             Err("BlobNotFound")

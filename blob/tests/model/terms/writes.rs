@@ -513,12 +513,13 @@ impl Walk {
         }
     }
 
-    /// Brings back what is kept; a lease is not.
+    /// Brings back what is kept; a lease is not, and neither are snapshots alone.
     pub(super) fn undelete(&mut self, at: At) {
         let mut refusals = Refusals::default();
         let name = self.name(at).clone();
         let is_known = name.current.is_some() || name.has_versions;
-        let nothing = !is_known && name.kept.is_empty();
+        let has_blob = name.kept.iter().any(|(_, known)| known.is_some());
+        let nothing = !is_known && !has_blob;
         refusals.add_if(nothing, Rank::Existence, "BlobNotFound");
         let to = address(at, BlobState::Current);
         let done = self.at(self.now).undelete_blob(&to, None);

@@ -22,7 +22,8 @@ async function store(one) {
   // The message first, hidden while this writer may live. If it dies on the way, the message
   // appears, and a worker does the rest.
   const message = await changes.sendMessage(JSON.stringify(keys), { visibilityTimeout: 30 });
-  await table.upsertEntity({ partitionKey: one.department, rowKey: one.id, ...one });
+  const original = { partitionKey: one.department, rowKey: one.id, ...one };
+  await table.upsertEntity(original, "Replace");
   await updateCopy(...keys);
   await changes.deleteMessage(message.messageId, message.popReceipt);
 }
@@ -30,7 +31,9 @@ async function store(one) {
 async function updateCopy(department, id) {
   for (;;) {
     const one = await table.getEntity(department, id);
-    await table.upsertEntity({ ...one, partitionKey: `mail_${one.mail[0]}`, rowKey: one.mail });
+    const copy = { ...one, partitionKey: `mail_${one.mail[0]}`, rowKey: one.mail };
+    // A merge would keep properties that the original has no longer.
+    await table.upsertEntity(copy, "Replace");
     // Another writer may have stored a newer copy, which this one just replaced.
     if ((await table.getEntity(department, id)).etag === one.etag) return;
   }

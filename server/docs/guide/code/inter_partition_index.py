@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 
 from azure.core.exceptions import ResourceNotFoundError
+from azure.data.tables import UpdateMode
 from staff import employees
 from store import compare, new_queue, new_table
 
@@ -29,7 +30,8 @@ def store(one):
     # The message first, hidden while this writer may live. If it dies on the way, the message
     # appears, and a worker does the rest.
     message = changes.send_message(json.dumps(keys), visibility_timeout=30)
-    table.upsert_entity({"PartitionKey": one["Department"], "RowKey": one["Id"], **one})
+    original = {"PartitionKey": one["Department"], "RowKey": one["Id"], **one}
+    table.upsert_entity(original, mode=UpdateMode.REPLACE)
     update_copy(**keys)
     changes.delete_message(message)
 
@@ -37,9 +39,9 @@ def store(one):
 def update_copy(department, id):
     while True:
         one = table.get_entity(department, id)
-        table.upsert_entity(
-            {**one, "PartitionKey": "mail_" + one["Mail"][0], "RowKey": one["Mail"]}
-        )
+        copy = {**one, "PartitionKey": "mail_" + one["Mail"][0], "RowKey": one["Mail"]}
+        # A merge would keep properties that the original has no longer.
+        table.upsert_entity(copy, mode=UpdateMode.REPLACE)
         # Another writer may have stored a newer copy, which this one just replaced.
         if table.get_entity(department, id).metadata["etag"] == one.metadata["etag"]:
             return

@@ -39,6 +39,7 @@ struct Row {
     comp: &'static str,
     changes_state: bool,
     reads: Inputs,
+    unsupported: &'static [(&'static str, &'static str)],
     body: BodyRule,
     log_class: LogClass,
 }
@@ -53,6 +54,7 @@ fn rows_of<R>(service: &'static str, operations: &'static [Operation<R>]) -> Vec
         comp: row.comp,
         changes_state: row.changes_state,
         reads: row.reads,
+        unsupported: row.unsupported,
         body: row.body,
         log_class: row.log_class,
     });
@@ -155,11 +157,9 @@ const COMMON_INPUTS: [&str; 6] = [
 ];
 
 /// Published inputs that a read leaves unread although a write would refuse them.
-const UNREAD_BY_READS: [(&str, &str); 2] = [
+const UNREAD_BY_READS: [(&str, &str); 1] = [
     // A list of table names has no other properties.
     ("Table_Query", "?$select"),
-    // The keys in the path already select the entity.
-    ("Table_QueryEntitiesWithPartitionAndRowKey", "?$filter"),
 ];
 
 /// Whether the row of a published operation decides what becomes of an input.
@@ -171,8 +171,15 @@ fn is_decided(row: &Row, id: &str, name: &str) -> bool {
         Some(parameter) => (PARAMETERS, parameter),
         None => (HEADERS, name),
     };
+    if row
+        .unsupported
+        .iter()
+        .any(|(name, _)| *name == name_in_table)
+    {
+        return true;
+    }
     match inputs.iter().find(|input| input.name == name_in_table) {
-        Some(input) if matches!(input.unread, Unread::Ignored(_)) => true,
+        Some(input) if matches!(input.unread, Unread::Ignored(_) | Unread::Checked) => true,
         Some(_) => UNREAD_BY_READS.contains(&(id, name)) && !row.changes_state,
         None => false,
     }
@@ -202,7 +209,10 @@ fn every_input_is_read_by_an_operation_or_has_a_reason() {
         .map(|input| (input, format!("?{}", input.name)));
     for (input, name) in all.chain(parameters) {
         let is_read = rows.iter().any(|row| row.reads.contains(&name));
-        let is_explained = matches!(input.unread, Unread::Unsupported(_) | Unread::Ignored(_));
+        let is_explained = matches!(
+            input.unread,
+            Unread::Unsupported(_) | Unread::Ignored(_) | Unread::Checked
+        );
         assert!(is_read || is_explained, "{name}");
     }
 }
@@ -237,6 +247,10 @@ fn unread_inputs() -> String {
     item(
         "400 `UnsupportedHeader` or `UnsupportedQueryParameter` from operations that change something; others ignore it",
         names(|unread| matches!(unread, Unread::Refused)),
+    );
+    item(
+        "Compared with the body by every operation",
+        names(|unread| matches!(unread, Unread::Checked)),
     );
     text.push_str("\n| without effect | why |\n| --- | --- |\n");
     for input in HEADERS.iter().chain(PARAMETERS) {

@@ -408,11 +408,10 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
     );
     let (metadata, mut settings) = (metadata(context)?, settings(&request)?);
     let (copies_tags, create_only) = (copies_tags(&request)?, request.is_create_only());
-    let keeps = context.header("x-ms-copy-source-blob-properties");
-    let keeps = keeps.is_none_or(|text| !text.eq_ignore_ascii_case("false"));
+    let keeps = context.flag("x-ms-copy-source-blob-properties")?;
     let fetched = fetch(&request, UploadKind::PutBlob, None).await?;
     let upload = fetched.upload;
-    if keeps {
+    if keeps.unwrap_or(true) {
         headers = filled(headers, fetched.headers);
     }
     if let Some(tags) = fetched.tags.filter(|_| copies_tags) {

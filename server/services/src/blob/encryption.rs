@@ -43,10 +43,11 @@ pub const OF_SOURCE: KeyHeaders = KeyHeaders {
     algorithm: "x-ms-source-encryption-algorithm",
 };
 
-/// The key that a request brings. It comes with its SHA-256 and its algorithm, and over HTTPS
-/// alone.
+/// The key that a request brings. It comes with its SHA-256 and its algorithm, none of which stands
+/// alone, and over HTTPS.
 pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<CustomerKey>> {
-    if context.header(headers.key).is_none() && context.header(headers.sha256).is_none() {
+    let names = [headers.key, headers.sha256, headers.algorithm];
+    if names.iter().all(|name| context.header(name).is_none()) {
         return Ok(None);
     }
     let bytes = |name: &'static str| {

@@ -48,11 +48,13 @@ pub async fn set_blob_legal_hold(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// The policy in the headers; unlocked unless they say otherwise.
+/// The policy in the headers; unlocked unless they say otherwise. A mode without a date would
+/// protect nothing.
 pub fn immutability_policy(context: &Context) -> Result<Option<ImmutabilityPolicy>> {
-    let Some(text) = context.header(UNTIL) else {
+    if context.header(UNTIL).is_none() && context.header(MODE).is_none() {
         return Ok(None);
-    };
+    }
+    let text = context.required_header(UNTIL)?;
     let until = date::parse_http(&text).ok_or_else(|| Failure::header(UNTIL, text))?;
     let mode = match context.header(MODE) {
         None => ImmutabilityMode::Unlocked,

@@ -1,7 +1,7 @@
 //! The headers and parameters of the Blob service in groups, from which rows put together what
 //! their operations read.
 
-use crate::request::inputs::{Inputs, headers, parameters, union};
+use crate::request::inputs::{CHECKSUMS, Inputs, headers, parameters, union};
 
 /// The inputs of an operation on a blob, all of which may name a snapshot or version: it is for the
 /// service to refuse one.
@@ -102,7 +102,6 @@ pub const ENCRYPTION: Inputs = union(&[CUSTOMER_KEY, SCOPE]);
 
 // Content.
 
-pub const CHECKSUMS: Inputs = headers(&["content-md5", "x-ms-content-crc64"]);
 pub const STRUCTURED_BODY: Inputs =
     headers(&["x-ms-structured-body", "x-ms-structured-content-length"]);
 /// Of operations that store their body.

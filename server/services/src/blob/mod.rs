@@ -81,6 +81,7 @@ pub fn handle(
     } = route?;
     check_access(state, operation, &context, &caller, &container)?;
     let blob_state = blob_state(&context)?;
+    let body = operation.check_content(&context, body, state.loose)?;
     operation.admit(&mut context, state.loose)?;
     check_body(operation, &context, &body)?;
     if container == LOGS_CONTAINER && !operation.on_analytics_data {

@@ -4,7 +4,7 @@
 
 use crate::auth::get_user_delegation_key;
 use crate::blob::inputs::{
-    APPEND_POSITION, BLOB_CONDITIONS, BLOB_HEADERS, BLOB_SIZE_MAX, BLOCK_ID, CHECKSUMS, CONDITIONS,
+    APPEND_POSITION, BLOB_CONDITIONS, BLOB_HEADERS, BLOB_SIZE_MAX, BLOCK_ID, CONDITIONS,
     CONTAINER_CONDITIONS, COPY, CUSTOMER_KEY, DEFAULT_SCOPE, ENCRYPTION, IMMUTABILITY_POLICY,
     INCLUDE, LEASE, LEASE_ACTION, LEGAL_HOLD, METADATA, NEW_BLOB, PAGE, PAGE_BLOB_LENGTH,
     PAGE_WRITE, PUBLIC_ACCESS, RANGE, RANGE_CHECKSUMS, REHYDRATION, SCOPE, SEQUENCE_ACTION,
@@ -23,7 +23,7 @@ use crate::blob::{
 use crate::properties;
 use crate::request::blob_names::blob_names;
 use crate::request::context::Context;
-use crate::request::inputs::{headers, parameters, union};
+use crate::request::inputs::{CHECKSUMS, headers, parameters, union};
 use crate::request::operation::{
     ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation,
     Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
@@ -743,7 +743,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["PageBlob_CopyIncremental"],
         comp: "incrementalcopy",
         unsupported: SCOPE_OF_SAS,
-        reads: of_blob(&[CONDITIONS, LEASE, SOURCE]),
+        reads: union(&[CONDITIONS, LEASE, headers(&["x-ms-copy-source"])]),
         handler: |request, _| Box::pin(copy::incremental_copy_blob(request)),
         ..CREATE
     },
@@ -773,7 +773,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "tags",
         permissions: any_sas("o", "t"),
         on_analytics_data: true,
-        reads: of_blob(&[CONDITIONS, BLOB_CONDITIONS, LEASE]),
+        reads: of_blob(&[TAG_CONDITION, BLOB_CONDITIONS, LEASE]),
         handler: |request, _| Box::pin(tags::get_blob_tags(request)),
         ..READ
     },
@@ -783,7 +783,7 @@ pub static OPERATIONS: &[Row] = &[
         comp: "tags",
         permissions: any_sas("o", "t"),
         body: BodyRule::Required,
-        reads: of_blob(&[CONDITIONS, BLOB_CONDITIONS, LEASE, CHECKSUMS]),
+        reads: of_blob(&[TAG_CONDITION, BLOB_CONDITIONS, LEASE, CHECKSUMS]),
         handler: |request, body| Box::pin(tags::set_blob_tags(request, body)),
         ..WRITE
     },
@@ -792,7 +792,7 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Blob_SetImmutabilityPolicy"],
         comp: "immutabilitypolicies",
         permissions: any_sas("o", "i"),
-        reads: of_blob(&[IMMUTABILITY_POLICY, CONDITIONS]),
+        reads: of_blob(&[IMMUTABILITY_POLICY, headers(&["if-unmodified-since"])]),
         handler: |request, _| Box::pin(immutability::set_blob_immutability_policy(request)),
         ..WRITE
     },

@@ -2,7 +2,7 @@
 //! pages were written, and which since a snapshot.
 
 use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
-use crate::blob::checksums::put_checksums;
+use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::read::range;
 use crate::blob::request::Request;
 use crate::blob::upload::{is_structured, put_structure, receive, refuse_body};
@@ -60,6 +60,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
         ),
         "clear" => {
             refuse_body(body).await?;
+            check_document(&claimed(&request)?, b"")?;
             PageUpdate::Clear
         }
         other => return Err(Failure::header(name, other)),
@@ -170,33 +171,31 @@ fn validators(blob: &Blob) -> Written {
     }
 }
 
-/// `prevsnapshot`, or the same in the URL of the snapshot, which must be one of this blob.
+/// `prevsnapshot`, or the same in the URL of the snapshot, which must be one of this blob. Both may
+/// be there if they agree.
 fn previous_snapshot(request: &Request) -> Result<Option<SnapshotTime>> {
     let context = &request.context;
-    if let Some(text) = context
-        .query
-        .get("prevsnapshot")
-        .filter(|text| !text.is_empty())
-    {
+    let parameter = "prevsnapshot";
+    let moment = context.query.get(parameter).map(|text| {
         let moment = SnapshotTime::parse(&text);
-        return moment
-            .map(Some)
-            .ok_or_else(|| Failure::parameter("prevsnapshot", text, "It is not a time."));
-    }
+        moment.ok_or_else(|| Failure::parameter(parameter, text, "It is not a time."))
+    });
+    let moment = moment.transpose()?;
     let name = "x-ms-previous-snapshot-url";
     let Some(url) = context.header(name) else {
-        return Ok(None);
+        return Ok(moment);
     };
-    let moment = || {
+    let of_url = || {
         let (address, query) = url.split_once('?')?;
         let path = address.split_once("://")?.1.split_once('/')?.1;
         let same = format!("/{path}") == context.raw_path;
         let snapshot = Query::parse(query).ok()?.get("snapshot")?;
         SnapshotTime::parse(&snapshot).filter(|_| same)
     };
-    moment()
-        .map(Some)
-        .ok_or_else(|| Failure::header(name, url.as_str()))
+    match of_url() {
+        Some(found) if moment.is_none_or(|moment| moment == found) => Ok(Some(found)),
+        _ => Err(Failure::header(name, url.as_str())),
+    }
 }
 
 fn page_list(found: &PageRanges) -> String {

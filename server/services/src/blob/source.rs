@@ -14,6 +14,7 @@ use crate::blob::permissions::{
 use crate::blob::remote_source::RemoteSource;
 use crate::blob::request::Request;
 use crate::request::blob_names::blob_names;
+use crate::request::checksums;
 use crate::request::context::{Context, RequestOrigin, ServiceKind, decode};
 use crate::request::permissions::RequiredPermissions;
 use crate::response::error::{Failure, Result, common};
@@ -274,11 +275,7 @@ pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
 
 /// The checksums of the source's content that the request claims.
 pub fn source_checksums(request: &Request) -> Result<Checksums> {
-    crate::blob::checksums::checksums_named(
-        request,
-        "x-ms-source-content-md5",
-        "x-ms-source-content-crc64",
-    )
+    checksums::claimed(&request.context, checksums::OF_SOURCE)
 }
 
 /// Refuses a body and checksums of one where the content comes from a source.

@@ -1,7 +1,6 @@
 //! Changes to a blob that leave its content alone, and its end; the request headers that writes of
 //! blobs share.
 
-use crate::blob::checksums::{md5, no_md5};
 use crate::blob::conditions::optional_id;
 use crate::blob::header_text;
 use crate::blob::immutability::{immutability_policy, legal_hold};
@@ -9,6 +8,7 @@ use crate::blob::request::Request;
 use crate::blob::tags::tags_of_header;
 use crate::blob::tier::access_tier;
 use crate::blob::validators::with_validators;
+use crate::request::checksums::{md5, no_md5};
 use crate::request::context::Context;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result};
@@ -143,7 +143,8 @@ pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
 
 /// Fails unless the MD5 that a blob is given can be that of its content.
 pub fn check_md5_of_content(request: &Request) -> Result<()> {
-    md5(request, CONTENT_MD5_OF_BLOB).map(drop)
+    let text = request.context.header(CONTENT_MD5_OF_BLOB);
+    text.map_or(Ok(()), |text| md5(CONTENT_MD5_OF_BLOB, text).map(drop))
 }
 
 /// Those of the headers that are texts.

@@ -36,6 +36,7 @@ pub fn handle(
     if let Some(needs) = operation.needs(&context) {
         authorize(&caller, context.service, &needs)?;
     }
+    let body = operation.check_content(&context, body, state.loose)?;
     operation.admit(&mut context, state.loose)?;
     if operation.body == BodyRule::Required {
         body.check_length_is_declared(&context.headers)?;

@@ -5,6 +5,7 @@ use crate::connection::on_blocking_pool;
 use crate::memory::PACE_BYTES;
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
 use crate::request::body_copy::BodyCopy;
+use crate::request::checksums::BodyCheck;
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
@@ -12,6 +13,7 @@ use axum::http::header::{
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
+use lazurite_blob::Checksums;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,6 +61,8 @@ pub struct RequestBody {
     grant: Option<MemoryGrant>,
     /// Takes the start of what passes.
     copy: Option<Arc<BodyCopy>>,
+    /// Compares what passes with the checksums that the request claims, at the end.
+    check: Option<Box<BodyCheck>>,
 }
 
 /// Limits on a body from another server.
@@ -93,7 +97,18 @@ impl RequestBody {
             pace: Pace::default(),
             grant: None,
             copy: None,
+            check: None,
         }
+    }
+
+    /// The body, whose end fails if its checksums are not the claimed ones; an empty body has come
+    /// to its end.
+    pub fn checked(mut self, claimed: Checksums) -> Result<RequestBody> {
+        match BodyCheck::of(claimed) {
+            Some(check) if self.is_ended() => check.finish()?,
+            check => self.check = check.map(Box::new),
+        }
+        Ok(self)
     }
 
     /// The body, of which `copy` takes the start as it is read.
@@ -122,6 +137,7 @@ impl RequestBody {
             pace: Pace::default(),
             grant: None,
             copy: None,
+            check: None,
         }
     }
 
@@ -204,11 +220,25 @@ impl RequestBody {
                 if let Some(copy) = &self.copy {
                     copy.take(&data);
                 }
+                if let Some(check) = &mut self.check {
+                    check.update(&data);
+                }
+                if body.is_end_stream() {
+                    self.finish_check()?;
+                }
                 return Ok(Some(data));
             }
         }
         self.body = None;
+        self.finish_check()?;
         Ok(None)
+    }
+
+    fn finish_check(&mut self) -> Result<()> {
+        match self.check.take() {
+            Some(check) => check.finish(),
+            None => Ok(()),
+        }
     }
 }
 

@@ -32,15 +32,16 @@ pub enum Unread {
     Condition,
     /// `400` if the operation changes something: it would not store what the client requested.
     Refused,
+    /// Compared with the body
+    /// ([`Operation::check_content`](crate::request::operation::Operation::check_content)).
+    Checked,
     /// No effect, and the reason why that does no harm.
     Ignored(&'static str),
 }
 
-use Unread::{Condition, Ignored, Refused, Unsupported, UnsupportedByWrites};
+use Unread::{Checked, Condition, Ignored, Refused, Unsupported, UnsupportedByWrites};
 
 const CUSTOMER_KEY: Unread = UnsupportedByWrites("A customer-provided key of this operation");
-const CHECKSUM: Unread =
-    Ignored("Only uploads, Put Block List and Set Blob Tags check their body.");
 const CHECKSUM_OF_RANGE: Unread =
     Ignored("Only responses with a range of a blob carry its checksum.");
 const REPEATED: Unread = Ignored(
@@ -116,8 +117,8 @@ pub static HEADERS: &[Input] = &[
     input("x-ms-source-encryption-key", Refused),
     input("x-ms-source-encryption-key-sha256", Refused),
     // Content.
-    input("content-md5", CHECKSUM),
-    input("x-ms-content-crc64", CHECKSUM),
+    input("content-md5", Checked),
+    input("x-ms-content-crc64", Checked),
     input("x-ms-structured-body", Unsupported("A structured body of this operation")),
     input("x-ms-structured-content-length", Refused),
     input("x-ms-blob-type", Ignored("Only Put Blob creates blobs of several types.")),
@@ -195,11 +196,15 @@ pub static PARAMETERS: &[Input] = &[
     input("NextPartitionKey", Refused),
     input("NextRowKey", Refused),
     input("NextTableName", Refused),
+    input("$apply", QUERY_OPTION),
+    input("$compute", QUERY_OPTION),
     input("$count", QUERY_OPTION),
     input("$expand", QUERY_OPTION),
     input("$inlinecount", QUERY_OPTION),
     input("$orderby", QUERY_OPTION),
+    input("$search", QUERY_OPTION),
     input("$skip", QUERY_OPTION),
+    input("$skiptoken", QUERY_OPTION),
 ];
 
 /// A set of inputs: one bit for each row of [`HEADERS`] and [`PARAMETERS`].
@@ -208,6 +213,9 @@ pub struct Inputs {
     headers: u128,
     parameters: u64,
 }
+
+/// The checksums of a body.
+pub const CHECKSUMS: Inputs = headers(&["content-md5", "x-ms-content-crc64"]);
 
 /// Headers of which a request may have several: a row stands for all metadata, and the others are
 /// lists.
@@ -260,7 +268,7 @@ const NEVER_EMPTY: Inputs = union(&[
         "x-ms-encryption-key-sha256",
         "x-ms-encryption-scope",
     ]),
-    parameters(&["snapshot", "versionid", "prevsnapshot"]),
+    parameters(&["snapshot", "versionid", "prevsnapshot", "deletetype"]),
 ]);
 
 const _: () = assert!(HEADERS.len() <= u128::BITS as usize);
@@ -315,6 +323,12 @@ impl Inputs {
                 .is_some_and(|index| self.has_parameter(index)),
             None => header_index(name).is_some_and(|index| self.has_header(index)),
         }
+    }
+
+    /// Whether all inputs of the other set are in this one.
+    pub fn covers(self, other: Inputs) -> bool {
+        let headers = self.headers & other.headers == other.headers;
+        headers && self.parameters & other.parameters == other.parameters
     }
 
     fn has_header(self, index: usize) -> bool {
@@ -477,7 +491,7 @@ impl Input {
                 "UnsupportedQueryParameter",
                 "One of the query parameters specified in the request URI is not supported.",
             ),
-            UnsupportedByWrites(_) | Condition | Refused | Ignored(_) => return Ok(()),
+            UnsupportedByWrites(_) | Condition | Refused | Checked | Ignored(_) => return Ok(()),
         })
     }
 }

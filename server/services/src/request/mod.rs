@@ -5,6 +5,7 @@ pub mod api_version;
 pub mod blob_names;
 pub mod body;
 pub mod body_copy;
+pub mod checksums;
 pub mod context;
 pub mod inputs;
 pub mod limits;

@@ -7,13 +7,15 @@
 
 use crate::codec::multipart::SubRequest;
 use crate::request::body::RequestBody;
-use crate::request::context::{ApiVersion, Context};
+use crate::request::checksums;
+use crate::request::context::{ApiVersion, Context, text_of};
 use crate::request::inputs::{self, Inputs};
 use crate::request::parameters::Query;
 use crate::request::permissions::{Letters::Any, RequiredPermissions};
 use crate::response::ResponseFuture;
 use crate::response::error::{Failure, Result};
 use axum::http::Method;
+use std::borrow::Cow;
 
 /// One REST operation of a service. `R` is the service's request, which the handler is given.
 pub struct Operation<R: 'static> {
@@ -381,19 +383,57 @@ impl<R> Operation<R> {
         }
     }
 
+    /// The body, compared with the checksums that the request claims if the handler does not see
+    /// them. `loose` lets all pass. Called before [`Operation::admit`], which hides them.
+    pub fn check_content(
+        &self,
+        context: &Context,
+        body: RequestBody,
+        loose: bool,
+    ) -> Result<RequestBody> {
+        if loose || self.reads.covers(inputs::CHECKSUMS) {
+            return Ok(body);
+        }
+        body.checked(checksums::claimed(context, checksums::OF_BODY)?)
+    }
+
     /// Refuses headers and parameters that the operation does not read where that would do harm,
     /// and hides the others from the handler. `loose` refuses none.
     pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
         check_timeout(&context.query)?;
-        inputs::admit(context, self.reads, self.changes_state, loose)?;
-        context.refuse_unsupported(self.unsupported, loose)
+        self.check_comp(&context.query)?;
+        check_content_type(context)?;
+        context.refuse_unsupported(self.unsupported, loose)?;
+        inputs::admit(context, self.reads, self.changes_state, loose)
     }
 
     /// As [`Operation::admit`], for the operation of a part of a batch. `query` is that of the
     /// part's target.
     pub fn check_part(&self, part: &SubRequest, query: &Query, loose: bool) -> Result<()> {
         check_timeout(query)?;
+        self.check_comp(query)?;
+        if !loose {
+            checksums::check(&part.body, |name| part.header(name).map(Cow::into_owned))?;
+        }
         inputs::check_part(part, query, self.reads, self.changes_state, loose)
+    }
+
+    /// Refuses an empty `comp` of an operation that changes something: a client whose variable is
+    /// empty means another operation.
+    fn check_comp(&self, query: &Query) -> Result<()> {
+        if self.changes_state && self.comp.is_empty() && query.has("comp") {
+            return Err(Failure::parameter("comp", "", "It must not be empty."));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses two types of one body: who reads the other one would see another document.
+fn check_content_type(context: &Context) -> Result<()> {
+    let name = "content-type";
+    match context.headers.get_all(name).iter().nth(1) {
+        None => Ok(()),
+        Some(second) => Err(Failure::header(name, text_of(second))),
     }
 }
 

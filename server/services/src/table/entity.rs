@@ -99,6 +99,11 @@ fn continuation(context: &Context) -> Result<Option<(String, String)>> {
         text.map(|text| token::read(&text)).transpose()
     };
     let (partition_key, row_key) = (key("NextPartitionKey")?, key("NextRowKey")?);
+    if partition_key.is_none() && row_key.is_some() {
+        let text = context.query.get("NextRowKey").unwrap_or_default();
+        let reason = "It needs NextPartitionKey: without it, the query would begin anew.";
+        return Err(Failure::parameter("NextRowKey", text, reason));
+    }
     Ok(partition_key.map(|partition_key| (partition_key, row_key.unwrap_or_default())))
 }
 

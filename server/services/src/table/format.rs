@@ -11,12 +11,30 @@ use std::borrow::Cow;
 
 /// `$format` beats `Accept`. Source: Payload format for Table service operations.
 pub fn level(context: &Context) -> Result<Level> {
-    let accept = context
-        .query
-        .get("$format")
-        .or_else(|| context.header("accept"))
-        .unwrap_or_default();
-    level_of(&accept)
+    let format = context.query.get("$format");
+    let Some(format) = format.filter(|format| !format.is_empty()) else {
+        return level_of(&context.header("accept").unwrap_or_default());
+    };
+    check_format(&format)?;
+    level_of(&format)
+}
+
+/// Refuses a format that OData does not have: its response would be in another one. `Accept` is a
+/// wish, which may name formats that nobody has.
+fn check_format(format: &str) -> Result<()> {
+    let lower = format.to_ascii_lowercase();
+    let (kind, parameters) = lower.split_once(';').unwrap_or((&lower, ""));
+    let is_known = ["json", "atom", "verbosejson", "application/json"].contains(&kind.trim())
+        || kind.trim().starts_with("application/atom");
+    let level = parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        (name.trim() == "odata").then_some(value.trim())
+    });
+    let levels = ["nometadata", "minimalmetadata", "fullmetadata", "verbose"];
+    if is_known && level.is_none_or(|level| levels.contains(&level)) {
+        return Ok(());
+    }
+    Err(Failure::parameter("$format", format, "It is no format."))
 }
 
 pub fn level_of(accept: &str) -> Result<Level> {
@@ -34,7 +52,7 @@ pub fn level_of(accept: &str) -> Result<Level> {
         let lower = accept.to_ascii_lowercase();
         lower.split_whitespace().collect()
     };
-    if accept.contains("odata=verbose") {
+    if accept.contains("odata=verbose") || accept == "verbosejson" {
         Err(unsupported_format())
     } else if accept.contains("odata=nometadata") {
         Ok(Level::None)

@@ -53,6 +53,7 @@ pub fn handle(
         level => level.unwrap_or(Level::Minimal),
     };
     check_access(operation, &context, &caller, &table)?;
+    let body = operation.check_content(&context, body, state.loose)?;
     operation.admit(&mut context, state.loose)?;
     if operation.body == BodyRule::Required {
         body.check_length_is_declared(&context.headers)?;

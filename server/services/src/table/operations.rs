@@ -79,7 +79,6 @@ pub static OPERATIONS: &[Row] = &[
         published: &["Table_Delete"],
         resource: Resource::TableName,
         permissions: account_sas("c", "d"),
-        // Clients that treat tables as entities send `If-Match: *`, which holds for every table.
         reads: headers(&["if-match"]),
         handler: |request, _| Box::pin(tables::delete_table(request)),
         ..Row::DELETE
@@ -125,6 +124,7 @@ pub static OPERATIONS: &[Row] = &[
         has_odata_response: true,
         log_name: LogName::Fixed("QueryEntity"),
         reads: parameters(&["$format", "$select"]),
+        unsupported: &[("$filter", "A filter of the entity that the path names")],
         handler: |request, _| Box::pin(entity::get_entity(request)),
         ..Row::READ
     },

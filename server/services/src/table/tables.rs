@@ -4,6 +4,7 @@ use crate::codec::odata;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::faults::targets::Named;
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
+use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put};
 use crate::table::entity::{QUERY_TIME_MAX, top};
@@ -97,7 +98,17 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     Ok(response)
 }
 
+/// Clients that treat tables as entities send `If-Match: *`, which holds for every table. A table
+/// has no ETag.
+fn check_if_match(context: &Context) -> Result<()> {
+    match context.header("if-match") {
+        Some(text) if text != "*" => Err(Failure::header("if-match", text)),
+        _ => Ok(()),
+    }
+}
+
 pub async fn delete_table(request: Request) -> Result<Response<Body>> {
+    check_if_match(&request.context)?;
     let (state, account, table) = (
         request.state.clone(),
         request.account().to_owned(),

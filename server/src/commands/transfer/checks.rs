@@ -101,7 +101,20 @@ fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
     let pairs: Vec<_> = pairs
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
-    metadata::check(&pairs).map_err(|failure| format!("metadata: {}", sentence(&failure)))
+    check_pairs(&pairs)
+}
+
+/// Error: the service refuses such metadata. Azurite keeps values that are not ASCII, as Lazurite
+/// did once; the hosted service has none.
+pub fn check_pairs(pairs: &[(String, String)]) -> Result<(), String> {
+    match pairs.iter().find(|(_, value)| !value.is_ascii()) {
+        Some((name, _)) => Err(format!(
+            "metadata.{name}: its value is not ASCII, which the service refuses"
+        )),
+        None => {
+            metadata::check(pairs).map_err(|failure| format!("metadata: {}", sentence(&failure)))
+        }
+    }
 }
 
 fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {

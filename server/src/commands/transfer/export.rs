@@ -30,11 +30,13 @@ pub fn export(client: &Client, path: &Path) -> Result<Exported> {
     write_beside(client, path, |_, _| Ok(path.to_path_buf()))
 }
 
-/// Exports to an empty directory, and shows no progress. Sentences about what was left out.
-pub fn write_to(client: &Client, root: &Path) -> Result<Vec<String>> {
+/// Exports to an empty directory, and shows no progress. Sentences about what was left out, and the
+/// number of blobs that are exported without their immutability policy or legal hold.
+pub fn write_to(client: &Client, root: &Path) -> Result<(Vec<String>, u64)> {
     let progress = Progress::silent();
     write(client, &Target::new(root), &progress)?;
-    Ok(progress.end_with_all())
+    let unprotected = progress.unprotected.load(Ordering::Relaxed);
+    Ok((progress.end_with_all(), unprotected))
 }
 
 /// As [`export`], in the place of an archive that may be there. An archive that something was left

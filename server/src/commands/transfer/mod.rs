@@ -50,7 +50,6 @@ use crate::commands::client::{Call, Client, Reply};
 use crate::commands::request_error::RequestError;
 use crate::commands::{plain, print_line};
 use crate::http_client::Upload;
-use crate::request::metadata;
 use crate::resource_names;
 use crate::service_kind::ServiceKind;
 use export::properties_path;
@@ -206,8 +205,9 @@ pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
 }
 
 /// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences
-/// about what was left out.
-pub fn export_to(connection_string: &str, root: &Path) -> Result<Vec<String>> {
+/// about what was left out, and the number of blobs that are exported without their immutability
+/// policy or legal hold.
+pub fn export_to(connection_string: &str, root: &Path) -> Result<(Vec<String>, u64)> {
     export::write_to(&Client::new(Some(connection_string))?, root)
 }
 
@@ -373,8 +373,8 @@ fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>
 /// Error: the service refuses such metadata, or a value cannot stand in the header of a request.
 fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), String> {
     let pairs: Vec<_> = metadata.clone().into_iter().collect();
-    let checked = metadata::check(&pairs).map_err(|failure| failure.message.into_owned());
-    checked.and_then(|()| check_texts(metadata))
+    checks::check_pairs(&pairs)?;
+    check_texts(metadata)
 }
 
 /// Error: a text cannot stand in the header of a request.

@@ -71,8 +71,8 @@ fn export_container(
 
 /// Whether a policy or a legal hold protects a listed blob.
 fn is_protected(blob: &Element) -> bool {
-    let is_set = |name| !property(blob, name).is_empty();
-    is_set("ImmutabilityPolicyUntilDate") || is_set("LegalHold")
+    let has_policy = !property(blob, "ImmutabilityPolicyUntilDate").is_empty();
+    has_policy || property(blob, "LegalHold") == "true"
 }
 
 /// Why the content of a blob cannot be read.

@@ -1,0 +1,96 @@
+//! The checksums that a request claims, and their comparison with a body that no handler compares.
+
+use crate::request::context::Context;
+use crate::response::error::{Failure, Result, common};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazurite_blob::{Checksummer, Checksums, Md5};
+
+/// Names of the headers of a pair of checksums.
+#[derive(Debug, Clone, Copy)]
+pub struct ChecksumHeaders {
+    md5: &'static str,
+    crc64: &'static str,
+}
+
+/// Of the body.
+pub const OF_BODY: ChecksumHeaders = ChecksumHeaders {
+    md5: "content-md5",
+    crc64: "x-ms-content-crc64",
+};
+/// Of the source of a copy.
+pub const OF_SOURCE: ChecksumHeaders = ChecksumHeaders {
+    md5: "x-ms-source-content-md5",
+    crc64: "x-ms-source-content-crc64",
+};
+
+/// The checksums in these headers.
+pub fn claimed(context: &Context, headers: ChecksumHeaders) -> Result<Checksums> {
+    checksums(headers, |name| context.header(name))
+}
+
+fn checksums(
+    headers: ChecksumHeaders,
+    header: impl Fn(&str) -> Option<String>,
+) -> Result<Checksums> {
+    let crc64 = header(headers.crc64).map(|text| {
+        let bytes = STANDARD.decode(&text).ok();
+        let bytes = bytes.and_then(|bytes| <[u8; 8]>::try_from(bytes).ok());
+        let crc64 = bytes.map(u64::from_le_bytes);
+        crc64.ok_or_else(|| Failure::header(headers.crc64, text))
+    });
+    let md5 = header(headers.md5).map(|text| md5(headers.md5, text));
+    Ok(Checksums {
+        md5: md5.transpose()?,
+        crc64: crc64.transpose()?,
+    })
+}
+
+/// The MD5 that a header of this name has as its text.
+pub fn md5(name: &str, text: String) -> Result<Md5> {
+    let bytes = STANDARD.decode(&text).ok();
+    let bytes = bytes.and_then(|bytes| Md5::try_from(bytes).ok());
+    bytes.ok_or_else(|| no_md5(name, text))
+}
+
+pub fn no_md5(name: &str, text: String) -> Failure {
+    common::INVALID_MD5
+        .with("HeaderName", name)
+        .with("HeaderValue", text)
+}
+
+/// Compares a body that is at hand with the checksums in headers.
+pub fn check(body: &[u8], header: impl Fn(&str) -> Option<String>) -> Result<()> {
+    if let Some(mut check) = BodyCheck::of(checksums(OF_BODY, header)?) {
+        check.update(body);
+        check.finish()?;
+    }
+    Ok(())
+}
+
+/// Computes the checksums of a body as it passes, and compares them at its end.
+#[derive(Debug)]
+pub struct BodyCheck {
+    claimed: Checksums,
+    computed: Checksummer,
+}
+
+impl BodyCheck {
+    /// `None` if nothing is claimed.
+    pub fn of(claimed: Checksums) -> Option<BodyCheck> {
+        let (has_md5, has_crc64) = (claimed.md5.is_some(), claimed.crc64.is_some());
+        (has_md5 || has_crc64).then(|| BodyCheck {
+            claimed,
+            computed: Checksummer::new(has_md5, has_crc64),
+        })
+    }
+
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.computed.update(bytes);
+    }
+
+    /// Errors: `Md5Mismatch`, `Crc64Mismatch`.
+    pub fn finish(self) -> Result<()> {
+        Ok(self.claimed.check(&self.computed.finish())?)
+    }
+}

@@ -1,0 +1,103 @@
+//! The headers and parameters of the published specification, each with values that are wrong.
+
+use std::collections::BTreeMap;
+
+use crate::http::Response;
+
+use super::Provocation;
+use super::rows::{FUTURE, Row, UNREACHED};
+
+/// Service and `operationId` of every operation, followed by its headers, in lower case, and its
+/// parameters, which begin with `?`.
+const PUBLISHED: &str = include_str!("../../published_inputs.txt");
+
+/// More than any input is long, and not more than the head of a request may have.
+const HUGE_BYTES: usize = 9_000;
+
+const KINDS: [&str; 4] = ["empty", "bogus", "twice", "huge"];
+
+pub(super) fn published() -> BTreeMap<String, Vec<&'static str>> {
+    let lines = PUBLISHED.lines().map(|line| {
+        let mut words = line.split(' ');
+        let mut word = || words.next().expect("two words a line");
+        (format!("{} {}", word(), word()), words.collect())
+    });
+    lines.collect()
+}
+
+/// Whether the specification has an input of an operation.
+pub(super) fn has(row: &Row, input: &str) -> bool {
+    let inputs = published();
+    let inputs = inputs.get(row.name);
+    inputs.is_some_and(|inputs| inputs.contains(&input))
+}
+
+/// Checks that each operation has a row or a reason.
+pub(super) fn check_complete(rows: &[Row], published: &BTreeMap<String, Vec<&'static str>>) {
+    let unreached = UNREACHED.map(|(name, _)| name);
+    for name in published.keys() {
+        let count = rows.iter().filter(|row| row.name == name).count();
+        let is_unreached = unreached.contains(&name.as_str());
+        assert!((count > 0) != is_unreached, "{name} has {count} rows");
+    }
+}
+
+pub(super) fn provocations(names: &[&'static str]) -> Vec<Provocation> {
+    let pairs = names
+        .iter()
+        .flat_map(|name| KINDS.map(|kind| (*name, kind)));
+    let provocations = pairs.map(|(name, kind)| Provocation {
+        what: format!("{name}{}", if name.ends_with('-') { "*" } else { "" }),
+        kind,
+        request: Box::new(move |row| Some(with_input(row, name, kind))),
+    });
+    provocations.collect()
+}
+
+fn with_input(row: &Row, name: &str, kind: &str) -> crate::http::Request {
+    let request = row.request.clone();
+    if name == "x-ms-meta-" {
+        return match kind {
+            "bogus" => request.input("x-ms-meta-1-2", &["1"]),
+            "huge" => request.input("x-ms-meta-new", &[&"9".repeat(HUGE_BYTES)]),
+            "twice" => request.input("x-ms-meta-new", &["1", "2"]),
+            _ => request.input("x-ms-meta-new", &[""]),
+        };
+    }
+    let given = request.get_input(name).map(str::to_owned);
+    let right = given.unwrap_or_else(|| right_value(name).to_owned());
+    match kind {
+        "empty" => request.input(name, &[""]),
+        "bogus" => request.input(name, &["bogus"]),
+        "twice" => request.input(name, &[&right, "bogus"]),
+        _ => request.input(name, &[&"9".repeat(HUGE_BYTES)]),
+    }
+}
+
+/// A value that an operation takes, so that nothing but the second one is wrong.
+fn right_value(name: &str) -> &str {
+    match name {
+        "if-match" => "*",
+        "if-none-match" => "\"0x1\"",
+        "if-modified-since" => "Sat, 01 Jan 2000 00:00:00 GMT",
+        "if-unmodified-since" | "x-ms-immutability-policy-until-date" => FUTURE,
+        "x-ms-if-tags" => "\"a\" = '1'",
+        "x-ms-immutability-policy-mode" => "Unlocked",
+        "x-ms-legal-hold" => "false",
+        "x-ms-tags" => "a=b",
+        "x-ms-access-tier" => "Hot",
+        "?comp" | "?restype" => "",
+        _ => "1",
+    }
+}
+
+/// Checks that a request was not refused for its signature or its address: what was provoked would
+/// not have been looked at.
+pub(super) fn check_reason(provocation: &Provocation, label: &str, response: &Response) {
+    let Provocation { what, kind, .. } = provocation;
+    let is_provoked = what.contains("signature") || what.contains("credentials");
+    if !kind.is_empty() && !is_provoked {
+        let code = response.code();
+        assert_ne!(code, "AuthenticationFailed", "{label}: {what} {kind}");
+    }
+}
