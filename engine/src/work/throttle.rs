@@ -30,7 +30,7 @@ const WAIT_MAX: Duration = Duration::from_millis(20);
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
 /// How fast the pressure follows the strain.
-const FOLLOW: Duration = Duration::from_secs(10);
+const FOLLOW: Duration = Duration::from_secs(6);
 
 /// Below this pressure writers who have no debt do not wait.
 const PRESSURE_MIN: f64 = 50.0;
@@ -98,10 +98,10 @@ impl Account {
             0 => RATE_UNKNOWN,
             known => known,
         };
-        // From one and a half times what the work can take to half of it; near the stop down to
-        // nearly nothing.
+        // From one and a half times what the work can take to half of it; beyond half of the debt
+        // down to nearly nothing.
         let share = DEBT_MAX + DEBT_MAX / 2 - amount.max(self.pressure as u64);
-        let left = (4 * (DEBT_MAX - amount)).min(DEBT_MAX);
+        let left = (2 * (DEBT_MAX - amount)).min(DEBT_MAX);
         let share = share * left / DEBT_MAX;
         (capacity / DEBT_MAX).saturating_mul(share).max(RATE_MIN)
     }
