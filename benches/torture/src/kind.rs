@@ -12,7 +12,7 @@ pub enum Kind {
     Forks,
     /// The same as `steps`, where calls on the disk fail.
     Faults,
-    /// The same as `steps`, where stores at rest are damaged.
+    /// The same as `steps`, where stores are damaged.
     Damage,
     /// Threads on a disk in memory, one call of which fails; then kills and power cuts. Not exactly
     /// repeatable.

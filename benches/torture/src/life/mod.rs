@@ -140,6 +140,15 @@ impl Life {
         self.nth_slot(number, |slot| matches!(slot, Slot::Closed(_)))
     }
 
+    /// The slot of the `number`-th store that outlives its process.
+    pub fn lasting_slot(&self, number: usize) -> Option<usize> {
+        self.nth_slot(number, |slot| match slot {
+            Slot::Open(store) => !is_brief(store),
+            Slot::Closed(_) => true,
+            Slot::Empty => false,
+        })
+    }
+
     /// The `number`-th slot without a store.
     pub fn empty_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Empty))

@@ -1,6 +1,6 @@
-//! Damager: a file of a store at rest is damaged, in a copy of the disk. The copy must refuse to
-//! open, or answer `Corrupt`, or the right rows; it may lose batches only behind the point that is
-//! recorded as durable. `verify` must report what a read reports.
+//! Damager: a file of a store is damaged, in a copy of the disk as the death of the process leaves
+//! it. The copy must refuse to open, or answer `Corrupt`, or the right rows; it may lose batches
+//! only behind the point that is recorded as durable. `verify` must report what a read reports.
 
 mod seen;
 
@@ -67,11 +67,13 @@ impl Step {
 
     /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
-        let Some(slot) = life.closed_slot(self.store) else {
+        let Some(slot) = life.lasting_slot(self.store) else {
             return Ok(());
         };
-        let Slot::Closed(history) = &life.slots[slot] else {
-            return Ok(());
+        let history = match &life.slots[slot] {
+            Slot::Open(store) => &store.history,
+            Slot::Closed(history) => history,
+            Slot::Empty => return Ok(()),
         };
         let copy = life.memory.crash(0, Keep::Everything);
         let mut choices = Choices::new(self.settings);
@@ -114,7 +116,8 @@ impl Ground {
     /// Damages a file; `None` if that leaves it as it is.
     fn damage(&self, file: usize, harm: Harm) -> Checked<Option<Damaged>> {
         let verified = self.verify();
-        let verified = verified.map_err(|error| unexpected("verify a store at rest", &error))?;
+        let verified =
+            verified.map_err(|error| unexpected("verify a store that no one has open", &error))?;
         Finding::unless(verified.damages.is_empty(), Symptom::Damaged, || {
             format!("verify finds {:?} in an undamaged store", verified.damages)
         })?;
