@@ -114,6 +114,11 @@ impl History {
         self.proven = self.proven.max(count);
     }
 
+    /// How many batches there are.
+    pub fn count(&self) -> usize {
+        self.batches.len()
+    }
+
     /// Everything written so far is recorded as durable.
     pub fn all_is_proven(&mut self) {
         self.all_is_durable();
