@@ -25,10 +25,10 @@ pub enum Kind {
 /// All of them, each with how often it is on. A life of threads takes ten times as long as one of
 /// steps.
 const KINDS: [(u64, Kind); 6] = [
-    (40, Kind::Steps),
+    (30, Kind::Steps),
     (24, Kind::Forks),
     (20, Kind::Faults),
-    (10, Kind::Damage),
+    (20, Kind::Damage),
     (5, Kind::Threads),
     (1, Kind::Directory),
 ];
