@@ -4,9 +4,9 @@
 
 mod common;
 
-use common::{Change, Choices, Model, Store, open, open_in, random_changes, scale, tiny_config};
+use common::{Change, Model, Store, open, open_in, random_changes, scale, tiny_config};
 use lazurite_engine::fs::{DiskFs, Failure, Fault, FaultFs, Keep, MemoryFs, Operation};
-use lazurite_engine::{Config, Durability, Error};
+use lazurite_engine::{Choices, Config, Durability, Error};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ struct Script {
 
 impl Script {
     fn new(seed: u64, durability: Durability) -> Script {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let config = tiny_config(&mut choices, durability);
         let config = Config {
             memtable_bytes_max: 2 << 10,

@@ -5,9 +5,9 @@
 
 mod common;
 
-use common::{Change, Choices, KEYSPACES, Model, Store, open, random_changes, tiny_config};
+use common::{Change, KEYSPACES, Model, Store, open, random_changes, tiny_config};
 use lazurite_engine::fs::{Keep, MemoryFs};
-use lazurite_engine::{Config, Durability};
+use lazurite_engine::{Choices, Config, Durability};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -99,7 +99,7 @@ fn bytes_of_hex(hex: &str) -> Vec<u8> {
 fn a_decoder_written_from_the_documentation_reads_every_row() {
     let mut met = BTreeMap::<String, u64>::new();
     for seed in 1..=4 {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let durability = [Durability::Process, Durability::Disk][seed as usize % 2];
         let config = Config {
             block_bytes: 64 << (2 * seed % 6),

@@ -8,7 +8,8 @@ use lazurite_engine::fs::{
     Clock, DiskFs, Failure, Fault, FaultFs, Fs, Keep, ManualClock, MemoryFs, Operation, SystemClock,
 };
 use lazurite_engine::{
-    Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
+    Background, Batch, Choices, Config, Db, Durability, Environment, Error, Keyspace,
+    KeyspaceOptions,
 };
 use std::io::ErrorKind;
 use std::path::Path;
@@ -354,7 +355,7 @@ fn fork_writes_reads_and_opens_no_more_for_a_large_store_than_for_a_small_one() 
 
 /// Bytes that do not become smaller when they are packed.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut choices = common::Choices(seed);
+    let mut choices = Choices::new(seed);
     (0..length).map(|_| choices.next() as u8).collect()
 }
 

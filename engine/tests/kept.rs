@@ -4,13 +4,14 @@
 mod common;
 
 use common::hook::HookFs;
-use common::{Choices, DIRECTORY, environment, scale};
+use common::{DIRECTORY, environment, random_key, scale};
 use lazurite_engine::fs::{
-    DiskFs, Failure, Fault, FaultFs, Fs, Keep, ManualClock, MemoryFs, Operation, SystemClock,
+    DiskFs, Failure, Fault, FaultFs, Fs, Keep, LogWrites, ManualClock, MemoryFs, Operation,
+    SystemClock,
 };
 use lazurite_engine::{
-    Background, Batch, Config, CutReason, Db, Direction, Durability, Environment, Error, KeyRange,
-    Keyspace, KeyspaceOptions, remove_store, test_seeds,
+    Background, Batch, Choices, Config, CutReason, Db, Direction, Durability, Environment, Error,
+    KeyRange, Keyspace, KeyspaceOptions, remove_store, test_seeds,
 };
 use std::future::Future;
 use std::io;
@@ -194,6 +195,50 @@ fn an_opening_reports_the_records_that_a_power_cut_has_taken() {
     assert!(lost.path.extension().is_some_and(|kind| kind == "wal"));
 }
 
+/// Writes zeros over the last bytes in use of the log.
+fn damage_log(fs: &MemoryFs) {
+    let is_log = |path: &Path| path.extension().is_some_and(|kind| kind == "wal");
+    for (path, bytes) in fs.files() {
+        if is_log(&path)
+            && let Some(last) = bytes.iter().rposition(|byte| *byte != 0)
+        {
+            let file = fs.open_log(&path, 0, LogWrites::AtOnce).unwrap();
+            file.write_at(&[0; 4], last as u64 - 3).unwrap();
+        }
+    }
+}
+
+#[test]
+fn damage_to_a_row_that_became_durable_during_a_flush_is_no_torn_tail() {
+    let fs = MemoryFs::crashable();
+    let writer: Arc<Mutex<Option<(Db, Keyspace)>>> = Arc::default();
+    let amid_flush = writer.clone();
+    let disk = HookFs::new(fs.clone(), move |operation, path| {
+        let is_sstable = path.extension().is_some_and(|kind| kind == "sst");
+        if operation == Operation::Sync
+            && is_sstable
+            && let Some((db, b)) = amid_flush.lock().unwrap().take()
+        {
+            write(&db, |batch| batch.put(&b, b"row", b"1"));
+        }
+        Ok(())
+    });
+    let environment = environment(Arc::new(disk));
+    let db = Db::open_with(DIRECTORY.as_ref(), config(Durability::Disk), environment).unwrap();
+    let [a, b] = ["a", "b"].map(|name| keyspace(&db, name));
+    write(&db, |batch| batch.put(&a, b"row", b"1"));
+    *writer.lock().unwrap() = Some((db.clone(), b));
+    db.flush(&a).unwrap();
+
+    let whole = fs.crash(1, Keep::Everything);
+    let db = stepped(&whole, Durability::Disk).unwrap();
+    assert!(db.get(&keyspace(&db, "b"), b"row").unwrap().is_some());
+    let damaged = fs.crash(1, Keep::Everything);
+    damage_log(&damaged);
+    let error = stepped(&damaged, Durability::Disk).err();
+    assert!(matches!(error, Some(Error::Corrupt { .. })), "{error:?}");
+}
+
 /// A disk that refuses the write of this number to a segment of the log, for lack of space, when
 /// half of it is done.
 fn refusing(fs: &MemoryFs, nth: u64) -> FaultFs {
@@ -296,7 +341,7 @@ fn write_and_flush(db: &Db, choices: &mut Choices) {
     let is_long = choices.one_in(30);
     let length = choices.below(if is_long { 20_000 } else { 300 });
     let value = vec![choices.below(256) as u8; length as usize];
-    write(db, |batch| batch.put(&a, &choices.key(), &value));
+    write(db, |batch| batch.put(&a, &random_key(choices), &value));
     if choices.one_in(20) {
         db.flush(&a).unwrap();
     }
@@ -311,7 +356,7 @@ fn the_death_of_the_process_cuts_nothing_off_a_log_segment_that_was_used_before(
     ];
     for seed in test_seeds((8.0 * scale()) as u64) {
         for (durability, at_once) in modes {
-            let choices = &mut Choices(seed);
+            let choices = &mut Choices::new(seed);
             let config = reusing_config(choices, durability);
             let memory = MemoryFs::crashable();
             let mut disk = HookFs::new(memory.clone(), |_, _| Ok(()));
@@ -334,7 +379,7 @@ fn the_death_of_the_process_cuts_nothing_off_a_log_segment_that_was_used_before(
 #[test]
 fn an_abandoned_store_on_a_disk_cuts_nothing_off_a_log_segment_that_was_used_before() {
     for seed in test_seeds((3.0 * scale()) as u64) {
-        let choices = &mut Choices(seed);
+        let choices = &mut Choices::new(seed);
         let place = tempfile::tempdir().unwrap();
         let config = reusing_config(choices, Durability::Disk);
         for life in 0..3 {

@@ -8,10 +8,10 @@
 
 mod common;
 
-use common::{Change, Choices, Model, Store, environment, open_with, random_changes, scale};
+use common::{Change, Model, Store, environment, open_with, random_changes, scale};
 use common::{KEYSPACES, tiny_config};
 use lazurite_engine::fs::DiskFs;
-use lazurite_engine::{Config, Db, Durability, Environment, KeyRange, Ticket};
+use lazurite_engine::{Choices, Config, Db, Durability, Environment, KeyRange, Ticket};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -44,7 +44,7 @@ struct Session {
 
 impl Session {
     fn new(seed: u64, batches: u64) -> Session {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         Session {
             seed,
             batches,
@@ -54,7 +54,7 @@ impl Session {
     }
 
     fn script(&self, writer: u8) -> Script {
-        let mut choices = Choices(self.seed ^ u64::from(writer) << 56);
+        let mut choices = Choices::new(self.seed ^ u64::from(writer) << 56);
         let shelves = 1 + choices.below(16);
         Script {
             choices,
@@ -180,7 +180,7 @@ fn report(line: &str) {
 
 /// `found`: the bytes of the value log when the store was opened.
 fn write(session: &Session, store: &Store, writer: u8, found: u64) {
-    let mut choices = Choices(session.seed + u64::from(writer));
+    let mut choices = Choices::new(session.seed + u64::from(writer));
     let all_wait = session.config.durability == Durability::Process;
     for (number, scripted) in (1..=session.batches).zip(session.script(writer)) {
         let ticket = write_one(store, &scripted);
@@ -253,7 +253,7 @@ impl Parent {
     fn new(seed: u64) -> Parent {
         Parent {
             directory: tempfile::tempdir().unwrap(),
-            choices: Choices(seed),
+            choices: Choices::new(seed),
             model: Model::default(),
             counted: 0,
             after_collections: 0,

@@ -4,10 +4,11 @@
 mod common;
 
 use common::{
-    Change, Choices, Model, Store, in_range, open, open_in, random_changes, scale, tiny_config,
+    Change, Model, Store, in_range, open, open_in, random_changes, random_key, random_range, scale,
+    tiny_config,
 };
 use lazurite_engine::fs::{Keep, MemoryFs};
-use lazurite_engine::{Config, Direction, Durability, Snapshot, test_seeds};
+use lazurite_engine::{Choices, Config, Direction, Durability, Snapshot, test_seeds};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Run {
-        let mut choices = Choices(seed);
+        let mut choices = Choices::new(seed);
         let durability = match choices.below(2) {
             0 => Durability::Process,
             _ => Durability::Disk,
@@ -62,7 +63,7 @@ impl Run {
                 let _ = self.store.db.step().unwrap();
             }
             930..950 => {
-                let keyspace = self.choices.below(3) as usize;
+                let keyspace = self.choices.index(3);
                 self.store
                     .db
                     .flush(&self.store.keyspaces[keyspace])
@@ -126,7 +127,7 @@ impl Run {
     }
 
     fn get(&mut self) {
-        let (keyspace, key) = (self.choices.below(3) as usize, self.choices.key());
+        let (keyspace, key) = (self.choices.index(3), random_key(&mut self.choices));
         let found = self
             .store
             .db
@@ -157,7 +158,7 @@ impl Run {
     }
 
     fn scan(&mut self) {
-        let (keyspace, range) = (self.choices.below(3) as usize, self.choices.range());
+        let (keyspace, range) = (self.choices.index(3), random_range(&mut self.choices));
         let limit = if self.choices.one_in(10) {
             usize::MAX
         } else {
@@ -173,12 +174,12 @@ impl Run {
     }
 
     fn seek(&mut self) {
-        let (keyspace, range) = (self.choices.below(3) as usize, self.choices.range());
+        let (keyspace, range) = (self.choices.index(3), random_range(&mut self.choices));
         let direction = self.direction();
         let snapshot = self.store.db.snapshot();
         let mut scan = snapshot.scan(&self.store.keyspaces[keyspace], range.clone(), direction);
         for _ in 0..4 {
-            let target = self.choices.key();
+            let target = random_key(&mut self.choices);
             scan.seek(&target);
             let mut rows = self.model.maps[keyspace]
                 .keys()
@@ -203,7 +204,7 @@ impl Run {
     }
 
     fn read_part(&mut self) {
-        let (keyspace, key) = (self.choices.below(3) as usize, self.choices.key());
+        let (keyspace, key) = (self.choices.index(3), random_key(&mut self.choices));
         let snapshot = self.store.db.snapshot();
         let reader = snapshot
             .open_value(&self.store.keyspaces[keyspace], &key)

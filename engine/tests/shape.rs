@@ -3,10 +3,9 @@
 
 mod common;
 
-use common::Choices;
 use lazurite_engine::fs::{Fs, LogWrites, ManualClock, MemoryFs};
 use lazurite_engine::{
-    Batch, Config, Db, Direction, Durability, Environment, Error, KeyRange, Keyspace,
+    Batch, Choices, Config, Db, Direction, Durability, Environment, Error, KeyRange, Keyspace,
     KeyspaceOptions,
 };
 use std::path::Path;
@@ -120,7 +119,7 @@ fn overwritten_and_abandoned_values_give_their_space_back() {
     };
     let (db, keyspace) = open(directory.path(), config.clone());
     let value = vec![7; 100_000];
-    let mut choices = Choices(1);
+    let mut choices = Choices::new(1);
     for _ in 0..20 * 50 {
         let mut batch = Batch::new();
         batch.put(&keyspace, &key(choices.below(50)), &value);
@@ -221,7 +220,7 @@ impl Small {
 
     /// Puts rows until there is no space for more. Answers how many there are.
     fn fill_up(&self, value_bytes: usize) -> u64 {
-        let mut choices = Choices(1);
+        let mut choices = Choices::new(1);
         for index in 0.. {
             // Nothing that could be compressed.
             let words = std::iter::repeat_with(|| choices.next().to_le_bytes());
@@ -368,7 +367,7 @@ fn no_job_rewrites_a_large_store_for_a_few_rows() {
     let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
     let rows = 100_000;
-    let mut choices = Choices(1);
+    let mut choices = Choices::new(1);
     let mut put = |batch: &mut Batch, index: u64| {
         let words: Vec<[u8; 8]> = (0..12).map(|_| choices.next().to_le_bytes()).collect();
         batch.put(&keyspace, &key(index), words.as_flattened());
@@ -429,7 +428,7 @@ fn rows_written_and_deleted_in_order_cost_the_same_beside_any_backlog() {
         let environment = common::environment(Arc::new(MemoryFs::volatile()));
         let db = Db::open_with("/data".as_ref(), config.clone(), environment).unwrap();
         let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
-        let mut choices = Choices(1);
+        let mut choices = Choices::new(1);
         let mut place = |batch: &mut Batch, index: u64, is_put: bool| {
             for place in 0..4u64 {
                 let key = [&place.to_be_bytes()[..], &index.to_be_bytes()].concat();
@@ -481,7 +480,7 @@ fn jobs_stay_small_while_more_is_written_than_merged() {
     let environment = common::environment(Arc::new(MemoryFs::volatile()));
     let db = Db::open_with("/data".as_ref(), config.clone(), environment).unwrap();
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
-    let mut choices = Choices(1);
+    let mut choices = Choices::new(1);
     let mut largest = 0;
     for _ in 0..200_000 {
         let words: Vec<[u8; 8]> = (0..12).map(|_| choices.next().to_le_bytes()).collect();
@@ -520,7 +519,7 @@ fn figures() {
     let (db, keyspace) = open(directory.path(), Config::default());
     println!("open an empty directory: {:?}", time.elapsed());
     let rows = 1_000_000u64;
-    let mut choices = Choices(1);
+    let mut choices = Choices::new(1);
     let time = Instant::now();
     let mut worst = std::time::Duration::ZERO;
     for _ in 0..rows {
@@ -671,7 +670,7 @@ fn a_full_cache_keeps_blocks_that_are_read_again_and_none_that_is_read_once() {
     };
     let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
-    let mut choices = Choices(1);
+    let mut choices = Choices::new(1);
     for index in 0..ROWS {
         // Each in a block of its own that cannot be compressed.
         let noise: [[u8; 8]; 512] = std::array::from_fn(|_| choices.next().to_le_bytes());

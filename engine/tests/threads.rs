@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{Choices, scale};
+use common::scale;
 use lazurite_engine::{
-    Batch, Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
+    Batch, Choices, Config, Db, Direction, Durability, Environment, KeyRange, KeyspaceOptions,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ fn key(writer: u64, index: u64) -> Vec<u8> {
 /// equal.
 fn write(db: &Db, writer: u64, count: u64, large: bool) {
     let (a, b) = keyspaces(db);
-    let mut choices = Choices(writer);
+    let mut choices = Choices::new(writer);
     for number in 1..=count {
         let key = key(writer, choices.below(200));
         let mut value = number.to_le_bytes().to_vec();
@@ -207,7 +207,7 @@ fn uploads_that_run_at_once_do_not_mix() {
     let db = Db::open(directory.path(), config(Durability::Process)).unwrap();
     let (a, _) = keyspaces(&db);
     let content = |upload: u64| {
-        let mut choices = Choices(upload);
+        let mut choices = Choices::new(upload);
         let length = 100_000 + choices.below(200_000);
         (0..length)
             .map(|_| choices.next() as u8)

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{Choices, DIRECTORY, environment, scale};
+use common::{DIRECTORY, environment, scale};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs};
 use lazurite_engine::{
-    Background, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
+    Background, Choices, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -336,7 +336,7 @@ fn histories_of_transactions_are_serial() {
             .map(|number| {
                 let (db, keyspace) = (&db, &keyspace);
                 scope.spawn(move || {
-                    let mut choices = Choices(1 + number);
+                    let mut choices = Choices::new(1 + number);
                     let id = |step| 1 + number + 4 * step;
                     (0..count)
                         .filter_map(|step| run(db, keyspace, id(step), &mut choices))

@@ -12,7 +12,7 @@ pub enum Kind {
     Forks,
     /// The same as `steps`, where calls on the disk fail.
     Faults,
-    /// The same as `steps`, where stores at rest are damaged.
+    /// The same as `steps`, where stores are damaged.
     Damage,
     /// Threads on a disk in memory, one call of which fails; then kills and power cuts. Not exactly
     /// repeatable.
@@ -25,10 +25,10 @@ pub enum Kind {
 /// All of them, each with how often it is on. A life of threads takes ten times as long as one of
 /// steps.
 const KINDS: [(u64, Kind); 6] = [
-    (40, Kind::Steps),
+    (30, Kind::Steps),
     (24, Kind::Forks),
     (20, Kind::Faults),
-    (10, Kind::Damage),
+    (20, Kind::Damage),
     (5, Kind::Threads),
     (1, Kind::Directory),
 ];

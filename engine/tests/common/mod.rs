@@ -1,5 +1,4 @@
-//! What the tests share: reproducible choices, a model of a store as plain maps, and tiny random
-//! options.
+//! What the tests share: a model of a store as plain maps, random changes, and tiny random options.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -7,8 +6,8 @@ pub mod hook;
 
 use lazurite_engine::fs::{Fs, ManualClock};
 use lazurite_engine::{
-    Background, Batch, Compression, Config, CountingIds, Db, Direction, Durability, Environment,
-    KeyRange, Keyspace, KeyspaceOptions, Result, Snapshot,
+    Background, Batch, Choices, Compression, Config, CountingIds, Db, Direction, Durability,
+    Environment, KeyRange, Keyspace, KeyspaceOptions, Result, Snapshot,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,57 +22,36 @@ pub fn scale() -> f64 {
     scale.and_then(|scale| scale.parse().ok()).unwrap_or(1.0)
 }
 
-/// Reproducible choices (splitmix64).
-#[derive(Debug, Clone)]
-pub struct Choices(pub u64);
+pub fn random_key(choices: &mut Choices) -> Vec<u8> {
+    let length = 1 + choices.below(3);
+    (0..length).map(|_| choices.below(7) as u8 * 40).collect()
+}
 
-impl Choices {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
+/// A value; one in 20 has `large` bytes or more.
+pub fn random_value(choices: &mut Choices, large: u64) -> Vec<u8> {
+    let length = match choices.below(20) {
+        0 => large + choices.below(large * 4),
+        1 => 0,
+        _ => choices.below(40),
+    };
+    let fill = choices.next().to_le_bytes();
+    (0..length)
+        .map(|i| fill[i as usize % 8] ^ i as u8)
+        .collect()
+}
 
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn key(&mut self) -> Vec<u8> {
-        let length = 1 + self.below(3);
-        (0..length).map(|_| self.below(7) as u8 * 40).collect()
-    }
-
-    pub fn value(&mut self, large: u64) -> Vec<u8> {
-        let length = match self.below(20) {
-            0 => large + self.below(large * 4),
-            1 => 0,
-            _ => self.below(40),
-        };
-        let fill = self.next().to_le_bytes();
-        (0..length)
-            .map(|i| fill[i as usize % 8] ^ i as u8)
-            .collect()
-    }
-
-    pub fn range(&mut self) -> KeyRange {
-        let start = if self.one_in(8) {
-            Vec::new()
-        } else {
-            self.key()
-        };
-        let end = if self.one_in(8) {
-            None
-        } else {
-            Some(self.key())
-        };
-        KeyRange { start, end }
-    }
+pub fn random_range(choices: &mut Choices) -> KeyRange {
+    let start = if choices.one_in(8) {
+        Vec::new()
+    } else {
+        random_key(choices)
+    };
+    let end = if choices.one_in(8) {
+        None
+    } else {
+        Some(random_key(choices))
+    };
+    KeyRange { start, end }
 }
 
 /// Absurdly small options, so that minutes cover hours.
@@ -156,10 +134,10 @@ impl Change {
     pub fn random(choices: &mut Choices) -> Change {
         let keyspace = choices.below(KEYSPACES.len() as u64) as usize;
         match choices.below(12) {
-            0..=7 => Change::Put(keyspace, choices.key(), choices.value(120)),
-            8..=10 => Change::Delete(keyspace, choices.key()),
-            _ if choices.one_in(3) => Change::DeleteRange(keyspace, choices.range()),
-            _ => Change::DeleteRange(keyspace, KeyRange::prefix(&choices.key())),
+            0..=7 => Change::Put(keyspace, random_key(choices), random_value(choices, 120)),
+            8..=10 => Change::Delete(keyspace, random_key(choices)),
+            _ if choices.one_in(3) => Change::DeleteRange(keyspace, random_range(choices)),
+            _ => Change::DeleteRange(keyspace, KeyRange::prefix(&random_key(choices))),
         }
     }
 }

@@ -4,6 +4,7 @@
 use super::{keyspace, number};
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life, Store};
+use crate::model::KEYSPACES;
 use lazurite_engine::Choices;
 use lazurite_engine::Job;
 use lazurite_engine::fs::Keep;
@@ -99,19 +100,22 @@ impl Step {
             Step::Flush { keyspace, .. } => {
                 let flushed = store.db.flush(&store.keyspaces[*keyspace]);
                 if store.checked("flush", flushed)?.is_some() {
-                    store.history.keyspace_is_durable(*keyspace);
+                    store.history.keyspace_is_flushed(*keyspace);
                 }
             }
             Step::FlushAll { .. } => {
                 let flushed = store.db.flush_all();
                 if store.checked("flush all", flushed)?.is_some() {
+                    (0..KEYSPACES.len()).for_each(|keyspace| {
+                        store.history.keyspace_is_flushed(keyspace);
+                    });
                     store.history.all_is_durable();
                 }
             }
             Step::Compact { keyspace, .. } => {
                 let compacted = store.db.compact(&store.keyspaces[*keyspace]);
                 if store.checked("compact", compacted)?.is_some() {
-                    store.history.keyspace_is_durable(*keyspace);
+                    store.history.keyspace_is_flushed(*keyspace);
                 }
             }
             Step::Sync { .. } => {

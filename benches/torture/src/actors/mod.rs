@@ -9,6 +9,7 @@ mod forker;
 mod holder;
 mod janitor;
 mod killer;
+mod meddler;
 mod reader;
 mod saboteur;
 mod writer;
@@ -32,6 +33,7 @@ enum Actor {
     Killer,
     Saboteur,
     Damager,
+    Meddler,
 }
 
 /// One step of a life, with everything that was chosen for it.
@@ -47,6 +49,7 @@ pub enum Step {
     Kill(killer::Step),
     Fail(saboteur::Step),
     Damage(damager::Step),
+    Meddle(meddler::Step),
 }
 
 impl Step {
@@ -62,6 +65,7 @@ impl Step {
             Step::Kill(step) => step.run(life),
             Step::Fail(step) => step.run(life),
             Step::Damage(step) => step.run(life),
+            Step::Meddle(step) => step.run(life),
         }
     }
 
@@ -69,18 +73,19 @@ impl Step {
     pub fn parts(&self) -> Vec<Step> {
         match self {
             Step::Write(step) => step.parts().into_iter().map(Step::Write).collect(),
+            Step::Meddle(step) => step.parts().into_iter().map(Step::Meddle).collect(),
             _ => Vec::new(),
         }
     }
 }
 
 /// How often each actor is on, in a life of that kind; in the order of [`Actor`].
-fn weights(kind: Kind) -> [(u64, Actor); 9] {
+fn weights(kind: Kind) -> [(u64, Actor); 10] {
     let weights = match kind {
-        Kind::Forks => [250, 80, 200, 200, 150, 120, 3, 0, 0],
-        Kind::Faults => [400, 140, 70, 220, 60, 45, 15, 60, 0],
-        Kind::Damage => [400, 80, 30, 220, 40, 100, 10, 0, 120],
-        _ => [400, 140, 70, 220, 50, 45, 20, 0, 0],
+        Kind::Forks => [250, 80, 200, 200, 150, 120, 3, 0, 0, 20],
+        Kind::Faults => [400, 140, 70, 220, 60, 45, 15, 60, 0, 40],
+        Kind::Damage => [400, 80, 30, 220, 40, 100, 10, 0, 120, 60],
+        _ => [400, 140, 70, 220, 50, 45, 20, 0, 0, 40],
     };
     let actors = [
         Actor::Writer,
@@ -92,6 +97,7 @@ fn weights(kind: Kind) -> [(u64, Actor); 9] {
         Actor::Killer,
         Actor::Saboteur,
         Actor::Damager,
+        Actor::Meddler,
     ];
     std::array::from_fn(|index| (weights[index], actors[index]))
 }
@@ -124,6 +130,7 @@ fn next_step(actor: Actor, choices: &mut Choices) -> Step {
         Actor::Killer => Step::Kill(killer::Step::next(choices)),
         Actor::Saboteur => Step::Fail(saboteur::Step::next(choices)),
         Actor::Damager => Step::Damage(damager::Step::next(choices)),
+        Actor::Meddler => Step::Meddle(meddler::Step::next(choices)),
     }
 }
 

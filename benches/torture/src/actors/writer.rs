@@ -26,11 +26,11 @@ pub enum Step {
     },
     /// Puts the same key again and again, each time in a batch of its own.
     Overwrites { store: usize, changes: Vec<Change> },
-    /// Writes a large value, perhaps not to its end, for a later batch.
+    /// Writes large values for later batches.
     Upload {
         store: usize,
-        value: Value,
-        is_finished: bool,
+        values: Vec<Value>,
+        way: Upload,
     },
     /// Puts a value that was written before.
     Attach {
@@ -41,15 +41,28 @@ pub enum Step {
     },
 }
 
+/// How large values are written.
+#[derive(Debug, Clone, Copy)]
+pub enum Upload {
+    /// In one call, which gives them one place.
+    Together,
+    /// One after another, as streams.
+    Streamed,
+    /// The same, and none to its end.
+    BrokenOff,
+}
+
 impl Step {
     /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
         if choices.one_in(40) {
+            let count = choices.pick(&[1, 1, 1, 3]);
+            let value = |_| Value::new(1 + choices.below(1500) as u32, choices.next());
             return Step::Upload {
                 store,
-                value: Value::new(1 + choices.below(1500) as u32, choices.next()),
-                is_finished: !choices.one_in(3),
+                values: (0..count).map(value).collect(),
+                way: choices.pick(&[Upload::Together, Upload::Streamed, Upload::BrokenOff]),
             };
         }
         if choices.one_in(40) {
@@ -71,18 +84,13 @@ impl Step {
             let changes = changes.collect();
             return Step::Overwrites { store, changes };
         }
-        let count = if choices.one_in(3) {
-            1 + choices.below(10)
-        } else {
-            1
-        };
-        let mut changes: Vec<Change> = Vec::new();
-        for _ in 0..count {
-            changes.push(change(choices, &changes));
-        }
         Step::Batch {
             store,
-            changes,
+            changes: if choices.one_in(25) {
+                stretch(choices)
+            } else {
+                changes(choices)
+            },
             is_locked: choices.one_in(6),
             is_awaited: !choices.one_in(3),
         }
@@ -114,20 +122,15 @@ impl Step {
                 }
                 Ok(())
             }
-            Step::Upload {
-                store,
-                value,
-                is_finished,
-            } => {
+            Step::Upload { store, values, way } => {
                 let Some(store) = life.open_store(*store) else {
                     return Ok(());
                 };
-                let uploaded = upload(store, *value, *is_finished);
-                if let Some(Some(large)) = store.checked("upload", uploaded)?
-                    && store.uploads.len() < UPLOADS_MAX
-                {
-                    store.uploads.push((large, *value));
-                }
+                let uploaded = upload(store, values, *way);
+                let uploaded = store.checked("upload", uploaded)?.unwrap_or_default();
+                let room = UPLOADS_MAX.saturating_sub(store.uploads.len());
+                let uploads = uploaded.into_iter().zip(values.iter().copied());
+                store.uploads.extend(uploads.take(room));
                 Ok(())
             }
             Step::Attach {
@@ -161,6 +164,34 @@ impl Step {
             Step::Upload { .. } | Step::Attach { .. } => None,
         }
     }
+}
+
+/// The changes of a batch.
+pub fn changes(choices: &mut Choices) -> Vec<Change> {
+    let count = if choices.one_in(3) {
+        1 + choices.below(10)
+    } else {
+        1
+    };
+    let mut changes: Vec<Change> = Vec::new();
+    for _ in 0..count {
+        changes.push(change(choices, &changes));
+    }
+    changes
+}
+
+/// Keys one after another, all put, or all deleted: scans remember where they walked over many
+/// deletions.
+fn stretch(choices: &mut Choices) -> Vec<Change> {
+    let (keyspace, first) = (keyspace(choices), choices.below(7) as u8 * 40);
+    let begin = choices.below(100) as u8;
+    let keys = (begin..begin + 40 + choices.below(80) as u8).map(|second| vec![first, second]);
+    if choices.one_in(3) {
+        let put_one = |key| put(choices, keyspace, key, 3);
+        return keys.map(put_one).collect();
+    }
+    let delete = |key| Change::Delete { keyspace, key };
+    keys.map(delete).collect()
 }
 
 /// One change; a third of those in longer batches are to a key that the batch has changed before.
@@ -245,7 +276,13 @@ fn write_locked(store: &Store, changes: &[Change]) -> Result<Ticket> {
 }
 
 fn wait(store: &mut Store, ticket: Ticket) -> Checked {
-    match ticket.wait() {
+    let waited = ticket.wait();
+    note_waited(store, waited)
+}
+
+/// Notes in the history how the wait for the last batch ended.
+pub fn note_waited(store: &mut Store, waited: Result<()>) -> Checked {
+    match waited {
         Ok(()) if store.db.durability() == Durability::Disk => {
             store.history.all_is_durable();
             Ok(())
@@ -261,11 +298,11 @@ fn wait(store: &mut Store, ticket: Ticket) -> Checked {
 }
 
 /// Notes in the history how a write ended.
-fn note(store: &mut Store, changes: &[Change], written: Result<Ticket>) -> Checked<Option<Ticket>> {
+pub fn note<T>(store: &mut Store, changes: &[Change], written: Result<T>) -> Checked<Option<T>> {
     match written {
-        Ok(ticket) => {
+        Ok(answer) => {
             store.history.wrote(changes);
-            Ok(Some(ticket))
+            Ok(Some(answer))
         }
         // These promise that the batch is not there.
         Err(Error::NoSpace { .. } | Error::ReadOnly { .. }) if store.is_hurt() => Ok(None),
@@ -284,10 +321,21 @@ fn note(store: &mut Store, changes: &[Change], written: Result<Ticket>) -> Check
     }
 }
 
-fn upload(store: &Store, value: Value, is_finished: bool) -> Result<Option<LargeValue>> {
-    let mut writer = store.db.value_writer()?;
-    writer.write(&value.bytes())?;
-    is_finished.then(|| writer.finish()).transpose()
+fn upload(store: &Store, values: &[Value], way: Upload) -> Result<Vec<LargeValue>> {
+    let values: Vec<Vec<u8>> = values.iter().map(|value| value.bytes()).collect();
+    if matches!(way, Upload::Together) {
+        let values: Vec<&[u8]> = values.iter().map(|bytes| &bytes[..]).collect();
+        return store.db.write_values(&values);
+    }
+    let mut uploaded = Vec::new();
+    for bytes in values {
+        let mut writer = store.db.value_writer()?;
+        writer.write(&bytes)?;
+        if matches!(way, Upload::Streamed) {
+            uploaded.push(writer.finish()?);
+        }
+    }
+    Ok(uploaded)
 }
 
 fn attach(store: &mut Store, upload: usize, (keyspace, key): (usize, &[u8])) -> Checked {

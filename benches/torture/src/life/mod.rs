@@ -4,9 +4,11 @@
 //! Steps name stores by number, counted among those that the step can be done to, and do nothing if
 //! there is none. So any part of a list of steps is a list of steps.
 
+mod amid;
 mod crash;
 mod store;
 
+pub use amid::Amid;
 pub use crash::{KEEPS, POWER_CUTS};
 pub use store::{HeldScan, Store};
 
@@ -53,6 +55,8 @@ pub struct Life {
     pub memory: MemoryFs,
     /// The same disk, as the stores see it.
     pub faults: FaultFs,
+    /// The action that is planned for a write of an SSTable.
+    pub amid: Amid,
     /// The clock of all stores.
     pub clock: Arc<ManualClock>,
     /// The stores.
@@ -90,6 +94,7 @@ impl Life {
         Life {
             faults: FaultFs::new(Arc::new(memory.clone())),
             memory,
+            amid: Amid::default(),
             clock: Arc::default(),
             slots: Default::default(),
             leftovers: Vec::new(),
@@ -118,7 +123,7 @@ impl Life {
 
     /// The disk as the stores see it.
     pub fn fs(&self) -> Arc<dyn Fs> {
-        Arc::new(self.faults.clone())
+        Arc::new(self.amid.over(self.faults.clone()))
     }
 
     /// The `number`-th store that is open, counted in a circle.
@@ -138,6 +143,15 @@ impl Life {
     /// The slot of the `number`-th store that is at rest.
     pub fn closed_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Closed(_)))
+    }
+
+    /// The slot of the `number`-th store that outlives its process.
+    pub fn lasting_slot(&self, number: usize) -> Option<usize> {
+        self.nth_slot(number, |slot| match slot {
+            Slot::Open(store) => !is_brief(store),
+            Slot::Closed(_) => true,
+            Slot::Empty => false,
+        })
     }
 
     /// The `number`-th slot without a store.

@@ -4,7 +4,8 @@
 //! its floor says, none left out, none in part. A batch whose write answered an error may be there
 //! or not. The floors:
 //!
-//! - `proven`: recorded as durable (`sync`, a clean close). Not even damage to the log takes them.
+//! - `proven`: recorded as durable (`sync`, flush, clean close). Not even damage to the log takes
+//!   them.
 //! - `durable`: acknowledged at `Disk`, or synced. No power cut takes them.
 //! - `kept`: what the end of the last process left. The death of the process alone takes nothing
 //!   that was written at `Process`.
@@ -90,16 +91,32 @@ impl History {
         self.durable = self.batches.len();
     }
 
-    /// The same for what was written up to the last batch that changes this keyspace. A batch in
-    /// doubt may have changed nothing.
-    pub fn keyspace_is_durable(&mut self, keyspace: usize) {
+    /// How many batches a flush of this keyspace records as durable: those up to the last that
+    /// changes it. A batch in doubt may have changed nothing.
+    pub fn flushed_with(&self, keyspace: usize) -> usize {
         let changes_it = |batch: &Batch| {
             let mut changes = batch.changes.iter();
             batch.outcome == Outcome::Written
                 && changes.any(|change| change.keyspace() == keyspace && !change.is_nothing())
         };
         let last = self.batches.iter().rposition(changes_it);
-        self.durable = self.durable.max(last.map_or(0, |last| last + 1));
+        last.map_or(0, |last| last + 1)
+    }
+
+    /// A flush of this keyspace succeeded.
+    pub fn keyspace_is_flushed(&mut self, keyspace: usize) {
+        self.is_recorded(self.flushed_with(keyspace));
+    }
+
+    /// The first `count` batches are recorded as durable.
+    pub fn is_recorded(&mut self, count: usize) {
+        self.durable = self.durable.max(count);
+        self.proven = self.proven.max(count);
+    }
+
+    /// How many batches there are.
+    pub fn count(&self) -> usize {
+        self.batches.len()
     }
 
     /// Everything written so far is recorded as durable.
@@ -305,12 +322,14 @@ mod tests {
             },
         };
         history.wrote(&[put(0, 6), nothing]);
-        history.keyspace_is_durable(2);
+        history.keyspace_is_flushed(2);
         history.process_ended(Durability::Process);
         history.power_failed();
         assert!(is_found(history.clone(), first(4)));
         let mut flushed = first(4);
         flushed.apply(&[put(2, 5)]);
+        assert!(!history.may_be_left_by_damage(|state| *state == first(4)));
+        assert!(history.may_be_left_by_damage(|state| *state == flushed));
         assert!(!is_found(history, flushed));
     }
 
@@ -320,7 +339,7 @@ mod tests {
         let live = history.live().cloned();
         history.wrote(&[put(2, 5)]);
         history.failed(&[put(0, 6)], live);
-        history.keyspace_is_durable(0);
+        history.keyspace_is_flushed(0);
         history.process_ended(Durability::Process);
         history.power_failed();
         assert!(!is_found(history, first(4)));

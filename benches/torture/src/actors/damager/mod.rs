@@ -1,6 +1,6 @@
-//! Damager: a file of a store at rest is damaged, in a copy of the disk. The copy must refuse to
-//! open, or answer `Corrupt`, or the right rows; it may lose batches only behind the point that is
-//! recorded as durable. `verify` must report what a read reports.
+//! Damager: a file of a store is damaged, in a copy of the disk as the death of the process leaves
+//! it. The copy must refuse to open, or answer `Corrupt`, or the right rows; it may lose batches
+//! only behind the point that is recorded as durable. `verify` must report what a read reports.
 
 mod seen;
 
@@ -23,25 +23,53 @@ use std::sync::Arc;
 pub struct Step {
     store: usize,
     file: usize,
+    /// Whether the file is one of the log, if there is one.
+    is_log: bool,
     harm: Harm,
     settings: u64,
 }
 
-/// What happens to the file. Places are counted in a circle among the bytes that are in use: those
-/// up to the last that is not zero.
+/// What happens to the file.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
-    Bit { at: usize, bit: u32 },
-    Zeros { at: usize, bytes: usize },
-    CutTo { at: usize },
+    Bit { at: Place, bit: u32 },
+    Zeros { at: Place, bytes: usize },
+    CutTo { at: Place },
     CutOff { bytes: usize },
     Removed,
+}
+
+/// A place among the bytes that are in use: those up to the last that is not zero.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Counted in a circle.
+    Anywhere(usize),
+    /// So many bytes before the last one: the records that were written last are there.
+    BeforeEnd(usize),
+}
+
+impl Place {
+    fn next(choices: &mut Choices) -> Place {
+        if choices.one_in(2) {
+            Place::Anywhere(choices.index(1 << 30))
+        } else {
+            Place::BeforeEnd(choices.index(100))
+        }
+    }
+
+    /// The index of the byte; `None` if none is in use.
+    fn among(self, used: usize) -> Option<usize> {
+        match self {
+            Place::Anywhere(at) => at.checked_rem(used),
+            Place::BeforeEnd(bytes) => used.checked_sub(1).map(|last| last.saturating_sub(bytes)),
+        }
+    }
 }
 
 impl Step {
     /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
-        let at = choices.index(1 << 30);
+        let at = Place::next(choices);
         let harm = match choices.below(10) {
             0..=3 => Harm::Bit {
                 at,
@@ -60,6 +88,7 @@ impl Step {
         Step {
             store: number(choices),
             file: choices.index(1 << 16),
+            is_log: choices.one_in(3),
             harm,
             settings: choices.next(),
         }
@@ -67,11 +96,13 @@ impl Step {
 
     /// Does the step, and checks what it answers.
     pub fn run(&self, life: &mut Life) -> Checked {
-        let Some(slot) = life.closed_slot(self.store) else {
+        let Some(slot) = life.lasting_slot(self.store) else {
             return Ok(());
         };
-        let Slot::Closed(history) = &life.slots[slot] else {
-            return Ok(());
+        let history = match &life.slots[slot] {
+            Slot::Open(store) => &store.history,
+            Slot::Closed(history) => history,
+            Slot::Empty => return Ok(()),
         };
         let copy = life.memory.crash(0, Keep::Everything);
         let mut choices = Choices::new(self.settings);
@@ -83,7 +114,7 @@ impl Step {
             path: Life::path(slot),
             config,
         };
-        let Some(damaged) = ground.damage(self.file, self.harm)? else {
+        let Some(damaged) = ground.damage(self.file, self.is_log, self.harm)? else {
             return Ok(());
         };
         ground
@@ -112,20 +143,27 @@ impl Ground {
     }
 
     /// Damages a file; `None` if that leaves it as it is.
-    fn damage(&self, file: usize, harm: Harm) -> Checked<Option<Damaged>> {
+    fn damage(&self, file: usize, is_log: bool, harm: Harm) -> Checked<Option<Damaged>> {
         let verified = self.verify();
-        let verified = verified.map_err(|error| unexpected("verify a store at rest", &error))?;
+        let verified =
+            verified.map_err(|error| unexpected("verify a store that no one has open", &error))?;
         Finding::unless(verified.damages.is_empty(), Symptom::Damaged, || {
             format!("verify finds {:?} in an undamaged store", verified.damages)
         })?;
         let files = self.disk.files().into_iter();
         let files = files.filter(|(path, _)| path.starts_with(&self.path) && !is_lock(path));
         let files: Vec<(PathBuf, Vec<u8>)> = files.collect();
-        let Some(at) = file.checked_rem(files.len()) else {
+        let sstables = files.iter().filter(|(path, _)| is_sstable(path)).count();
+        let logs: Vec<_> = files.iter().filter(|(path, _)| is_wal(path)).collect();
+        let chosen = if is_log && !logs.is_empty() {
+            logs
+        } else {
+            files.iter().collect()
+        };
+        let Some(at) = file.checked_rem(chosen.len()) else {
             return Ok(None);
         };
-        let sstables = files.iter().filter(|(path, _)| is_sstable(path)).count();
-        let (path, bytes) = &files[at];
+        let (path, bytes) = chosen[at];
         let left = harm.of(bytes);
         if left.as_ref() == Some(bytes) {
             return Ok(None);
@@ -171,6 +209,10 @@ fn is_lock(path: &Path) -> bool {
     path.ends_with("LOCK")
 }
 
+fn is_wal(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "wal")
+}
+
 fn is_sstable(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "sst")
 }
@@ -192,16 +234,16 @@ impl Harm {
         match self {
             Harm::Removed => return None,
             Harm::Bit { at, bit } => {
-                if let Some(at) = at.checked_rem(used) {
+                if let Some(at) = at.among(used) {
                     left[at] ^= 1 << bit;
                 }
             }
             Harm::Zeros { at, bytes } => {
-                let at = at.checked_rem(used).unwrap_or(0);
+                let at = at.among(used).unwrap_or(0);
                 let end = used.min(at + bytes);
                 left[at..end].fill(0);
             }
-            Harm::CutTo { at } => left.truncate(at.checked_rem(used).unwrap_or(0)),
+            Harm::CutTo { at } => left.truncate(at.among(used).unwrap_or(0)),
             Harm::CutOff { bytes } => left.truncate(used.saturating_sub(bytes)),
         }
         Some(left)
@@ -216,11 +258,31 @@ mod tests {
     fn harm_is_done_to_bytes_in_use() {
         let bytes = [1, 2, 3, 0, 0];
         assert_eq!(
-            Harm::Bit { at: 4, bit: 0 }.of(&bytes).unwrap(),
+            Harm::Bit {
+                at: Place::Anywhere(4),
+                bit: 0
+            }
+            .of(&bytes)
+            .unwrap(),
             [1, 3, 3, 0, 0]
         );
         assert_eq!(Harm::CutOff { bytes: 1 }.of(&bytes).unwrap(), [1, 2]);
-        assert_eq!(Harm::CutTo { at: 4 }.of(&bytes).unwrap(), [1]);
+        assert_eq!(
+            Harm::CutTo {
+                at: Place::Anywhere(4)
+            }
+            .of(&bytes)
+            .unwrap(),
+            [1]
+        );
+        assert_eq!(
+            Harm::CutTo {
+                at: Place::BeforeEnd(1)
+            }
+            .of(&bytes)
+            .unwrap(),
+            [1]
+        );
         assert_eq!(Harm::Removed.of(&bytes), None);
     }
 }
