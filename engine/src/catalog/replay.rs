@@ -320,8 +320,11 @@ impl<'a> Replay<'a> {
         self.cut(segment, whole, reason);
         for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
             self.apply_frames(segment, frames);
-            self.store.snapshots.publish(self.last);
         }
+        // Numbers that were used up by refused batches are not used again: the base of the next
+        // segment counts them, and the manifest may.
+        self.last = self.last.max(segment.last_before(offset));
+        self.store.snapshots.publish(self.last);
         self.recovered.batches += whole as u64;
         self.recovered.bytes += offset;
         self.store.note_replayed(segment, offset);

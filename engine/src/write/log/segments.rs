@@ -343,7 +343,7 @@ fn overlong_end(length: u64) -> u64 {
 mod tests {
     use super::{BYTES_MAX, overlong_end};
     use crate::fs::{Keep, MemoryFs};
-    use crate::{Batch, Config, Db, Environment, KeyspaceOptions};
+    use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
     use std::sync::Arc;
 
     #[test]
@@ -375,6 +375,41 @@ mod tests {
         let (db, keyspace) = open(fs.crash(1, Keep::Everything));
         for key in 0..4u8 {
             assert!(db.get(&keyspace, &[key]).unwrap().is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_numbers_of_a_refused_batch_are_not_used_again_after_a_kill() {
+        let fs = MemoryFs::crashable();
+        let open = |fs| {
+            let environment = Environment::stepped(Arc::new(fs));
+            let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+            let keyspace = |name| db.keyspace(name, KeyspaceOptions::default()).unwrap();
+            let keyspaces = ["kept", "flushed"].map(keyspace);
+            (db, keyspaces)
+        };
+        let write = |db: &Db, keyspace: &Keyspace| {
+            let mut batch = Batch::new();
+            batch.put(keyspace, b"key", b"value");
+            drop(db.write(batch).unwrap());
+        };
+        let (db, keyspaces) = open(fs.clone());
+        write(&db, &keyspaces[0]);
+        // A refused batch of a hundred changes, and a segment that was begun after it.
+        db.parts().log.with_log(|log| {
+            log.last_sequence += 100;
+            log.end_segment();
+            db.parts().log.segments().provide_wal(log).unwrap();
+        });
+        std::mem::forget((db, keyspaces));
+        let fs = fs.crash(1, Keep::Everything);
+        let (db, keyspaces) = open(fs.clone());
+        write(&db, &keyspaces[1]);
+        db.flush(&keyspaces[1]).unwrap();
+        std::mem::forget((db, keyspaces));
+        let (db, keyspaces) = open(fs.crash(2, Keep::Everything));
+        for keyspace in &keyspaces {
+            assert!(db.get(keyspace, b"key").unwrap().is_some());
         }
     }
 }
