@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::hook::HookFs;
 use common::{Change, Model, Store, open_in};
 use lazurite_engine::fs::{
-    Clock, DiskFs, Failure, Fault, FaultFs, Fs, Keep, ManualClock, MemoryFs, Operation, SystemClock,
+    Clock, DiskFs, Failure, Fault, FaultFs, Fs, HookFs, Keep, ManualClock, MemoryFs, Operation,
+    SystemClock,
 };
 use lazurite_engine::{
     Background, Batch, Choices, Config, Db, Durability, Environment, Error, Keyspace,

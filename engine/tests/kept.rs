@@ -3,10 +3,9 @@
 
 mod common;
 
-use common::hook::HookFs;
 use common::{DIRECTORY, environment, random_key, scale};
 use lazurite_engine::fs::{
-    DiskFs, Failure, Fault, FaultFs, Fs, Keep, LogWrites, ManualClock, MemoryFs, Operation,
+    DiskFs, Failure, Fault, FaultFs, Fs, HookFs, Keep, LogWrites, ManualClock, MemoryFs, Operation,
     SystemClock,
 };
 use lazurite_engine::{

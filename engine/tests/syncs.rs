@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::hook::HookFs;
 use common::{DIRECTORY, environment};
-use lazurite_engine::fs::{Clock, FaultFs, Fs, ManualClock, MemoryFs, Operation, SystemClock};
+use lazurite_engine::fs::{
+    Clock, FaultFs, Fs, HookFs, ManualClock, MemoryFs, Operation, SystemClock,
+};
 use lazurite_engine::{
     Background, Batch, Config, Db, Durability, Environment, Error, Keyspace, KeyspaceOptions,
 };

@@ -31,7 +31,7 @@ pub use memory::MemoryFs;
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
 pub(crate) use platform::lower_priority;
 #[cfg(any(test, feature = "testing"))]
-pub use testing::{Failure, Fault, FaultFs, ManualClock, Operation};
+pub use testing::{Failure, Fault, FaultFs, HookFs, ManualClock, Operation};
 
 use std::fmt::Debug;
 use std::io;

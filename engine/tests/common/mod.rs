@@ -2,8 +2,6 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-pub mod hook;
-
 use lazurite_engine::fs::{Fs, ManualClock};
 use lazurite_engine::{
     Background, Batch, Choices, Compression, Config, CountingIds, Db, Direction, Durability,

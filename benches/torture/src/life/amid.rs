@@ -1,13 +1,9 @@
 //! Amid: an action that is carried out while a store writes an SSTable, as if by another thread.
 
-use lazurite_engine::fs::{FaultFs, Operation};
+use lazurite_engine::fs::{FaultFs, HookFs, Operation};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-#[path = "../../../../engine/tests/common/hook.rs"]
-#[allow(dead_code, missing_docs, reason = "tests of the engine use all of it")]
-mod hook;
 
 /// An action, and at which call it is carried out.
 struct Plan {
@@ -27,9 +23,9 @@ impl fmt::Debug for Amid {
 
 impl Amid {
     /// The same disk, on which planned things happen.
-    pub fn over(&self, disk: FaultFs) -> hook::HookFs {
+    pub fn over(&self, disk: FaultFs) -> HookFs {
         let amid = self.clone();
-        hook::HookFs::new(disk, move |operation, path| {
+        HookFs::new(disk, move |operation, path| {
             amid.pass(operation, path);
             Ok(())
         })

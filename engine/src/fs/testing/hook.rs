@@ -1,7 +1,8 @@
 //! A file system that calls a hook before each sync and each write: to count them, to hold them up,
 //! to fail them.
 
-use lazurite_engine::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Operation, Space};
+use crate::fs::testing::Operation;
+use crate::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Space};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ impl fmt::Debug for HookFs {
 }
 
 impl HookFs {
+    /// Calls `hook` with what is about to happen to which file; its error is that of the call.
     pub fn new(
         inner: impl Fs + 'static,
         hook: impl Fn(Operation, &Path) -> io::Result<()> + Send + Sync + 'static,
