@@ -212,9 +212,9 @@ impl Work {
             > self.parts.config.memory_bytes_max
     }
 
-    /// Whether writers are slowed down.
+    /// Whether writers are slowed down, or will be.
     pub(crate) fn is_near_limit(&self) -> bool {
-        self.most_debt() > 0
+        self.most_debt() > 0 || self.is_throttled.load(Ordering::Relaxed)
     }
 
     /// Lets threads run that wait for this processor, unless compaction lags behind: then they
@@ -247,6 +247,15 @@ mod tests {
     use crate::fs::MemoryFs;
     use crate::{Batch, Config, Db, Durability, Environment, KeyspaceOptions};
     use std::sync::Arc;
+
+    #[test]
+    fn callers_that_must_not_block_hear_of_writers_that_are_slowed_after_a_debt() {
+        let environment = Environment::stepped(Arc::new(MemoryFs::volatile()));
+        let db = Db::open_with("/data".as_ref(), Config::default(), environment).unwrap();
+        assert!(!db.makes_writers_wait());
+        db.work().is_throttled.store(true, Ordering::Relaxed);
+        assert!(db.makes_writers_wait());
+    }
 
     #[test]
     fn merges_are_measured_in_the_bytes_that_writers_are_charged_with() {
