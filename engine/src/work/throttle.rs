@@ -1,13 +1,14 @@
-//! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and
-//! debts are arguments.
+//! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and debts
+//! are arguments.
 //!
 //! Each kind of work has an account. Its rate follows how much of the work has got done lately, and
 //! the debt, which is 0 where it keeps up and 1 where writers have to stop. At half of the debt
 //! writers are as fast as the work; so the debt comes to rest between the two ends instead of
 //! swinging from one to the other. The debt of the last seconds counts too, if it is higher than
 //! that of this moment: level 0 fills and is merged in turns of some seconds, and writers who
-//! followed each turn would be ten times as fast in one second as in another. Writers pay after they have written: their bytes are owed, and the
-//! next writer waits until the rate has paid for them.
+//! followed each turn would be ten times as fast in one second as in another. Writers pay after
+//! they have written: their bytes are owed, and the next writer waits until the rate has paid for
+//! them.
 
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ const WAIT_MAX: Duration = Duration::from_millis(20);
 /// A shorter wait is not begun: it would take longer than it should. The bytes stay owed.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
-/// How fast the pressure follows the strain.
+/// Over how long a time the strain is averaged.
 const FOLLOW: Duration = Duration::from_secs(6);
 
 /// Below this pressure writers who have no debt do not wait.
@@ -52,7 +53,7 @@ pub(super) const LAGS: usize = 2;
 pub(super) struct Debt {
     /// 0 where it keeps up, [`DEBT_MAX`] where writers stop.
     pub(super) amount: u64,
-    /// The same, and how far work lags behind for which nobody has to stop.
+    /// The same, or how far work lags behind for which nobody has to stop, if that is more.
     pub(super) strain: u64,
 }
 
@@ -64,7 +65,8 @@ pub(super) type Debts = [Debt; LAGS];
 struct Account {
     /// Bytes that the work can take in a second; 0 while that is not known.
     capacity: u64,
-    /// The strain of late. Thousands of steps a second are too small for whole thousandths.
+    /// The strain, averaged over the last seconds. Writers ask thousands of times a second, and each
+    /// step is too small for whole thousandths.
     pressure: f64,
     /// Bytes that writers have put and not waited for.
     owed: u64,
@@ -110,13 +112,13 @@ impl Account {
         self.pressure > PRESSURE_MIN
     }
 
-    /// The strain has been this for so long.
+    /// The strain was this for the time that has elapsed.
     fn follow(&mut self, strain: u64, elapsed: Duration) {
         let part = elapsed.min(FOLLOW).div_duration_f64(FOLLOW);
         self.pressure += (strain as f64 - self.pressure) * part;
     }
 
-    /// How long a writer is to wait after so long a time without a wait.
+    /// How long a writer is to wait, `elapsed` after the last writer asked.
     fn wait(&mut self, amount: u64, elapsed: Duration) -> Duration {
         if amount == 0 && !self.is_pressed() {
             self.owed = 0;
@@ -151,7 +153,7 @@ impl Throttle {
         self.accounts[Lag::Merge as usize].capacity
     }
 
-    /// Whether writers wait at no debt too, for what they owe and for the strain of late.
+    /// Whether writers wait without a debt too, because of the strain of the last seconds.
     pub(super) fn is_pressed(&self) -> bool {
         self.accounts.iter().any(Account::is_pressed)
     }

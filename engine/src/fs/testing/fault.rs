@@ -174,6 +174,8 @@ impl FaultFs {
             None => Ok(()),
             Some(Failure::Error(kind)) => Err(kind.into()),
             Some(Failure::NoHandle) => Err(io::Error::from_raw_os_error(TOO_MANY_OPEN_FILES[0])),
+            // A second panic in one thread would end the process.
+            Some(Failure::Panic) if std::thread::panicking() => Err(io::ErrorKind::Other.into()),
             Some(Failure::Panic) => panic!("{operation:?} of {} panics on cue", path.display()),
         }
     }
