@@ -57,6 +57,10 @@ mod values {
 
 mod format {
     pub mod edit {
+        /// A place in the log.
+        #[derive(Debug, Clone, Copy, Default)]
+        pub struct LogMark;
+
         /// The entry of a segment in the manifest.
         #[derive(Debug, Clone, Copy)]
         #[allow(dead_code, reason = "tests use a part of it")]
@@ -70,6 +74,7 @@ mod format {
 pub use config::Config;
 use config::{Background, Durability};
 pub use error::{Error, Result};
+use format::edit::LogMark;
 use fs::directory::OpenFile;
 use health::{Health, Wakes};
 use shuttle::sync::Mutex;
@@ -200,7 +205,7 @@ fn write(sync: &Arc<SharedSync>, writers: u64) -> Vec<Result<()>> {
                 let sequence = {
                     let mut last = last.lock().unwrap();
                     *last += 1;
-                    sync.appended(*last);
+                    sync.appended(*last, LogMark::default());
                     *last
                 };
                 sync.sync_through(sequence)
@@ -223,7 +228,7 @@ fn a_failed_sync_reaches_every_writer() {
         let failed = write(&sync, 3).iter().any(Result::is_err);
         assert_eq!(failed, health.failure().is_some());
         if failed {
-            sync.appended(4);
+            sync.appended(4, LogMark::default());
             assert!(sync.sync_through(4).is_err(), "a sync is tried again");
         }
     }
@@ -260,7 +265,7 @@ impl Wake for Woken {
 /// An abandoned store: each writer is answered, with `Ok` only if its change is durable.
 fn an_abandoned_store_answers_all_waiters() {
     let (sync, _) = shared(0, Arc::new(NoValues));
-    sync.appended(1);
+    sync.appended(1, LogMark::default());
     let threads: Vec<_> = (0..2)
         .map(|_| {
             let sync = sync.clone();
@@ -438,7 +443,7 @@ fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
                 let _ = sync.sync_all();
             })
         };
-        sync.appended(1);
+        sync.appended(1, LogMark::default());
         let mut ticket = Box::pin(sync.ticket(1));
         let woken = Arc::new(Woken::default());
         let waker = woken.clone().into();
@@ -487,7 +492,7 @@ impl Stages for Store {
         let first = *log + 1;
         *log += group.iter().map(|request| request.batch().0).sum::<u64>();
         self.file.written.store(*log, Ordering::SeqCst);
-        self.sync.appended(*log);
+        self.sync.appended(*log, LogMark::default());
         Ok(first)
     }
 

@@ -194,22 +194,45 @@ fn an_opening_reports_the_records_that_a_power_cut_has_taken() {
     assert!(lost.path.extension().is_some_and(|kind| kind == "wal"));
 }
 
-/// Writes zeros over the last bytes in use of the log.
-fn damage_log(fs: &MemoryFs) {
+/// Length of the header of a file (FORMAT.md).
+const HEADER_BYTES: usize = 48;
+
+/// Writes zeros over the last bytes in use of each segment of the log, or over all its records.
+fn damage_log(fs: &MemoryFs, all_records: bool) {
     let is_log = |path: &Path| path.extension().is_some_and(|kind| kind == "wal");
     for (path, bytes) in fs.files() {
         if is_log(&path)
             && let Some(last) = bytes.iter().rposition(|byte| *byte != 0)
         {
+            let start = if all_records { HEADER_BYTES } else { last - 3 };
             let file = fs.open_log(&path, 0, LogWrites::AtOnce).unwrap();
-            file.write_at(&[0; 4], last as u64 - 3).unwrap();
+            let zeros = vec![0; (last + 1).saturating_sub(start)];
+            file.write_at(&zeros, start as u64).unwrap();
         }
     }
 }
 
 #[test]
 fn damage_to_a_row_that_became_durable_during_a_flush_is_no_torn_tail() {
-    let fs = MemoryFs::crashable();
+    for begins_segment in [false, true] {
+        let fs = MemoryFs::crashable();
+        // Open still: a close would flush all.
+        let _open = write_amid_flush(&fs, begins_segment);
+        let whole = fs.crash(1, Keep::Everything);
+        let db = stepped(&whole, Durability::Disk).unwrap();
+        assert!(db.get(&keyspace(&db, "b"), b"row").unwrap().is_some());
+        for all_records in [false, true] {
+            let damaged = fs.crash(1, Keep::Everything);
+            damage_log(&damaged, all_records);
+            let error = stepped(&damaged, Durability::Disk).err();
+            assert!(matches!(error, Some(Error::Corrupt { .. })), "{error:?}");
+        }
+    }
+}
+
+/// Writes a row to keyspace b while a flush of keyspace a writes its SSTable, into the segment of
+/// the log that the flush has synced, or into one that the row begins.
+fn write_amid_flush(fs: &MemoryFs, begins_segment: bool) -> Db {
     let writer: Arc<Mutex<Option<(Db, Keyspace)>>> = Arc::default();
     let amid_flush = writer.clone();
     let disk = HookFs::new(fs.clone(), move |operation, path| {
@@ -226,16 +249,13 @@ fn damage_to_a_row_that_became_durable_during_a_flush_is_no_torn_tail() {
     let db = Db::open_with(DIRECTORY.as_ref(), config(Durability::Disk), environment).unwrap();
     let [a, b] = ["a", "b"].map(|name| keyspace(&db, name));
     write(&db, |batch| batch.put(&a, b"row", b"1"));
+    if begins_segment {
+        // It ends the segment in use.
+        db.checkpoint("/copy".as_ref()).unwrap();
+    }
     *writer.lock().unwrap() = Some((db.clone(), b));
     db.flush(&a).unwrap();
-
-    let whole = fs.crash(1, Keep::Everything);
-    let db = stepped(&whole, Durability::Disk).unwrap();
-    assert!(db.get(&keyspace(&db, "b"), b"row").unwrap().is_some());
-    let damaged = fs.crash(1, Keep::Everything);
-    damage_log(&damaged);
-    let error = stepped(&damaged, Durability::Disk).err();
-    assert!(matches!(error, Some(Error::Corrupt { .. })), "{error:?}");
+    db
 }
 
 /// A disk that refuses the write of this number to a segment of the log, for lack of space, when

@@ -111,7 +111,7 @@ pub(crate) struct VersionEdit {
 
 /// A place in the log: all records before it are durable, with their values. Made by a sync of the
 /// log alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LogMark {
     /// Number of the segment; 0 if there is no log.
     pub(crate) segment: u64,

@@ -34,7 +34,9 @@ impl Work {
         // The changes that hide the values of these segments may be in the log only: they must not
         // be lost after the segments are gone. Nor may a replay take the log for torn where it
         // points to them.
-        let mark = self.parts.log.sync_to_mark()?;
+        let sync = self.parts.log.sync();
+        sync.sync_all()?;
+        let (_, mark) = sync.durable_end();
         let removed = {
             let _removing = lock(&self.removing);
             self.parts.value_log.remove(&dead, mark)?

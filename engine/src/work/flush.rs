@@ -9,7 +9,7 @@ use crate::base::config::Compression;
 use crate::base::counter::count;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::recovery::overlap;
-use crate::format::edit::{Field, FileMeta, LogMark, VersionEdit};
+use crate::format::edit::{Field, FileMeta, VersionEdit};
 use crate::fs::name::{FileKind, FileName};
 use crate::tree::keyspace::{Tree, View};
 use crate::tree::live_file::LiveFile;
@@ -151,10 +151,10 @@ impl Work {
     fn flush(&self, tree: &Tree, memtable: &Arc<Memtable>) -> Result<()> {
         let started = self.parts.clock.now();
         // Makes the values durable too that the changes point to.
-        let mark = self.parts.log.sync_to_mark()?;
+        self.parts.log.sync().sync_all()?;
         let meta = self.write_memtable(tree, memtable)?;
         let (size, entries) = (meta.size, meta.entries);
-        self.install_flush(tree, memtable, meta, mark)?;
+        self.install_flush(tree, memtable, meta)?;
         self.parts
             .reserve
             .memtable_bytes
@@ -213,26 +213,21 @@ impl Work {
         writer.finish(&fragments.collect::<Vec<_>>())
     }
 
-    /// Lists the SSTable of a memtable. The log is durable up to `mark`, and the same edit says so:
-    /// where a part of the log is lost that this SSTable does not hold, the next start has to
-    /// notice.
-    fn install_flush(
-        &self,
-        tree: &Tree,
-        memtable: &Arc<Memtable>,
-        meta: FileMeta,
-        mark: LogMark,
-    ) -> Result<()> {
+    /// Lists the SSTable of a memtable. The same edit says how far the log is durable: where a part
+    /// of the log is lost that this SSTable does not hold, the next start has to notice.
+    fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
         let number = meta.number;
         let file = Arc::new(LiveFile::new(meta.clone(), self.parts.cache.clone()));
         file.warm();
         let mut manifest = self.parts.catalog.lock();
         let summary = memtable.summary();
         let unneeded = self.unneeded_wals(memtable);
+        // As far as writers were told by now, not only as far as it was when the flush began.
+        let (durable, mark) = self.parts.log.sync().durable_end();
         let mut fields = vec![
             Field::AddFile(tree.id, 0, meta),
             Field::Flushed(tree.id, summary.last_sequence),
-            Field::LastSequence(self.parts.log.sync().durable().max(summary.last_sequence)),
+            Field::LastSequence(durable.max(summary.last_sequence)),
         ];
         fields.extend(manifest.mark(mark));
         fields.extend(unneeded.iter().map(|&wal| Field::RemoveWal(wal)));

@@ -150,19 +150,12 @@ impl CommitLog {
         self.config.durability == Durability::Memory
     }
 
-    /// Makes everything that was appended before the call durable, and answers how far that is.
-    pub(crate) fn sync_to_mark(&self) -> Result<LogMark> {
-        let (target, (segment, end)) =
-            self.with_log(|log| (self.sync.last_appended(), log.last_batch));
-        self.sync.sync_through(target)?;
-        Ok(LogMark { segment, end })
-    }
-
     /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to
     /// it before that is never taken for a torn tail. Frames say the same of the frames before
     /// them, but nothing follows the last one before a rest.
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
-        let mark = self.sync_to_mark()?;
+        self.sync.sync_all()?;
+        let (_, mark) = self.sync.durable_end();
         let marked = self.edits.append_marked(mark, Vec::new());
         marked.inspect_err(|error| self.health.note(error))
     }
@@ -364,7 +357,8 @@ impl Stages for CommitLog {
         if log.group.capacity() > GROUP_BYTES_MAX {
             log.group = Vec::new();
         }
-        self.sync.appended(next - 1);
+        let (segment, end) = log.last_batch;
+        self.sync.appended(next - 1, LogMark { segment, end });
         if wal.is_half_full() && !was_half_full {
             self.sync.want_segment();
         }

@@ -17,6 +17,7 @@ use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
 use crate::base::sync::thread::{self, Thread, ThreadId};
 use crate::base::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::format::edit::LogMark;
 use crate::fs::Clock;
 use crate::fs::directory::OpenFile;
 use crate::write::value_sync::{ValueSync, Values};
@@ -68,6 +69,9 @@ pub(crate) struct SharedSync {
 pub(super) struct Progress {
     pub(super) appended: SequenceNumber,
     pub(super) durable: SequenceNumber,
+    /// Where the log ends, and where it ended when the last sync that went well began.
+    end_appended: LogMark,
+    end_durable: LogMark,
     /// The segments with changes that are not durable; the last of them is being appended to.
     files: Vec<OpenFile>,
     /// Whether a segment is to be made ready.
@@ -86,6 +90,15 @@ pub(super) struct Progress {
     /// How many the last sync was for, and came while it ran.
     present: usize,
     pub(super) end: End,
+}
+
+/// A sync under way.
+struct SyncTask {
+    /// The last change that it is for, and where the log ends behind it.
+    target: SequenceNumber,
+    end: LogMark,
+    /// The files of the log that it syncs.
+    files: Vec<OpenFile>,
 }
 
 /// How far the end of a store has come.
@@ -171,11 +184,6 @@ impl SharedSync {
         lock(&self.progress).waiters.len()
     }
 
-    /// The last sequence number that was appended.
-    pub(super) fn last_appended(&self) -> SequenceNumber {
-        lock(&self.progress).appended
-    }
-
     pub(crate) fn want_segment(&self) {
         lock(&self.progress).wants_segment = true;
         self.changed.notify_all();
@@ -212,9 +220,11 @@ impl SharedSync {
         lock(&self.progress).files.push(file.clone());
     }
 
-    pub(crate) fn appended(&self, sequence: SequenceNumber) {
+    /// Changes up to `sequence` were appended; the log ends at `end`.
+    pub(crate) fn appended(&self, sequence: SequenceNumber, end: LogMark) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;
+        progress.end_appended = end;
         if progress.unsynced_since.is_none() {
             progress.unsynced_since = Some(self.clock.now());
             self.note_oldest(&progress);
@@ -226,6 +236,13 @@ impl SharedSync {
 
     pub(crate) fn durable(&self) -> SequenceNumber {
         self.durable.load(Ordering::Acquire)
+    }
+
+    /// The last change that is durable, and where the log ended behind it. Of a log that this
+    /// process has not appended to, the manifest knows the end.
+    pub(crate) fn durable_end(&self) -> (SequenceNumber, LogMark) {
+        let progress = lock(&self.progress);
+        (progress.durable, progress.end_durable)
     }
 
     fn note_oldest(&self, progress: &Progress) {
@@ -284,41 +301,42 @@ impl SharedSync {
     /// Syncs the changes that have been appended, and wakes their waiters.
     pub(super) fn lead_sync(&self, progress: MutexGuard<'_, Progress>) -> Result<()> {
         let _guard = PanicGuard::new(&self.health, "a sync");
-        let (target, files) = self.begin_sync(progress);
+        let task = self.begin_sync(progress);
         // In the order in which they were written, so that a power cut leaves a prefix.
-        let synced = files
+        let synced = task
+            .files
             .iter()
             .try_for_each(OpenFile::sync)
             .inspect_err(|error| self.health.fail(error))
             .and_then(|()| self.values.finish());
         count(&self.counters.syncs, 1);
-        self.end_sync(target, files.len(), synced)
+        self.end_sync(&task, synced)
     }
 
-    /// The last change that a sync is for, and the files of the log that it syncs.
-    fn begin_sync(
-        &self,
-        mut progress: MutexGuard<'_, Progress>,
-    ) -> (SequenceNumber, Vec<OpenFile>) {
+    fn begin_sync(&self, mut progress: MutexGuard<'_, Progress>) -> SyncTask {
         progress.running = true;
         let mut progress = self.gather(progress);
         progress.syncing_since = progress.unsynced_since.take();
         self.values.begin();
-        (progress.appended, progress.files.clone())
+        SyncTask {
+            target: progress.appended,
+            end: progress.end_appended,
+            files: progress.files.clone(),
+        }
     }
 
-    /// Notes the result of a sync of that many files up to `target`, and wakes the waiters that it
-    /// has served: all if it failed.
-    fn end_sync(&self, target: SequenceNumber, files: usize, synced: Result<()>) -> Result<()> {
+    /// Notes the result of a sync, and wakes the waiters that it has served: all if it failed.
+    fn end_sync(&self, task: &SyncTask, synced: Result<()>) -> Result<()> {
         let mut progress = lock(&self.progress);
         progress.running = false;
         progress.present = progress.waiters.len() + 1;
         // Another thread's sync may have failed while this one went well.
         let synced = synced.and_then(|()| self.is_over(&progress).map_or(Ok(()), Err));
         if synced.is_ok() {
-            progress.durable = progress.durable.max(target);
+            progress.durable = progress.durable.max(task.target);
+            progress.end_durable = task.end;
             // The last may have been appended to meanwhile.
-            progress.files.drain(..files.saturating_sub(1));
+            progress.files.drain(..task.files.len().saturating_sub(1));
             self.durable.store(progress.durable, Ordering::Release);
             progress.syncing_since = None;
             self.note_oldest(&progress);
