@@ -16,8 +16,8 @@ const REST_CHANGES_MAX: u64 = 100;
 /// After how long without any change a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// From which fullness of a level below level 0 on writers who have a debt are slowed down further,
-/// and up to which, in thousandths of its limit: each merge of level 0 writes most of level 1 again.
+/// Between which bounds the fullness of a level below level 0, in thousandths of its limit, slows
+/// down writers who have a debt: each merge of level 0 writes most of level 1 again.
 const BELOW_FULL: Range<u64> = 2000..6000;
 
 /// How fast changes come.

@@ -65,8 +65,8 @@ pub(super) type Debts = [Debt; LAGS];
 struct Account {
     /// Bytes that the work can take in a second; 0 while that is not known.
     capacity: u64,
-    /// The strain, averaged over the last seconds. Writers ask thousands of times a second, and each
-    /// step is too small for whole thousandths.
+    /// The strain, averaged over the last seconds. Writers ask thousands of times a second, and
+    /// each step is too small for whole thousandths.
     pressure: f64,
     /// Bytes that writers have put and not waited for.
     owed: u64,
