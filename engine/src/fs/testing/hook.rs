@@ -109,6 +109,10 @@ impl Fs for HookFs {
         self.inner.space(path)
     }
 
+    fn used(&self, path: &Path) -> io::Result<u64> {
+        self.inner.used(path)
+    }
+
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         self.inner.lock(path)
     }
@@ -166,5 +170,9 @@ impl File for HookFile {
 
     fn set_length(&self, length: u64) -> io::Result<()> {
         self.file.set_length(length)
+    }
+
+    fn lose_unsynced(&self) {
+        self.file.lose_unsynced();
     }
 }
