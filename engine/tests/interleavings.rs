@@ -58,8 +58,7 @@ mod values {
 mod format {
     pub mod edit {
         /// A place in the log.
-        #[derive(Debug, Clone, Copy, Default)]
-        pub struct LogMark;
+        pub type LogMark = (u64, u64);
 
         /// The entry of a segment in the manifest.
         #[derive(Debug, Clone, Copy)]
