@@ -2,6 +2,7 @@
 //! after a reopening.
 
 mod change;
+mod explained;
 mod history;
 mod rows;
 mod value;

@@ -71,7 +71,7 @@ impl Rows {
 }
 
 /// Whether the key lies in the range.
-fn is_in_range(key: &[u8], range: &KeyRange) -> bool {
+pub(super) fn is_in_range(key: &[u8], range: &KeyRange) -> bool {
     key >= &range.start[..] && range.end.as_ref().is_none_or(|end| key < &end[..])
 }
 
