@@ -7,6 +7,9 @@ use std::borrow::Cow;
 /// dozen.
 pub const PARAMETERS_MAX: usize = 100;
 
+/// A SAS and those of an operation. The memory for more is found when they come.
+const PARAMETERS_USUAL: usize = 16;
+
 /// Why a query is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryError {
@@ -63,13 +66,27 @@ fn mark(fingerprint: u32) -> u64 {
     1 << (fingerprint.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
+/// In memory that suffices; that of `percent_encoding` grows byte by byte.
+fn decode_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    bytes.extend(percent_decode_str(text));
+    bytes
+}
+
+/// `None` if it is not UTF-8 once decoded.
+pub fn decode_utf8(text: &str) -> Option<String> {
+    String::from_utf8(decode_bytes(text)).ok()
+}
+
 impl Query {
     /// Refuses names and values that are not UTF-8 once decoded, and more than [`PARAMETERS_MAX`]
     /// of them.
     pub fn parse(raw: &str) -> Result<Query, QueryError> {
         let mut query = Query {
-            text: String::with_capacity(raw.len()),
-            ..Query::default()
+            // With room for values that are kept twice.
+            text: String::with_capacity(2 * raw.len()),
+            parameters: Vec::with_capacity(PARAMETERS_USUAL),
+            marks: 0,
         };
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
             if query.parameters.len() == PARAMETERS_MAX {
@@ -83,8 +100,7 @@ impl Query {
     fn push(&mut self, pair: &str) -> Result<(), QueryError> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name: Cow<'_, str> = if name.contains('%') {
-            let decoded = percent_decode_str(name).decode_utf8();
-            decoded.map_err(|_| QueryError::Name)?
+            decode_utf8(name).ok_or(QueryError::Name)?.into()
         } else {
             name.into()
         };
@@ -99,8 +115,7 @@ impl Query {
         self.text.push_str(&name);
         self.text.push_str(value);
         let decoded = if value.contains('%') {
-            let decoded = percent_decode_str(value).decode_utf8();
-            let decoded = decoded.map_err(|_| QueryError::Value {
+            let decoded = decode_utf8(value).ok_or_else(|| QueryError::Value {
                 name: name.into_owned(),
                 value: value.to_owned(),
             })?;
@@ -232,7 +247,9 @@ fn decode_form(raw: &str) -> String {
 /// Decodes text that [`Query::parse`] has checked to be UTF-8.
 pub fn decode(raw: &str) -> Cow<'_, str> {
     if raw.contains('%') {
-        percent_decode_str(raw).decode_utf8_lossy()
+        String::from_utf8_lossy(&decode_bytes(raw))
+            .into_owned()
+            .into()
     } else {
         raw.into()
     }

@@ -1,9 +1,9 @@
 //! The container and the blob that a request addresses.
 
 use crate::request::context::Context;
-use crate::request::parameters::decode;
+use crate::request::parameters::{decode, decode_utf8};
 use crate::response::error::{Failure, Result, common};
-use percent_encoding::percent_decode_str;
+use memchr::memchr;
 
 /// Container and blob of a request to Blob, decoded; both are empty for the account. One segment
 /// without `restype` is a blob of `$root`. Routing and signatures both use this, so that the signed
@@ -12,15 +12,18 @@ use percent_encoding::percent_decode_str;
 pub fn blob_names(context: &Context) -> Result<(String, String)> {
     let (container, blob) = blob_names_as_sent(context)?;
     // A backslash is a slash for the service.
-    Ok((container.replace('\\', "/"), blob.replace('\\', "/")))
+    let with_slashes = |name: String| match memchr(b'\\', name.as_bytes()) {
+        Some(_) => name.replace('\\', "/"),
+        None => name,
+    };
+    Ok((with_slashes(container), with_slashes(blob)))
 }
 
 /// As [`blob_names`], with backslashes kept.
 pub fn blob_names_as_sent(context: &Context) -> Result<(String, String)> {
-    let decoded = |raw: &str| {
-        let decoded = percent_decode_str(raw).decode_utf8();
-        let decoded = decoded.map_err(|_| Failure::from(common::INVALID_URI))?;
-        Ok::<_, Failure>(decoded.into_owned())
+    let decoded = |raw: &str| match memchr(b'%', raw.as_bytes()) {
+        Some(_) => decode_utf8(raw).ok_or(Failure::from(common::INVALID_URI)),
+        None => Ok(raw.to_owned()),
     };
     let resource = &context.resource;
     match resource.split_once('/') {
