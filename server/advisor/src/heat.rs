@@ -113,7 +113,13 @@ pub(crate) struct Heat {
     cells: HashMap<Place, Cell>,
     others: HashMap<(Service, String), Cell>,
     accounts: HashMap<String, Cell>,
+    /// Requests that came while all rows were taken by other partitions.
+    refused: u64,
 }
+
+/// One in so many requests of partitions without a row takes that of the coldest. To find it takes
+/// a look at all of them, and a busy partition is soon among those requests.
+const EVICTION_INTERVAL: u64 = 16;
 
 /// Accounts, and services of accounts, with a row of their own.
 const ACCOUNTS_MAX: usize = 64;
@@ -122,18 +128,37 @@ impl Heat {
     /// Counts `count` requests, entities or messages of a partition.
     pub(crate) fn see(&mut self, place: Place, second: u64, count: u32) {
         let minute = second / 60;
-        let knows_account = self.accounts.contains_key(&place.account);
-        if knows_account || self.accounts.len() < ACCOUNTS_MAX {
+        if let Some(account) = self.accounts.get_mut(&place.account) {
+            account.add(second, count);
+        } else if self.accounts.len() < ACCOUNTS_MAX {
             let account = self.accounts.entry(place.account.clone());
             account
                 .or_insert_with(|| Cell::new(minute))
                 .add(second, count);
         }
-        if self.cells.len() >= CELLS_MAX && !self.cells.contains_key(&place) {
+        if let Some(cell) = self.cells.get_mut(&place) {
+            cell.add(second, count);
+            return;
+        }
+        if self.cells.len() >= CELLS_MAX {
+            self.refused += 1;
+            if !self.refused.is_multiple_of(EVICTION_INTERVAL) {
+                let others = self.others_of(place.service, place.account, minute);
+                others.into_iter().for_each(|cell| cell.add(second, count));
+                return;
+            }
             self.evict(minute);
         }
         let cell = self.cells.entry(place);
         cell.or_insert_with(|| Cell::new(minute)).add(second, count);
+    }
+
+    /// The partitions without a row of a service and account; `None` if there are too many of those.
+    fn others_of(&mut self, service: Service, account: String, minute: u64) -> Option<&mut Cell> {
+        let key = (service, account);
+        let has_room = self.others.len() < ACCOUNTS_MAX || self.others.contains_key(&key);
+        let others = has_room.then(|| self.others.entry(key));
+        others.map(|others| others.or_insert_with(|| Cell::new(minute)))
     }
 
     /// Makes room: the partition with the fewest requests in the covered time becomes one of the
@@ -149,10 +174,8 @@ impl Heat {
         let Some(cell) = self.cells.remove(&coldest) else {
             return;
         };
-        let key = (coldest.service, coldest.account);
-        if self.others.len() < ACCOUNTS_MAX || self.others.contains_key(&key) {
-            let others = self.others.entry(key);
-            others.or_insert_with(|| Cell::new(minute)).absorb(cell);
+        if let Some(others) = self.others_of(coldest.service, coldest.account, minute) {
+            others.absorb(cell);
         }
     }
 
