@@ -86,8 +86,8 @@ fn undeleted_blob_expires_when_it_would_have() {
         store.expire(name, 100, at(1));
         store.delete(name).unwrap();
     }
-    // The timer of before comes to nothing while the blob is
-    // deleted.at(at(50)).sweep(100).unwrap();
+    // The timer for the expiry does nothing while the blob is deleted.
+    service.at(at(50)).sweep(100).unwrap();
     let undelete = |name, now| {
         let undeleted = service.at(now).undelete_blob(&address(name), None);
         undeleted.map(|ticket| ticket.wait().unwrap())
