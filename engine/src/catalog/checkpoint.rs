@@ -61,9 +61,9 @@ impl Parts {
         made
     }
 
-    /// Ends the log segment in use, and answers the state of the manifest for everything before
-    /// that. The copy names the end of the log: it is durable before the copy's manifest is
-    /// written. If SSTables hold everything, the copy has no log.
+    /// Ends the log segment in use, and returns the manifest's state for everything before its end.
+    /// The copy names that end, so the log becomes durable before the copy's manifest is written.
+    /// If SSTables hold everything, the copy has no log.
     fn cut(&self) -> State {
         self.log.with_log(|log| {
             log.end_segment();
@@ -117,8 +117,8 @@ impl Parts {
     }
 }
 
-/// Empties the directory again, which was empty before, so that the next attempt finds it so. A
-/// person has to remove files that cannot be removed here.
+/// Empties the directory again after a failure, so that the next attempt can use it. Files that
+/// cannot be removed are left to the operator.
 fn clear(target: &Directory) {
     for name in target.list().unwrap_or_default() {
         if let Some(name) = FileName::parse(&name) {

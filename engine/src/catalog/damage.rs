@@ -7,8 +7,8 @@ use std::path::Path;
 
 const ADVICE: &str = "Nothing was changed. Restore the whole directory from a backup or a checkpoint; files of different moments do not fit together";
 
-/// Adds to the error about a damaged or missing file what the file held according to `state`, and
-/// the advice. Other errors stay as they are.
+/// Adds advice to an error about a damaged or missing file, and what the file held according to
+/// `state`. Other errors stay as they are.
 pub(crate) fn explain(error: Error, state: &State) -> Error {
     match error {
         Error::Corrupt {

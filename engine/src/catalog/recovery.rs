@@ -227,9 +227,9 @@ impl Found {
     }
 }
 
-/// The first file in a directory without a store that keeps one from being created there: its name
-/// is none of a store's, and `is_tolerated` answers `false` for it. `None` if a store can be opened
-/// or created, or if the directory does not exist. Blocks. Errors: `Io`.
+/// Returns a file that keeps a store from being created in a directory without one: its name is not
+/// one that a store uses, and `is_tolerated` rejects it. `None` if a store can be opened or
+/// created, or if the directory does not exist. Blocks. Errors: `Io`.
 pub fn foreign_file(
     fs: &Arc<dyn Fs>,
     directory: &Path,
@@ -460,9 +460,9 @@ impl Parts {
         missing.collect()
     }
 
-    /// Writes the manifest of this process, and removes files that neither it nor the one before it
-    /// refers to. Where there is no space for it the one before it stays in force, with all its
-    /// files.
+    /// Writes the manifest of this process, and removes files that neither it nor the previous
+    /// manifest refers to. If there is no space for it, the previous manifest stays in force, with
+    /// all its files.
     fn begin_manifest(&self, found: &Found) -> Result<()> {
         let write = || self.catalog.lock().write_new();
         let is_full = |written: &Result<()>| {
@@ -487,8 +487,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Removes those of the files that nothing refers to. One that cannot be removed is left for
-    /// the next time.
+    /// Removes those of the files that nothing refers to. A file that cannot be removed is left for
+    /// the next start.
     fn remove_orphans(&self, found: &Found, which: impl Fn(&FileName) -> bool) {
         let manifest = self.catalog.lock();
         let state = &manifest.state;

@@ -93,8 +93,8 @@ pub(crate) const LOG_TAIL_BYTES: usize = 16;
 pub enum LogWrites {
     /// When the write returns: the death of the process takes nothing.
     AtOnce,
-    /// When a sync returns that began after the write. Bytes behind a write may become zeros, to
-    /// the end of its page.
+    /// At the first sync that begins after the write. Bytes after a write, to the end of its page,
+    /// may become zeros.
     AtSync,
 }
 

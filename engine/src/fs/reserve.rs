@@ -10,8 +10,8 @@ use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The part of the reserve that may be taken before the file system is asked again: others write
-/// there too, also the background.
+/// The part of the reserve, one in so many, that may be written before the file system is asked
+/// again how much is free: other programs write there too, and so does background work.
 const UNASKED_PART: u64 = 4;
 
 #[derive(Debug)]

@@ -16,7 +16,7 @@
 //! | 4 | skip |
 //! | 4 | how many restart points |
 //!
-//! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do:
+//! The head of a key is the eight bytes after the first `skip`, as a number that sorts as they do:
 //! a search looks at one array of integers, and at keys only where heads are equal.
 
 use crate::base::codec::Decoder;
@@ -208,8 +208,8 @@ impl Layout {
         Ok((entry, next))
     }
 
-    /// Where to walk from to find the first entry at or behind version `sequence` of `key`; `None`
-    /// if it is behind all.
+    /// Where to begin the walk to the first entry at or after version `sequence` of `key`; `None`
+    /// if all entries come before it.
     fn walk_start(
         &self,
         data: &[u8],
@@ -284,7 +284,7 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
         match entry.shared.cmp(&matched) {
             // It still differs from `key` where the one before did.
             Ordering::Greater => continue,
-            // It differs from the one before where that one was equal to `key`, and is behind it.
+            // It differs from the one before where that one was equal to `key`, and is after it.
             Ordering::Less => return Ok(Lookup::Absent),
             Ordering::Equal => {}
         }
@@ -314,7 +314,7 @@ pub(crate) enum Lookup<V> {
         kind: Kind,
         value: V,
     },
-    /// A key behind it was met first.
+    /// A key after it was met first.
     Absent,
     /// All entries stand before it.
     Behind,
@@ -473,7 +473,7 @@ impl BlockCursor {
         self.prev()
     }
 
-    /// To behind the last entry.
+    /// To after the last entry.
     fn go_behind(&mut self) {
         self.here = Place {
             entry: self.layout.entries_end,
@@ -483,7 +483,7 @@ impl BlockCursor {
         self.on_entry = false;
     }
 
-    /// To the first entry at or behind version `sequence` of `key`; on none if all stand before it.
+    /// To the first entry at or after version `sequence` of `key`; on none if all stand before it.
     pub(crate) fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         let Some(start) = self.layout.walk_start(&self.data, key, sequence)? else {
             self.go_behind();

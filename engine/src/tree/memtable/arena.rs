@@ -161,8 +161,8 @@ impl Arena {
         std::hint::black_box(ends.map(|end| bytes.get(end).copied()));
     }
 
-    /// Has the beginning of the row's value fetched, and with it the rest of the key, without
-    /// waiting for them.
+    /// Prefetches the beginning of the row's value, and with it the rest of the key, without
+    /// waiting.
     pub(super) fn touch_start(&self, id: RowId) {
         let row = self.row(id);
         let bytes = self.chunks[row.chunk as usize].bytes();

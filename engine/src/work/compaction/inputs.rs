@@ -15,7 +15,7 @@ struct RunVersions<'a> {
 }
 
 impl<'a> RunVersions<'a> {
-    /// At the first version at or behind `start`. A run has at least one file.
+    /// At the first version at or after `start`. A run has at least one file.
     fn open(cache: &Cache, files: &'a [Arc<LiveFile>], start: &[u8]) -> Result<RunVersions<'a>> {
         let ends_before =
             |file: &Arc<LiveFile>| !is_before_end(start, file.meta.range.end.as_deref());
@@ -58,7 +58,7 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// All versions at or behind `start`. Each of `runs`, and `below`, is a list of files in key
+    /// All versions at or after `start`. Each of `runs`, and `below`, is a list of files in key
     /// order.
     pub(crate) fn open(
         cache: &Cache,
@@ -103,7 +103,7 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    /// Moves the first run behind those whose versions come before its own.
+    /// Moves the first run after those whose versions come before its own.
     fn sift_down(&mut self) {
         let sort = |place: usize| {
             let cursor = &self.runs[self.order[place]].cursor;

@@ -1,4 +1,4 @@
-//! Reading a segment of the log: its whole frames, and the lost ones behind them.
+//! Reading a segment of the log: its whole frames, and the lost ones after them.
 
 use crate::Result;
 use crate::base::config::WAL_SEGMENT_BYTES_MAX;
@@ -29,11 +29,11 @@ pub(crate) struct Segment {
     /// The highest durable sequence number recorded in any valid frame, including frames after a
     /// bad one.
     pub(crate) durable: SequenceNumber,
-    /// The records that are lost behind `end`, if anything stands there.
+    /// The records that are lost after `end`, if anything stands there.
     pub(crate) torn: Option<Torn>,
 }
 
-/// Records that are not applied: those behind a bad one, and that one.
+/// Records that are not applied: those after a bad one, and that one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Torn {
     pub(crate) batches: u64,
@@ -211,7 +211,7 @@ fn torn_at(bytes: &[u8], offset: usize, behind: &Behind) -> Option<Torn> {
     })
 }
 
-/// The good frames behind a bad one.
+/// The good frames after a bad one.
 #[derive(Debug, Default)]
 struct Behind {
     batches: u64,
@@ -280,7 +280,7 @@ mod tests {
         let (number, torn) = log_end();
         put(&db, &keyspace, b"torn", b"value");
         let (_, end) = log_end();
-        // Behind the head of its frame, tag, keyspace, key and length of the value the value lies
+        // After the head of its frame, tag, keyspace, key and length of the value the value lies
         // here.
         let offset = end + FRAME_HEADER_BYTES as u64 + 2 + 4 + 1;
         let mut fake = Vec::new();
