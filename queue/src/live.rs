@@ -351,7 +351,7 @@ impl Live {
         self.consumer_guard(lock(&self.removed))
     }
 
-    /// As [`Live::lock_consumer`]; `None` if another consumer has the lock.
+    /// Like [`Live::lock_consumer`]; `None` if another consumer has the lock.
     pub(crate) fn try_lock_consumer(&self) -> Option<QueueGuard<'_>> {
         Some(self.consumer_guard(try_lock(&self.removed)?))
     }

@@ -72,7 +72,7 @@ impl QueueSweep {
 impl QueueService {
     /// Removes the rows of some expired messages, of any account, in one batch per queue. The
     /// ticket is that of the last batch. A queue that fails is logged and skipped for a minute.
-    /// Call it in the background about once a second, and again at once while it answers `more`.
+    /// Call it in the background about once a second, and again at once while it returns `more`.
     pub fn sweep(&self) -> Result<(Sweep, Ticket)> {
         let now = self.now();
         let mut sweep = Sweep {

@@ -105,8 +105,8 @@ impl QueueService {
         }
     }
 
-    /// The bounded step of [`QueueService::peek_messages`], as [`QueueService::get_messages_step`]
-    /// is of [`QueueService::get_messages`].
+    /// The bounded step of [`QueueService::peek_messages`]; see
+    /// [`QueueService::get_messages_step`].
     pub fn peek_messages_step(
         &self,
         account: &str,
@@ -168,10 +168,10 @@ impl QueueService {
         })
     }
 
-    /// One page of all messages of a queue in the order of delivery, hidden ones among them, and
-    /// changes nothing. No operation of the protocol: for exports. `from` is [`MessagePage::next`]
-    /// of the page before, empty for the first one; a place that is none is `InvalidMarker`. A
-    /// message that is delivered meanwhile may be in two pages.
+    /// One page of all messages of a queue in the order of delivery, hidden ones included. Changes
+    /// nothing. No operation of the protocol: for exports. `from` is [`MessagePage::next`] of the
+    /// page before, or empty for the first page; `InvalidMarker` if it is not a place in the order.
+    /// A message that is delivered meanwhile may be in two pages.
     pub fn list_messages(
         &self,
         account: &str,
