@@ -58,7 +58,7 @@ const ACCOUNT_POLICY: u8 = 2;
 pub(crate) const ETAG_BOUND: &[u8] = &[3];
 const BASE_BLOB: u8 = 0xff;
 
-/// The name that starts `key`, and the bytes behind it.
+/// The name that starts `key`, and the bytes after it.
 fn take_name(key: &[u8]) -> Option<(String, &[u8])> {
     let (name, rest) = escape::take_component(key)?;
     Some((String::from_utf8(name.into_owned()).ok()?, rest))

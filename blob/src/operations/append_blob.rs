@@ -130,8 +130,8 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Append Blob Seal: ends appending. Sealing again changes only the ETag.
-    /// Errors: as [`BlobService::append_block`], but for those of a body.
+    /// Append Blob Seal: allows no more appends. Sealing again changes only the ETag. Errors: as
+    /// [`BlobService::append_block`], except those about the body.
     pub fn append_blob_seal(
         &self,
         address: &BlobAddress<'_>,

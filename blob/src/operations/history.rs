@@ -90,7 +90,7 @@ impl BlobWrite<'_> {
         Ok(is_full && any)
     }
 
-    /// As [`BlobWrite::end_snapshots`] for all snapshots. Leaves the rest to the sweep.
+    /// Like [`BlobWrite::end_snapshots`] for all snapshots. Leaves the rest to the sweep.
     pub(crate) fn end_all_snapshots(&mut self) -> Result<()> {
         let Some(last) = self.last_moment(History::Snapshot)? else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Names with many snapshots, blobs that go by themselves, policies that change, and clocks that
-//! are set back over a restart.
+//! Names with many snapshots, blobs that expire, policies that change, and clocks that are set back
+//! over a restart.
 
 use crate::operations::history::HISTORY_STEP;
 use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
@@ -115,8 +115,7 @@ fn a_refused_deletion_of_many_snapshots_deletes_none() {
     assert_eq!(store.count("snapshot", at(6)), MANY);
 }
 
-/// The writer starts once it has seen that the first snapshot is gone, when the last one may still
-/// be there.
+/// The writer starts once the first snapshot is gone, when the last one may still be there.
 #[test]
 fn a_writer_between_the_steps_of_a_deletion_waits_for_the_last() {
     for _ in 0..4 {

@@ -230,8 +230,8 @@ fn a_merge_ends_with_its_blob_and_leaves_nothing() {
     }
 }
 
-/// The cost of a write and a read is that of the layers: they stay few over ten thousand snapshots
-/// and copies.
+/// Writes and reads cost the same for each layer, so layers must stay few over ten thousand
+/// snapshots and copies.
 #[test]
 fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {
     let store = store();

@@ -56,8 +56,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// The file for an uncommitted block: that of the others if there are any, the file of the blob
-    /// if the list is going to replace it, or a new one.
+    /// The file for an uncommitted block: the file of the others if there are any; the file of the
+    /// blob if the list is going to replace it; otherwise a new one.
     pub(super) fn staging_file(&self) -> Result<File> {
         if let Some(id) = self.staging() {
             return Ok(self.file(id));
@@ -89,7 +89,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The common record of the uncommitted blocks, with the one of this id. Their ids have one
+    /// The record of the blob's uncommitted blocks, with this id added. All their ids have one
     /// length. Ids of committed blocks may have another, so that one tool can overwrite the upload
     /// of another. Source: Put Block, "Remarks".
     pub(super) fn staging_with(

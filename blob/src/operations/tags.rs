@@ -59,8 +59,8 @@ pub struct FindBlobsByTagsPage {
 }
 
 impl BlobService {
-    /// The blob's tags, by name. Of the conditions, a read's and the tags' count.
-    /// Errors: as [`BlobService::get_blob_properties`].
+    /// The blob's tags, by name. Honours the conditions of a read and the one on tags. Errors: as
+    /// [`BlobService::get_blob_properties`].
     pub fn get_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -99,10 +99,10 @@ impl BlobService {
         write.commit()
     }
 
-    /// One page of the account's blobs that match the query. Costs in proportion to the blobs that
-    /// match the leading comparison: one for equality if there is any. Errors: of the container's
-    /// name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is
-    /// none.
+    /// One page of the account's blobs that match the query. The cost grows with the number of
+    /// blobs that match the leading comparison, which is one for equality if there is any. Errors:
+    /// of the container's name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a
+    /// malformed marker.
     pub fn find_blobs_by_tags(
         &self,
         account: &str,
@@ -139,7 +139,7 @@ impl BlobService {
         })
     }
 
-    /// As [`BlobService::find_blobs_by_tags`], in one container. Error: `ContainerNotFound`.
+    /// Like [`BlobService::find_blobs_by_tags`], in one container. Error: `ContainerNotFound`.
     pub fn find_blobs_by_tags_in_container(
         &self,
         account: &str,
@@ -173,7 +173,7 @@ struct Search<'a> {
     request: &'a FindBlobsByTags,
     snapshot: Snapshot,
     now: SystemTime,
-    /// The container, and the row of the index, at which the page begins; no row for the
+    /// Where the page begins: the container, and the row of the index; without a row at the
     /// container's first.
     from: Option<(String, Option<Row>)>,
     page: Pager<TaggedBlob>,

@@ -101,7 +101,7 @@ impl Store {
         Store::over_with(db, directory, Arc::new(CountingIds::default()))
     }
 
-    /// As [`Store::over`], with ids as they are outside of tests or others.
+    /// Like [`Store::over`], with ids as they are outside of tests or others.
     pub(super) fn over_with(
         db: &Db,
         directory: tempfile::TempDir,

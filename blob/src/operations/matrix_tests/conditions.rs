@@ -1,6 +1,6 @@
-//! Every operation with every conditional header, on a blob that is there and on one that is not.
-//! Source: Specifying conditional headers for Blob service operations, and what the service was
-//! seen to answer.
+//! Every operation with every conditional header, on an existing and on a missing blob. Source:
+//! Specifying conditional headers for Blob service operations, and what the service was seen to
+//! answer.
 
 use super::*;
 use crate::{ETag, ETags, TagCondition};

@@ -15,8 +15,8 @@ use std::time::SystemTime;
 /// How an operation treats `x-ms-lease-id`. Source: Lease Blob, "Remarks".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lease {
-    /// It needs the id of a lease that holds, and changes the blob: a lease that holds no longer is
-    /// forgotten.
+    /// The operation needs the lease id while the lease holds, and changes the blob: an expired
+    /// lease is forgotten.
     Changes,
     /// It needs the id, and leaves the blob and its lease as they are.
     Needs,
