@@ -45,7 +45,7 @@ impl DocumentReader {
     }
 
     /// Reads to the end of the next document. `input` is the content that has arrived and is not
-    /// consumed; `is_last` if it is the end.
+    /// yet consumed; `is_last`: nothing follows it.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
         if self.depth == 0 && !self.begin(input)? {
             return if !is_last {
