@@ -136,8 +136,7 @@ impl Heat {
         cell.or_insert_with(|| Cell::new(minute)).add(second, count);
     }
 
-    /// Makes room: the partition with the fewest requests in the covered time becomes one of the
-    /// others.
+    /// Makes room: adds the partition with the fewest requests in the covered time to the others.
     fn evict(&mut self, minute: u64) {
         for cell in self.cells.values_mut() {
             cell.advance(minute);
@@ -233,7 +232,7 @@ pub struct Row {
     pub peaks: Vec<u32>,
     /// The scalability target of the hosted service for one such partition, in a second.
     pub target: u64,
-    /// Whether a second exceeded the target: the hosted service would have answered 503 Server
+    /// True if a second exceeded the target: the hosted service would have answered 503 Server
     /// Busy.
     pub is_over_target: bool,
 }
@@ -332,8 +331,8 @@ fn splits(rows: &[Row]) -> Vec<Splits> {
     tables.into_iter().filter_map(split).collect()
 }
 
-/// The splits of one table, and its partitions that are too hot, in the minute whose peaks add up
-/// to most.
+/// The splits of one table, and its partitions that are too hot, in the minute with the highest sum
+/// of peaks.
 fn split(mut rows: Vec<&Row>) -> (Vec<String>, Vec<String>) {
     rows.sort_by(|a, b| a.partition.cmp(&b.partition));
     let minutes = rows.first().map_or(0, |row| row.peaks.len());
