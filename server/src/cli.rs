@@ -1,5 +1,5 @@
-//! The command line: every flag, its default and its help. Azurite's flags are taken as they are;
-//! ours are beside them.
+//! The command line: every flag, its default and its help. Azurite's flags keep their names and
+//! meanings; ours are added.
 
 mod command;
 
@@ -567,8 +567,8 @@ impl Cli {
         }
     }
 
-    /// Whether bearer tokens are taken: if a flag says so, and with `--https` if they give access
-    /// to no more than the public key does.
+    /// True if bearer tokens are accepted: if a flag says so, and with `--https` if they give
+    /// access to no more than the public key does.
     pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
         let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
         self.oauth.is_some() || self.https && all_known()

@@ -8,8 +8,8 @@
 //! # Ok::<(), lazurite::Error>(())
 //! ```
 //!
-//! The store ends when it is dropped. The program `lazurite` is the same server with flags, signals
-//! and lines on standard output.
+//! The server stops when it is dropped. The program `lazurite` is the same server with flags,
+//! signals and lines on standard output.
 
 mod adoption;
 mod announce;

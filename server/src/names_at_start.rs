@@ -35,8 +35,8 @@ impl NamesAtStart<'_> {
         Ok(())
     }
 
-    /// Makes what is not there, and says so in a line; `None` if nothing is named. The names are
-    /// checked. Blocks for the disk. The error is a sentence.
+    /// Makes what does not exist, and returns a line about it; `None` if nothing is named. The
+    /// names are checked. Blocks for the disk. The error is a sentence.
     pub fn make(&self, services: &Services, account: &str) -> Result<Option<String>, String> {
         if self.is_empty() {
             return Ok(None);

@@ -38,13 +38,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-/// Threads that wait for the disk on behalf of requests, of all connections together unless there
-/// are many processors; more requests than that wait for a thread.
+/// Threads that wait for the disk for requests, of all connections together; further requests wait
+/// for a thread. Machines with many processors may have more.
 const BLOCKING_THREADS_MAX: usize = 64;
 
-/// Threads that serve connections beyond one for each processor: short operations run on them, and
-/// while one waits for a page of a file the others are to keep the processors busy. Each more
-/// costs, by taking turns with the others.
+/// Threads that serve connections, beyond one for each processor. Short operations run on them;
+/// while one waits for a page of a file, the spare one keeps the processor busy. Each more costs
+/// thread switches.
 const THREADS_SPARE: usize = 1;
 
 /// How often programs that attached are looked for while the server only runs for them.
@@ -270,8 +270,8 @@ fn open_app(
     Ok((Arc::new(app), console))
 }
 
-/// Imports what the flags ask for and makes their names, before the first request. `--import` comes
-/// first: it skips what is there.
+/// Imports what the flags name and makes their containers, queues and tables, before the first
+/// request. `--import` comes first: it skips what exists.
 async fn fill(
     cli: &Cli,
     app: &Arc<App>,
@@ -342,8 +342,8 @@ impl Host<'_> {
                 Ok(Control::Signals(signals))
             }
             Host::Process(guest) => {
-                // The receiver is gone if the caller no longer waits for the start; the stop has
-                // completed then.
+                // The receiver is gone if the caller no longer waits for the start; the server has
+                // stopped by then.
                 let _ = guest.ready.send(addresses.to_vec());
                 Ok(Control::Guest(guest.stop))
             }
@@ -401,7 +401,7 @@ impl Serving {
     }
 }
 
-/// Waits for a request to stop, and carries out requests to reload until then. A later signal ends
+/// Waits for a request to stop, and reloads when asked to until then. A second signal to stop ends
 /// the process at once.
 async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     loop {
@@ -440,8 +440,8 @@ async fn close(app: Arc<App>) -> Result<(), String> {
     }
 }
 
-/// Reads keys and certificate again. A file that cannot be read changes nothing, nor do keys that
-/// the server would refuse at start on these addresses.
+/// Reads keys and certificate again. Changes nothing if a file cannot be read, or if the server
+/// would refuse the keys at start on these addresses.
 fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tls>) {
     let keys = cli.accounts().and_then(|newer| {
         announce::check_exposure(cli, &newer, addresses)?;
@@ -464,8 +464,8 @@ struct Refusal {
     sentence: String,
 }
 
-/// Ends well if all ports and the data directory belong to a server that runs already and the
-/// caller wants no more than that one runs. The error is a sentence.
+/// Exits with success if all ports and the data directory belong to a running server, which is all
+/// that the caller wants. The error is a sentence.
 fn attach(
     cli: &Cli,
     host: &Host<'_>,

@@ -22,8 +22,8 @@ pub struct Found {
     pub has_more: bool,
 }
 
-/// Prints at most `top` entities, and on standard error what the first page cost if the server says
-/// so.
+/// Prints at most `top` entities. Prints the cost of the first page to standard error, if the
+/// server tells it.
 pub fn run(
     client: &Client,
     table: &str,

@@ -21,8 +21,7 @@ pub struct Options<'a> {
     pub errors: bool,
 }
 
-/// Prints requests until there are no more, or for as long as the server answers. The error is a
-/// sentence.
+/// Prints requests until there are no more, or while the server answers. The error is a sentence.
 pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     let (_, text) = connection_string(options.connection_string);
     let target = Target::read(&text)?;

@@ -10,8 +10,7 @@ use std::process::ExitCode;
 
 const RESET: &str = "/_lazurite/state/reset";
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a
-/// sentence.
+/// Asks the server that the connection string, or the environment, names. The error is a sentence.
 pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     let (_, text) = connection_string(text);
     let target = Target::read(&text)?;
@@ -63,7 +62,7 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
     (method, page, String::new())
 }
 
-/// The body that names a part; empty for everything. A part is of the account of the connection
+/// The body that names what to reset; empty for everything. The account is that of the connection
 /// string, which may be a fork, unless another is named.
 fn reset_body(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {

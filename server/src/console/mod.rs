@@ -155,8 +155,8 @@ impl Console {
         self.stores.accounts()
     }
 
-    /// The accounts that the console shows. Without a password, any program of this machine may
-    /// come: it sees the accounts that it could read with the public key.
+    /// The accounts that the console shows. Without a password any program on this machine may open
+    /// it, so it shows the accounts that the public key can read.
     fn accounts(&self) -> impl Iterator<Item = &str> {
         let accounts = self.all_accounts();
         accounts.names().filter(|name| self.shows(name))

@@ -1,5 +1,5 @@
-//! Many rows of a table at once: those that are selected are changed or deleted, and files of CSV
-//! or JSON are read and written.
+//! Many rows of a table at once: selected rows are changed or deleted, and files of CSV or JSON are
+//! read and written.
 
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
@@ -137,8 +137,8 @@ pub async fn change(
     .await
 }
 
-/// Gives a property of the selected rows another type. A row without the property stays as it is.
-/// Errors: `400` for a value that the type does not have.
+/// Gives a property of the selected rows another type. A row without the property does not change.
+/// Errors: `400` for a value that the type does not allow.
 pub async fn convert(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
@@ -229,8 +229,8 @@ pub struct Executed {
     pub outcome: Result<Ticket>,
 }
 
-/// Carries out operations in transactions, as long as they come for the same partition. Ends with
-/// the first that is refused.
+/// Executes operations in transactions of consecutive operations on one partition. Stops at the
+/// first that is refused.
 pub fn execute(
     console: &Console,
     account: &str,

@@ -1,5 +1,5 @@
-//! State: the snapshots and the forks of the store, its clock and its faults, and what can be done
-//! with them.
+//! The page State: the snapshots and forks of the store, its clock and its faults, and the actions
+//! on them.
 
 use crate::connection::on_blocking_pool;
 use crate::console::Console;

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 const TABLES_SHOWN: u32 = 300;
 /// Rows of a page, unless the address asks for more.
 const ROWS_DEFAULT: u32 = 100;
-/// Markup of a cell beside its text, of the cell of a property that an entity does not have, and of
-/// a row beside its cells.
+/// Bytes of markup: of a cell besides its text, of an empty cell for a property that an entity does
+/// not have, and of a row besides its cells.
 const CELL_BYTES: usize = 40;
 const ABSENT_BYTES: usize = 56;
 const ROW_BYTES: usize = 500;
@@ -243,8 +243,8 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
     })
 }
 
-/// Bytes of an entity in a grid of so many columns, markup included: at most that, of properties
-/// that are not shown as well.
+/// Upper bound of the bytes of an entity in a grid of this many columns, with markup. Counts
+/// properties that are not shown, too.
 fn row_bytes(entity: &Entity, columns: usize) -> usize {
     let cells = entity.properties.iter().map(|(_, value)| cell_bytes(value));
     let absent = columns.saturating_sub(entity.properties.len());
@@ -681,8 +681,8 @@ fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
     }
 }
 
-/// The properties of a form. Line breaks are sent as CR LF, whatever the value had: a value that
-/// only differs in them is kept.
+/// The properties of a form. Browsers send line breaks as CR LF, so a value that differs only in
+/// line breaks is kept.
 fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value)>> {
     let fields = form
         .all("name")

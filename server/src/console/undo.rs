@@ -1,5 +1,5 @@
-//! The last edits of entities on pages of the console, as they can be undone: rows before and
-//! after, in memory of a bounded size.
+//! The last edits of entities on pages of the console, so that they can be undone: rows before and
+//! after, in bounded memory.
 
 use crate::console::Console;
 use crate::console::form::Form;
@@ -96,8 +96,8 @@ impl Change {
     }
 }
 
-/// Carries out operations of a page, and keeps the rows as they were, also if a later transaction
-/// is refused.
+/// Executes operations of a page, and keeps the rows as they were before, even if a later
+/// transaction is refused.
 pub fn execute(
     console: &Console,
     (account, table): (&str, &str),

@@ -33,8 +33,8 @@ pub fn put(
     put_with_access(client, kind, name, settings, access)
 }
 
-/// Gives the policies of its settings to a resource that is there and has none: an import or a copy
-/// that broke off may have made it without them.
+/// Sets the policies of an existing resource that has none: an interrupted import or copy may have
+/// made it without them.
 pub fn complete(
     client: &Client,
     kind: ResourceKind,

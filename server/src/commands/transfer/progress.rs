@@ -123,8 +123,7 @@ impl Progress {
         })
     }
 
-    /// Ends the line of the terminal. The first sentences about what was left out; none if nothing
-    /// was.
+    /// Ends the line of the terminal. Returns the first sentences about what was left out, if any.
     pub fn end(self) -> Vec<String> {
         self.end_with(LEFT_OUT_SHOWN)
     }

@@ -82,8 +82,8 @@ fn export_messages(
     lines.flush().map_err(Error::of_named_file)
 }
 
-/// Hands on the lines of all messages that the service shows, and returns their number: all of
-/// Lazurite, the first [`PEEKED_MAX`] of others.
+/// Passes on the lines of all messages that the service shows, and returns their number. Lazurite
+/// shows all, other services the first [`PEEKED_MAX`].
 pub fn each_message(
     client: &Client,
     queue: &str,

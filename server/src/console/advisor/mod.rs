@@ -1,8 +1,8 @@
-//! Advice: what the advisor found in the workload, and the heat map of partitions. The same as JSON
-//! is for programs: `open_pages.rs`.
+//! Advice: what the advisor found in the workload, and the heat map of partitions. `open_pages.rs`
+//! has the same as JSON, for programs.
 //!
-//! Pages show the accounts that the rest of the console shows, and never more of a list than fits
-//! into a page.
+//! Pages show only the accounts that the console shows, and never more of a list than fits into a
+//! page.
 
 mod advice;
 mod heat;
@@ -134,8 +134,7 @@ fn blob_path(account: &str, container: &str, blob: &str) -> String {
     layout::path(&["blobs", account, container, "blob"], &[("name", blob)])
 }
 
-/// Whether the advisor may have cut a name. It cuts between characters, of which the longest has
-/// four bytes.
+/// True if the advisor may have cut a name. It cuts between characters, of at most four bytes.
 fn is_cut(name: &str) -> bool {
     name.len() > NAME_BYTES_MAX - 4
 }

@@ -247,7 +247,7 @@ pub async fn delete(
     .await
 }
 
-/// The range that a header asks for, if it is one range from a first byte. Source: RFC 9110,
+/// The range that a header names, if it is a single one with a first byte. Source: RFC 9110,
 /// section 14.2.
 fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
     let (first, last) = headers
@@ -266,8 +266,8 @@ fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
         .then_some(ByteRange { first, last })
 }
 
-/// The content, to be saved; or to be shown on the page of the blob, if it is a picture, a film or
-/// a sound. Players ask for ranges.
+/// The content, as a download, or for the page of the blob if it is a picture, a film or a sound.
+/// Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

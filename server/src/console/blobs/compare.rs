@@ -1,5 +1,5 @@
-//! A snapshot or version beside the present blob: properties, size, and the text of small ones line
-//! by line.
+//! Compares a snapshot or version with the current blob: properties, size, and small texts line by
+//! line.
 
 use crate::blob::header_text;
 use crate::console::Console;

@@ -1,5 +1,5 @@
-//! Previews of data files: the schema and the first rows of a Parquet file, by reading its footer
-//! and its first pages alone, and the schema of an Avro file.
+//! Previews of data files: the schema and first rows of a Parquet file, for which only the footer
+//! and first pages are read, and the schema of an Avro file.
 
 use crate::console::Console;
 use crate::console::blobs::Place;

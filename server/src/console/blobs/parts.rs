@@ -160,8 +160,8 @@ fn page_map(ranges: &[PageRange], length: u64) -> Markup {
     }
 }
 
-/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the same as JSON, also of a
-/// name that has uncommitted blocks alone.
+/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the same as JSON. Also for a
+/// name that has only uncommitted blocks.
 pub async fn json(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

@@ -115,8 +115,8 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     Ok(layout::page(console, "Blobs", container, content))
 }
 
-/// A page of names and its rows. Rows of long names may be too long for a page: then a shorter page
-/// is read, which knows where the next one begins.
+/// A page of names, as rows. If long names make the rows too long for a page, a shorter page is
+/// read, which knows where the next one begins.
 fn listed(
     console: &Console,
     place: &Place<'_>,
@@ -247,8 +247,8 @@ fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
     }
 }
 
-/// Stores the body of a request as a blob; or as the uncommitted block that `block` names. With
-/// `blocks`, the body has the ids of the blocks that become the blob, a line each.
+/// Stores the body of a request as a blob, or as the uncommitted block that `block` names. With
+/// `blocks`, the body is a list of the ids of the blocks that become the blob, one a line.
 pub async fn upload(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

@@ -104,8 +104,8 @@ pub fn shown(record: &Record) -> Option<[Shown; 2]> {
     ])
 }
 
-/// The text of the request's body, if it was kept whole and has no secrets, has at most `bytes_max`
-/// bytes, and is one that a form can hold.
+/// The text of the request's body, if it was kept whole, has no secrets, has at most `bytes_max`
+/// bytes, and fits a form field.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
     let [request, _] = shown(record)?;
     let is_fitting = |text: &&str| request.is_whole && !request.is_cut && text.len() <= bytes_max;
@@ -154,7 +154,7 @@ fn one(record: &Record, (side, title): (&str, &str), body: &Shown) -> Markup {
     }
 }
 
-/// `/_lazurite/requests/ID/body/request` or `response`: what is kept of a body, as a text or a
+/// `/_lazurite/requests/ID/body/request` or `response`: the kept part of a body, as a text or a
 /// file.
 pub async fn page(
     State(console): State<Arc<Console>>,
