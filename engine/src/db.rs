@@ -244,8 +244,8 @@ impl Db {
     }
 
     /// Puts a value that is in memory as a whole into the value log, whatever its size. On return
-    /// the operating system has it; the batch that names it makes it as durable as itself. Blocks
-    /// for the disk. Errors: as [`Db::write`], but for `TooLarge`.
+    /// the operating system has it. It becomes durable with the batch that names it. Blocks for the
+    /// disk. Errors: as [`Db::write`], but for `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
         self.parts().health.check_writable()?;
         write_value(self.parts(), value)

@@ -52,9 +52,9 @@ pub struct Cost {
     pub azure_access: AccessKind,
     /// Rows read.
     pub examined: usize,
-    /// Rows that the hosted service would read for the page: counted where it reads the same,
-    /// otherwise estimated. `None` for [`AccessKind::Nothing`], and where an estimate failed or
-    /// would be one of too many in a second.
+    /// Rows that the hosted service would read for the page: counted if it would read the same
+    /// rows, otherwise estimated. `None` for [`AccessKind::Nothing`], after a failed estimate, and
+    /// after too many estimates in a second.
     pub azure_examined: Option<RowCount>,
     /// Rows returned.
     pub returned: usize,

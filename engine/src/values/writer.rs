@@ -186,9 +186,9 @@ impl ValueWriter {
         }
     }
 
-    /// Ends the value. It is with the operating system on return; the batch that names it makes it
-    /// as durable as itself. Errors: `UnknownValue` if a chunk that was taken out was not added, or
-    /// was added out of order.
+    /// Ends the value. On return the operating system has it. It becomes durable with the batch
+    /// that names it. Errors: `UnknownValue` if a chunk that was taken out was not added, or was
+    /// added out of order.
     pub fn finish(mut self) -> Result<LargeValue> {
         self.write_chunk()?;
         if self.is_misled || self.taken != self.pointer.length {

@@ -275,8 +275,8 @@ impl CommitLog {
         })
     }
 
-    /// Seals all keyspaces between the same two groups, and answers the last sequence number of the
-    /// first.
+    /// Seals all keyspaces between the same two groups. Returns the last sequence number of the
+    /// first group.
     pub(crate) fn seal_all(&self) -> SequenceNumber {
         self.with_log(|log| {
             for tree in self.trees.all() {

@@ -84,8 +84,8 @@ pub(crate) fn decompress<'a>(
     }
 }
 
-/// LZ4 packs at most 255 bytes into one: a length beyond that is not believed before memory is
-/// taken for it.
+/// LZ4 packs at most 255 bytes into one: a declared length beyond that is refused before memory is
+/// allocated for it.
 fn is_lz4_ratio(packed: usize, length: u32) -> bool {
     length as usize / 255 <= packed
 }

@@ -21,8 +21,8 @@ use crate::{Error, KeyRange, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// After how many keys a merge lets others run. A thread that wakes beside it may wait for the next
-/// tick of the scheduler otherwise, which is milliseconds.
+/// Keys after which a merge yields the processor. Otherwise a thread that becomes ready on the same
+/// processor may wait for the scheduler's next tick, some milliseconds.
 const KEYS_PER_SLICE: u32 = 64;
 
 /// An output ends after a stretch of new keys that is at least this part of a full SSTable.
@@ -180,8 +180,8 @@ impl<'a> Merge<'a> {
                 .retention
                 .keeps(&mut newer, (sequence, kind), covered_by, bottom)
             {
-                // With no older version and no deletion to compare it with, the number is no longer
-                // needed.
+                // The number of a row only serves to compare it with older versions and deletions.
+                // Without any it can be left out.
                 let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
                 let sequence = if is_plain && bottom() {
                     SEQUENCE_MIN
