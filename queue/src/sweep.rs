@@ -12,7 +12,7 @@
 
 use crate::codec;
 use crate::keys::{self, Position};
-use crate::live::{DueQueue, Live, QueueGuard, Slot, State};
+use crate::live::{DueQueue, Existence, Live, QueueGuard, Slot};
 use crate::lock::lock;
 use crate::model::Sweep;
 use crate::rows::position_in;
@@ -158,7 +158,7 @@ impl QueueService {
     fn cover_consumed(&self, due: &DueQueue, slot: &Slot) -> Result<QueueSweep> {
         let begun = self.db.begin_deletion()?;
         self.with_exclusive_slot(&due.key, slot, begun, |access, mut transaction| {
-            let State::Present(live) = &access.state() else {
+            let Existence::Present(live) = &access.state() else {
                 return Err(Error::QueueNotFound);
             };
             let progress = self.remove_expired(live, live.lock_consumer(), &mut transaction)?;

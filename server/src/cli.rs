@@ -10,7 +10,7 @@ pub use command::{
 
 use crate::accounts::Accounts;
 use crate::commands::is_archive_name;
-use crate::names_at_start::NamesAtStart;
+use crate::initial_resources::InitialResources;
 use crate::service_kind::ServiceKind;
 use crate::state::{ForkSource, is_snapshot_name};
 use clap::{ArgAction, Parser, ValueEnum};
@@ -546,12 +546,12 @@ impl Cli {
         if self.export_on_exit && !is_archive {
             return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
-        self.names_at_start().check()
+        self.initial_resources().check()
     }
 
     /// What is made at start.
-    pub fn names_at_start(&self) -> NamesAtStart<'_> {
-        NamesAtStart {
+    pub fn initial_resources(&self) -> InitialResources<'_> {
+        InitialResources {
             containers: &self.containers,
             queues: &self.queues,
             tables: &self.tables,

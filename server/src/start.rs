@@ -303,7 +303,7 @@ async fn fill(
     done.extend(import("import", carried, cli.export_on_exit).await?);
     let account = app.stores.accounts().first().0;
     let services = app.stores.current().services.clone();
-    done.extend(cli.names_at_start().make(&services, account)?);
+    done.extend(cli.initial_resources().make(&services, account)?);
     done.extend(import("seed", cli.seed.as_ref(), false).await?);
     if matches!(host, Host::Program(_)) {
         for line in done {
@@ -406,20 +406,20 @@ impl Serving {
 async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     loop {
         match control.wait().await {
-            Asked::Reload => reload(),
-            Asked::Stop => {
+            Signal::Reload => reload(),
+            Signal::Stop => {
                 if let Control::Signals(signals) = &mut control {
                     signals.outlast_leases(&cli.location).await;
                 }
                 break;
             }
-            Asked::EndOfInput => break,
+            Signal::EndOfInput => break,
         }
     }
     if let Control::Signals(mut signals) = control {
         signals.input_end = None;
         tokio::spawn(async move {
-            while let Asked::Reload = signals.wait().await {}
+            while let Signal::Reload = signals.wait().await {}
             std::process::exit(1);
         });
     }
@@ -696,7 +696,7 @@ fn connections(cli: &Cli) -> Connections {
 }
 
 /// The meaning of a signal.
-enum Asked {
+enum Signal {
     Stop,
     /// The program that started this one has ended, which must not be outlived.
     EndOfInput,
@@ -710,12 +710,12 @@ enum Control {
 }
 
 impl Control {
-    async fn wait(&mut self) -> Asked {
+    async fn wait(&mut self) -> Signal {
         match self {
             Control::Signals(signals) => signals.wait().await,
             Control::Guest(stop) => {
                 let _ = stop.await;
-                Asked::Stop
+                Signal::Stop
             }
         }
     }
@@ -759,12 +759,12 @@ impl Signals {
             }
             tokio::select! {
                 () = tokio::time::sleep(LEASE_INTERVAL) => {}
-                Asked::Stop | Asked::EndOfInput = self.wait() => return,
+                Signal::Stop | Signal::EndOfInput = self.wait() => return,
             }
         }
     }
 
-    async fn wait(&mut self) -> Asked {
+    async fn wait(&mut self) -> Signal {
         let input_end = async {
             match &mut self.input_end {
                 Some(end) => drop(end.await),
@@ -772,10 +772,10 @@ impl Signals {
             }
         };
         tokio::select! {
-            () = input_end => Asked::EndOfInput,
+            () = input_end => Signal::EndOfInput,
             signal = self.system.next() => match signal {
-                platform::Signal::Stop => Asked::Stop,
-                platform::Signal::Reload => Asked::Reload,
+                platform::Signal::Stop => Signal::Stop,
+                platform::Signal::Reload => Signal::Reload,
             },
         }
     }

@@ -109,7 +109,7 @@ use lazurite_engine::Snapshot;
 use std::time::SystemTime;
 
 /// The result of a read, in one snapshot.
-struct Found {
+struct BlobLookup {
     snapshot: Snapshot,
     /// The time of the read.
     now: SystemTime,
@@ -158,7 +158,7 @@ impl BlobService {
     }
 
     /// The record under a blob's name, if there is one. Errors: of the names; `ContainerNotFound`.
-    fn find(&self, address: &BlobAddress<'_>) -> Result<Found> {
+    fn find(&self, address: &BlobAddress<'_>) -> Result<BlobLookup> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?.into_owned();
         let snapshot = self.db.snapshot();
@@ -167,7 +167,7 @@ impl BlobService {
         let home = container.id;
         let blob = self.record(&snapshot, home, &name, address.state)?;
         let now = self.now();
-        Ok(Found {
+        Ok(BlobLookup {
             now,
             blob: blob.filter(|blob| !blob.is_expired(now)),
             snapshot,

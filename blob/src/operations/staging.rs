@@ -7,7 +7,7 @@ use crate::files::FileRows;
 use crate::keys::File;
 use crate::keys::Timer;
 use crate::model::{BlobBlock, BlobState, Staging};
-use crate::operations::Found;
+use crate::operations::BlobLookup;
 use crate::operations::encryption::RequestEncryption;
 use crate::operations::permit::Action;
 use crate::operations::write::BlobWrite;
@@ -19,7 +19,7 @@ pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 
 
 impl BlobService {
     /// The file of the uncommitted blocks of a found name.
-    pub(super) fn staging_of(&self, found: &Found, state: BlobState) -> Result<Option<File>> {
+    pub(super) fn staging_of(&self, found: &BlobLookup, state: BlobState) -> Result<Option<File>> {
         if state != BlobState::Current {
             return Ok(None);
         }

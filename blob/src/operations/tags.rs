@@ -175,7 +175,7 @@ struct Search<'a> {
     now: SystemTime,
     /// Where the page begins: the container, and the row of the index; without a row at the
     /// container's first.
-    from: Option<(String, Option<Row>)>,
+    from: Option<(String, Option<IndexRow>)>,
     page: Pager<TaggedBlob>,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
         let page = Pager::new(request.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
         let of_search = |marker| match marker {
             Marker::Tag(container, key) if key.is_empty() => Some((container, None)),
-            Marker::Tag(container, key) => Some((container, Some(Row::read(&key)?))),
+            Marker::Tag(container, key) => Some((container, Some(IndexRow::read(&key)?))),
             _ => None,
         };
         Ok(Search {
@@ -222,7 +222,7 @@ impl<'a> Search<'a> {
     }
 
     /// A walk over the rows that may match the leading comparison.
-    fn cursor(&self, home: u128, of: Tagged, from: Option<&Row>) -> Cursor {
+    fn cursor(&self, home: u128, of: Tagged, from: Option<&IndexRow>) -> Cursor {
         let query = &self.request.query;
         let leading = query.narrowest();
         let values = |value: &str| keys::tag_values(home, of, &leading.name, value);
@@ -237,7 +237,7 @@ impl<'a> Search<'a> {
             let starts = lower.map(|one| values(&one.value));
             range.start = starts.fold(range.start, Vec::max);
         }
-        if let Some(Row {
+        if let Some(IndexRow {
             value,
             blob,
             version,
@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes the first row of the cursors.
-    fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<Row>> {
+    fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<IndexRow>> {
         for cursor in cursors.iter_mut() {
             self.page.rows_examined += u64::from(cursor.load(&self.request.query)?);
         }
@@ -268,7 +268,7 @@ impl<'a> Search<'a> {
         Ok(first.and_then(|at| cursors[at].head.take()))
     }
 
-    fn matching(&self, container: &str, home: u128, row: &Row) -> Result<Option<TaggedBlob>> {
+    fn matching(&self, container: &str, home: u128, row: &IndexRow) -> Result<Option<TaggedBlob>> {
         let keyspaces = &self.service.keyspaces;
         let blob = match row.version {
             Some(moment) => {
@@ -294,7 +294,7 @@ const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 /// A row of the index.
 #[derive(Debug)]
-struct Row {
+struct IndexRow {
     key: Vec<u8>,
     value: String,
     blob: String,
@@ -302,10 +302,10 @@ struct Row {
     version: Option<SnapshotTime>,
 }
 
-impl Row {
-    fn read(key: &[u8]) -> Option<Row> {
+impl IndexRow {
+    fn read(key: &[u8]) -> Option<IndexRow> {
         let (value, blob, version) = keys::tagged(key)?;
-        Some(Row {
+        Some(IndexRow {
             key: key.to_vec(),
             value,
             blob,
@@ -321,7 +321,7 @@ impl Row {
 /// A walk over the rows of one kind.
 struct Cursor {
     rows: Scan,
-    head: Option<Row>,
+    head: Option<IndexRow>,
     ended: bool,
 }
 
@@ -335,7 +335,7 @@ impl Cursor {
             self.ended = true;
             return Ok(false);
         }
-        let row = Row::read(self.rows.key()).ok_or_else(corrupt_record)?;
+        let row = IndexRow::read(self.rows.key()).ok_or_else(corrupt_record)?;
         // Values ascend: after a value past the comparison's bound, all are past it.
         let mut upper = query
             .of_same_name(query.narrowest())

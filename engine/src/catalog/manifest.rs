@@ -9,7 +9,7 @@
 //! names a manifest that was whole and durable then.
 
 use crate::base::codec::checksum;
-use crate::catalog::state::State;
+use crate::catalog::state::ManifestState;
 use crate::format::dump::Dump;
 use crate::format::edit::{Field, LogMark, VersionEdit};
 use crate::format::header::{
@@ -42,7 +42,7 @@ pub(crate) struct Manifest {
     /// The failure after which no edit is appended. The disk may have kept any part of the failed
     /// edit, and a later one would make that part count.
     ended: Option<Error>,
-    pub(crate) state: State,
+    pub(crate) state: ManifestState,
 }
 
 impl Manifest {
@@ -51,7 +51,7 @@ impl Manifest {
         directory: &Directory,
         store: u128,
         bytes_min: u64,
-        state: State,
+        state: ManifestState,
     ) -> Manifest {
         Manifest {
             directory: directory.clone(),
@@ -178,7 +178,7 @@ impl Manifest {
             // the new one is an orphan whose number is skipped. After any other failure it may have
             // been switched, and the caller stops writing.
             let next_file = self.state.next_file;
-            self.state = State {
+            self.state = ManifestState {
                 next_file,
                 ..before
             };
@@ -200,7 +200,7 @@ fn not_full(error: Error) -> Error {
     }
 }
 
-fn apply(state: &mut State, edit: &VersionEdit) {
+fn apply(state: &mut ManifestState, edit: &VersionEdit) {
     state
         .apply(edit)
         .expect("edits of this process fit the state they are made for");
@@ -218,7 +218,7 @@ fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Resu
 }
 
 /// Reads CURRENT and the manifest it names: the store id and the state.
-pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
+pub(crate) fn read(directory: &Directory) -> Result<(u128, ManifestState)> {
     let (number, length_min) = read_current(directory)?;
     let file = directory.open(FileName::Numbered(FileKind::Manifest, number))?;
     let length = file.length()?;
@@ -237,8 +237,8 @@ pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
     Ok((store, replay(&bytes, number, file.path())?))
 }
 
-fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
-    let mut state = State::default();
+fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<ManifestState> {
+    let mut state = ManifestState::default();
     let records = Records::named_in(bytes, number);
     let mut offset = HEADER_BYTES as usize;
     while let Some(record) = records.at(bytes, offset) {

@@ -16,7 +16,7 @@ use crate::fs::directory::OpenFile;
 use crate::fs::name::{FileKind, FileName};
 use crate::values::ValueReader;
 use crate::write::commit::Applied;
-use crate::write::log::reader::{self, Found, Segment, Torn};
+use crate::write::log::reader::{self, Segment, SegmentContents, Torn};
 use crate::write::log::segments::Used;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -91,14 +91,14 @@ impl Parts {
         let read = reader::read(&self.directory, self.store_id, number, meta.end, bytes)?;
         let durable_end = meta.end.unwrap_or(meta.durable);
         let segment = match read {
-            Found::Segment(segment) => segment,
+            SegmentContents::Segment(segment) => segment,
             _ if durable_end > 0 => {
                 let name = FileName::Numbered(FileKind::Wal, number);
                 let path = self.directory.path_of(name);
                 return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
             }
-            Found::Unused => return Ok(None),
-            Found::NoBeginning(file, torn) => {
+            SegmentContents::Unused => return Ok(None),
+            SegmentContents::NoBeginning(file, torn) => {
                 let lost = cut_off(&file, HEADER_BYTES, torn, CutReason::TornRecord);
                 return Ok(Some(Read::CutOff(lost)));
             }

@@ -168,11 +168,11 @@ impl Heat {
                 .map(|minute| counts[index(minute)])
                 .collect()
         };
-        let mut rows: Vec<Row> = self
+        let mut rows: Vec<PartitionLoad> = self
             .cells
             .iter()
             .filter(|(_, cell)| cell.total > 0)
-            .map(|(place, cell)| Row::of(place, cell, &series))
+            .map(|(place, cell)| PartitionLoad::of(place, cell, &series))
             .collect();
         rows.sort_by(|a, b| b.total.cmp(&a.total).then(a.partition.cmp(&b.partition)));
         let others = self.others.iter().filter(|(_, cell)| cell.total > 0);
@@ -204,7 +204,7 @@ pub struct HeatMap {
     /// The length of every series.
     pub minutes: u64,
     /// The busiest partitions, the busiest first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PartitionLoad>,
     /// All other partitions, added up.
     pub others: Vec<Others>,
     /// The reaction of the hosted service.
@@ -215,7 +215,7 @@ pub struct HeatMap {
 
 /// The load of one partition.
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct PartitionLoad {
     /// The service of the partition.
     pub service: Service,
     /// Its account.
@@ -237,8 +237,12 @@ pub struct Row {
     pub is_over_target: bool,
 }
 
-impl Row {
-    fn of(place: &Place, cell: &Cell, series: &dyn Fn(&[u32; MINUTES]) -> Vec<u32>) -> Row {
+impl PartitionLoad {
+    fn of(
+        place: &Place,
+        cell: &Cell,
+        series: &dyn Fn(&[u32; MINUTES]) -> Vec<u32>,
+    ) -> PartitionLoad {
         let target = if place.service == Service::Blob {
             BLOB_TARGET
         } else {
@@ -251,7 +255,7 @@ impl Row {
             resource,
             partition,
         } = place.clone();
-        Row {
+        PartitionLoad {
             service,
             account,
             resource,
@@ -312,13 +316,13 @@ pub struct Splits {
     pub too_hot: Vec<String>,
 }
 
-fn splits(rows: &[Row]) -> Vec<Splits> {
-    let mut tables: BTreeMap<(&str, &str), Vec<&Row>> = BTreeMap::new();
+fn splits(rows: &[PartitionLoad]) -> Vec<Splits> {
+    let mut tables: BTreeMap<(&str, &str), Vec<&PartitionLoad>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.service == Service::Table) {
         let table = tables.entry((&row.account, &row.resource));
         table.or_default().push(row);
     }
-    let split = |((account, table), rows): ((&str, &str), Vec<&Row>)| {
+    let split = |((account, table), rows): ((&str, &str), Vec<&PartitionLoad>)| {
         let (before, too_hot) = split(rows);
         let is_needed = !before.is_empty() || !too_hot.is_empty();
         is_needed.then(|| Splits {
@@ -333,7 +337,7 @@ fn splits(rows: &[Row]) -> Vec<Splits> {
 
 /// The splits of one table, and its partitions that are too hot, in the minute with the highest sum
 /// of peaks.
-fn split(mut rows: Vec<&Row>) -> (Vec<String>, Vec<String>) {
+fn split(mut rows: Vec<&PartitionLoad>) -> (Vec<String>, Vec<String>) {
     rows.sort_by(|a, b| a.partition.cmp(&b.partition));
     let minutes = rows.first().map_or(0, |row| row.peaks.len());
     let load = |minute: usize| {

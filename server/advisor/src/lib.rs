@@ -27,7 +27,7 @@ pub use advice::{ADVICE_MAX, Advice, Evidence};
 pub use advisor::{Advisor, FULL_A_SECOND, RESOURCES_MAX, Report, SAMPLE_MEAN, SHARD_MAX};
 pub use heat::{
     ACCOUNT_TARGET, AccountLoad, BLOB_TARGET, CELLS_MAX, HeatMap, MINUTES, Others,
-    PARTITION_TARGET, Row, Splits,
+    PARTITION_TARGET, PartitionLoad, Splits,
 };
 pub use request::{Delivered, EntitySize, Keys, NAME_BYTES_MAX, QueryFacts, Request, Service};
 pub use tally::EVIDENCE_MAX;

@@ -73,7 +73,7 @@ struct Rows {
 
 /// The state of a key in a memtable at a sequence number.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct NewestVersion {
     pub(crate) entry: Option<Entry>,
     pub(crate) deleted: SequenceNumber,
 }
@@ -220,7 +220,7 @@ impl Memtable {
     }
 
     /// Looks up `key` at the sequence number that `at` returns under the lock.
-    pub(crate) fn find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Found {
+    pub(crate) fn find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> NewestVersion {
         loop {
             if let Some(found) = self.try_find(key, &at) {
                 return found;
@@ -230,7 +230,7 @@ impl Memtable {
 
     /// Like `find`, but `None` if the versions were unlinked while it had released the lock to the
     /// writer: no snapshot keeps them.
-    fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<Found> {
+    fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<NewestVersion> {
         let mut rows = self.read();
         let at = at();
         let deleted = rows.deleted(key, at);
@@ -250,7 +250,7 @@ impl Memtable {
             Walk::Visible(row) => Some(rows.entry(row)),
             Walk::Absent | Walk::Next(_) => None,
         };
-        Some(Found { entry, deleted })
+        Some(NewestVersion { entry, deleted })
     }
 
     pub(crate) fn has_range_tombstones(&self) -> bool {

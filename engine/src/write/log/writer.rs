@@ -163,7 +163,7 @@ impl WalWriter {
 mod tests {
     use super::*;
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
-    use crate::write::log::reader::{self, Found};
+    use crate::write::log::reader::{self, SegmentContents};
     use std::io::ErrorKind;
     use std::sync::Arc;
 
@@ -190,7 +190,7 @@ mod tests {
             wal.append(&mut group).unwrap_err();
             wal.undo(bytes).unwrap();
             let found = reader::read(&directory, 1, 7, None, Vec::new()).unwrap();
-            let Found::Segment(segment) = found else {
+            let SegmentContents::Segment(segment) = found else {
                 panic!("{found:?}");
             };
             assert!(segment.frames.is_empty(), "{writes:?}: {segment:?}");

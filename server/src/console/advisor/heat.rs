@@ -8,7 +8,7 @@ use crate::console::layout::{self, count, cut};
 use crate::console::respond::{Html, Page, Visit, made};
 use axum::extract::State;
 use lazurite_advisor::{
-    CELLS_MAX, HeatMap, MINUTES, Others, PARTITION_TARGET, Row, Service, Splits,
+    CELLS_MAX, HeatMap, MINUTES, Others, PARTITION_TARGET, PartitionLoad, Service, Splits,
 };
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ fn heat_page(console: &Console, visit: &Visit) -> Html {
         let texts = [&*row.account, &row.resource, &row.partition];
         wanted.matches(row.service, &texts)
     });
-    let found: Vec<&Row> = found.collect();
+    let found: Vec<&PartitionLoad> = found.collect();
     let rows = found.iter().skip(wanted.from);
     let rows = layout::fitting(rows.map(|row| shown(row, &map)), ROWS_BYTES_MAX);
     let content = html! {
@@ -139,7 +139,7 @@ pub fn clock(first: SystemTime, minutes: u64) -> String {
     text.get(11..16).unwrap_or_default().to_owned()
 }
 
-fn shown(row: &Row, map: &HeatMap) -> Markup {
+fn shown(row: &PartitionLoad, map: &HeatMap) -> Markup {
     let peak = row.peaks.iter().max().copied().unwrap_or_default();
     html! {
         tr {
@@ -155,7 +155,7 @@ fn shown(row: &Row, map: &HeatMap) -> Markup {
 }
 
 /// The name of a partition: that of a queue, a PartitionKey, or that of a blob.
-pub fn name(row: &Row) -> Markup {
+pub fn name(row: &PartitionLoad) -> Markup {
     match row.service {
         Service::Queue => cut(&row.resource, NAME_BYTES_SHOWN),
         _ if row.partition.is_empty() => html! { i { "empty" } },
@@ -163,7 +163,7 @@ pub fn name(row: &Row) -> Markup {
     }
 }
 
-pub fn above_target(row: &Row) -> Markup {
+pub fn above_target(row: &PartitionLoad) -> Markup {
     html! { @if row.is_over_target { small.above { "above " (count(row.target)) } } }
 }
 
@@ -181,7 +181,7 @@ fn shown_others(others: &Others, map: &HeatMap) -> Markup {
 
 /// The cells of a row as a picture; its label has the busiest minute, and the page of the partition
 /// has all figures.
-fn strip(first: SystemTime, requests: &[u32], row: Option<&Row>) -> Markup {
+fn strip(first: SystemTime, requests: &[u32], row: Option<&PartitionLoad>) -> Markup {
     let step = |minute: usize| {
         STEPS
             .iter()

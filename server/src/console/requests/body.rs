@@ -24,7 +24,7 @@ const BYTES_SHOWN: usize = 6 << 10;
 const SIDES: [&str; 2] = ["request", "response"];
 
 /// A body as it is shown.
-pub struct Shown {
+pub struct ShownBody {
     pub content_type: String,
     pub content: Content,
     /// Whether nothing is left out.
@@ -42,8 +42,8 @@ pub enum Content {
     Bytes(Vec<u8>),
 }
 
-impl Shown {
-    fn new(content_type: Option<String>, copied: Copied) -> Shown {
+impl ShownBody {
+    fn new(content_type: Option<String>, copied: Copied) -> ShownBody {
         let content_type = content_type.unwrap_or_default();
         let is_whole = copied.is_whole();
         // A batch holds the headers of its operations, secret ones among them: never as bytes.
@@ -59,7 +59,7 @@ impl Shown {
             }
             None => Content::Bytes(copied.bytes),
         };
-        Shown {
+        ShownBody {
             content_type,
             content,
             is_whole,
@@ -94,13 +94,13 @@ impl Shown {
 }
 
 /// The bodies of the request and of the response; `None` if they are not kept.
-pub fn shown(record: &Record) -> Option<[Shown; 2]> {
+pub fn shown(record: &Record) -> Option<[ShownBody; 2]> {
     let [request, response] = record.bodies()?;
     let kind = |name: &str| record.header(name);
     let sent = kind("x-ms-blob-content-type").or_else(|| kind("content-type"));
     Some([
-        Shown::new(sent, request),
-        Shown::new(record.response_header("content-type"), response),
+        ShownBody::new(sent, request),
+        ShownBody::new(record.response_header("content-type"), response),
     ])
 }
 
@@ -127,7 +127,7 @@ pub fn section(record: &Record) -> Markup {
     }
 }
 
-fn one(record: &Record, (side, title): (&str, &str), body: &Shown) -> Markup {
+fn one(record: &Record, (side, title): (&str, &str), body: &ShownBody) -> Markup {
     let bytes = body.bytes();
     if body.passed == 0 {
         return html! { p.empty { "No body." } };

@@ -6,13 +6,13 @@ use lazurite_blob::ContainerSettings;
 
 /// The names, by kind.
 #[derive(Debug, Clone, Copy)]
-pub struct NamesAtStart<'a> {
+pub struct InitialResources<'a> {
     pub containers: &'a [String],
     pub queues: &'a [String],
     pub tables: &'a [String],
 }
 
-impl NamesAtStart<'_> {
+impl InitialResources<'_> {
     fn is_empty(&self) -> bool {
         [self.containers, self.queues, self.tables]
             .into_iter()
