@@ -100,7 +100,8 @@ impl BlobReader {
         let source = match (blob.content, first) {
             _ if read.is_empty() => Source::Empty,
             (Content::Whole, Some(file)) => {
-                let (content, row) = (&keyspaces.content, file.whole_content());
+                let content = &keyspaces.content;
+                let row = file.whole_content();
                 let piece = Piece::open(&snapshot, content, &row, read.start)?;
                 Source::Whole(piece.sealed(key, file.id, 0))
             }
@@ -112,7 +113,8 @@ impl BlobReader {
                 )))
             }
             (Content::Pages { .. }, _) => {
-                let (layer, read) = (Layer::of_pages(&blob.layers)?, read.clone());
+                let layer = Layer::of_pages(&blob.layers)?;
+                let read = read.clone();
                 Source::Parts(Box::new(Parts::of_pages(
                     keyspaces, snapshot, layer, read, key,
                 )))

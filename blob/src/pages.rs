@@ -189,7 +189,8 @@ impl Changes {
     fn compare_leaves(&mut self, place: Place, nodes: [Option<u128>; 2]) -> Result<()> {
         let [before, after] =
             nodes.map(|node| self.keyspaces.leaf(&self.snapshot, self.file, place, node));
-        let (before, after) = (before?, after?);
+        let before = before?;
+        let after = after?;
         let changes = if before.is_empty() {
             let changes = after.into_iter();
             let changes = changes.map(|extent| (extent.range, Some(extent.pages)));

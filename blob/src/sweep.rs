@@ -72,7 +72,9 @@ impl BlobService {
             let next_due = next.as_ref().map(|(due, _)| due.time());
             match next {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
-                    let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
+                    let key = due.key.clone();
+                    let timer = due.timer;
+                    let subject = due.subject.clone();
                     let container_key = due.container_key.clone();
                     // The sweep is admitted before it takes any lock: it never waits for the store
                     // while it holds one.

@@ -95,7 +95,8 @@ impl Transaction<'_> {
         let parts = self.db.parts();
         let key = |(keyspace, key): (&Keyspace, &[u8])| {
             parts.trees.check(keyspace.tree())?;
-            let (rank, hash) = (keyspace.tree().lock_rank(), wide_hash(key));
+            let rank = keyspace.tree().lock_rank();
+            let hash = wide_hash(key);
             Ok((LockedKey { rank, hash }, mode))
         };
         self.locks.lock(keys.into_iter().map(key))

@@ -136,7 +136,8 @@ impl QueueService {
     }
 
     fn sweep_queue(&self, due: &DueQueue, slot: &Slot) -> Result<QueueSweep> {
-        let (begun, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        let begun = self.db.begin_deletion()?;
+        let lock = Live::lock_consumer;
         let sweep = |live: &Live, consumer: QueueGuard<'_>, mut transaction: Transaction<'_>| {
             let progress = self.remove_expired(live, consumer, &mut transaction)?;
             Ok((progress, live.consumed_rows.load(Ordering::Relaxed)))

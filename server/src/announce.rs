@@ -41,7 +41,8 @@ pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> 
     let Some((risk, advice)) = exposure(cli, accounts) else {
         return Ok(());
     };
-    let (title, authority) = (public.service.title(), public.authority());
+    let title = public.service.title();
+    let authority = public.authority();
     if cli.is_azurite {
         output::say(format!(
             "WARNING: the {title} service listens on {authority}, where other machines may reach it, {risk}.\n\
@@ -101,7 +102,8 @@ pub fn ready(
     }
     let scheme = cli.scheme();
     for address in addresses {
-        let (title, authority) = (address.service.title(), address.authority());
+        let title = address.service.title();
+        let authority = address.authority();
         listening(scheme, address.service, &authority, out);
         // azurite-blob, azurite-queue and azurite-table use other words than azurite: scripts wait
         // for either.
@@ -167,7 +169,8 @@ fn banner(
     };
     let scheme = cli.scheme();
     let endpoint = |address: &Address| {
-        let (title, authority) = (address.service.title(), address.authority());
+        let title = address.service.title();
+        let authority = address.authority();
         format!("{title}Endpoint={scheme}://{authority}/{name};")
     };
     let endpoints: String = addresses.iter().map(endpoint).collect();

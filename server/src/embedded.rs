@@ -84,7 +84,8 @@ impl Lazurite {
         let cli = self.cli()?;
         let accounts = cli.accounts().map_err(Error)?;
         let (name, key) = accounts.first();
-        let (account, scheme) = (name.to_owned(), cli.scheme());
+        let account = name.to_owned();
+        let scheme = cli.scheme();
         let (ready, listening) = channel();
         let (stop, stopped) = oneshot::channel();
         let guest = Guest {
@@ -156,7 +157,9 @@ impl Store {
     /// The connection string for every client library.
     pub fn connection_string(&self) -> String {
         let [blob, queue, table] = &self.endpoints;
-        let (scheme, account, key) = (self.scheme, &self.account, &self.key);
+        let scheme = self.scheme;
+        let account = &self.account;
+        let key = &self.key;
         format!(
             "DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={key};BlobEndpoint={blob};QueueEndpoint={queue};\
              TableEndpoint={table};"

@@ -34,7 +34,9 @@ pub async fn seed(
 
 /// While `mark` exists, an import has begun and not ended: existing names may be incomplete.
 fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
-    let (name, path, mark) = (flag.name, flag.path.as_path(), flag.mark.as_deref());
+    let name = flag.name;
+    let path = flag.path.as_path();
+    let mark = flag.mark.as_deref();
     let failed = |error: String| {
         let place = format!("{}: ", path.display());
         // Some errors begin with the path.

@@ -158,7 +158,8 @@ impl Transfers {
     ) -> Result<Export> {
         let turn = turn(&self.exports, EXPORTS_UNDER_WAY)?;
         let fork = ExportedFork::of(stores, exported).await?;
-        let (directory, name) = (self.directory.clone(), fork.name.clone());
+        let directory = self.directory.clone();
+        let name = fork.name.clone();
         let services = self.services.clone();
         let exporting = services.while_served(move |accounts: &[LocalAccount]| {
             let account = find(accounts, &account)?;
@@ -268,7 +269,8 @@ impl Transfers {
         }
         body.reserve_chunks(PIECES * PIECE_BYTES).await?;
         let (sender, pieces) = channel(PIECES);
-        let (directory, quota) = (self.directory.clone(), self.quota);
+        let directory = self.directory.clone();
+        let quota = self.quota;
         let mut leaving = StopOnDrop(Some(stop.clone()));
         let unpacking = stop.clone();
         let unpacking = on_blocking_pool(move || {

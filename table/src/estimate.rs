@@ -164,7 +164,8 @@ impl Sampler<'_> {
         let children = self.children(range, &beginning.first)?;
         let count = children.large.len();
         let visited = count.min(samples);
-        let (mut rows, mut is_exact) = (0.0, children.is_complete && visited == count);
+        let mut rows = 0.0;
+        let mut is_exact = children.is_complete && visited == count;
         for at in 0..visited {
             // Evenly spread, so that neither the first nor the last ones are preferred.
             let child = &children.large[(2 * at + 1) * count / (2 * visited)];

@@ -139,7 +139,8 @@ impl BlobService {
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;
         let body = request.upload.finish(UploadKind::PutBlob, given)?;
-        let (length, checksums) = (body.length, body.checksums);
+        let length = body.length;
+        let checksums = body.checksums;
         let computed = checksums.md5.map(Vec::from);
 
         let mut write = self.begin_write(address)?;

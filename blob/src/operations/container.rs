@@ -414,7 +414,8 @@ impl BlobService {
         let mut container = self.keyspaces.container(&self.db, &key)?;
         let before = Validators::from(&container);
         condition.check(WriteKind::Change, Some(before))?;
-        let (lease, now) = (container.lease, self.now());
+        let lease = container.lease;
+        let now = self.now();
         lease.check_read(conditions.lease_id, now, Leased::Container)?;
         let written = self.stamp(now, Some(before));
         container.etag = written.etag;

@@ -54,7 +54,8 @@ impl BlobWrite<'_> {
     /// Fails if a snapshot is protected. Reads all of them, unless no record of the container was
     /// ever protected.
     pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
-        let (service, home) = (self.service, self.home());
+        let service = self.service;
+        let home = self.home();
         if !service.may_hold_protected(home)? {
             return Ok(());
         }

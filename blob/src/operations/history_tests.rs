@@ -212,7 +212,8 @@ fn versions_are_kept_when_versioning_is_disabled() {
         |store| store.delete("name").unwrap(),
         |store| drop(store.put("name", b"second").unwrap()),
         |store| {
-            let (name, metadata) = (address("name"), pairs(&[("a", "b")]));
+            let name = address("name");
+            let metadata = pairs(&[("a", "b")]);
             let none = Conditions::default();
             let set = store.service.set_blob_metadata(&name, metadata, &none);
             set.unwrap().1.wait().unwrap();
@@ -754,7 +755,8 @@ fn blocks_that_only_the_other_name_of_a_copy_listed_go_with_it() {
         let to = in_container(container, "copy");
         let snapshot = store.snapshot("name").unwrap();
         store.commit("name", latest(&["c"])).unwrap();
-        let (of_snapshot, of_blob) = (BlobState::Snapshot(snapshot), BlobState::Current);
+        let of_snapshot = BlobState::Snapshot(snapshot);
+        let of_blob = BlobState::Current;
         // The remaining record lists one block; the deleted one listed all.
         let copied = if left == "copy" { of_blob } else { of_snapshot };
         let source = BlobAddress {

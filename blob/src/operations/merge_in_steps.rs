@@ -133,7 +133,8 @@ impl BlobWrite<'_> {
     }
 
     fn apply_step(&mut self, merge: LayerMerge, step: MergeStep) -> Result<()> {
-        let (next, is_last) = (step.next, step.is_last);
+        let next = step.next;
+        let is_last = step.is_last;
         step.put(&mut self.rows());
         if !is_last {
             self.put_merge(LayerMerge { next, ..merge });

@@ -80,7 +80,9 @@ fn merge_start(merge: &LayerMerge) -> u64 {
 fn large_appends_between_snapshots_leave_few_layers() {
     let store = store();
     store.put_append_blob("log");
-    let (mut all, mut snapshots, mut most) = (Vec::new(), Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut snapshots = Vec::new();
+    let mut most = 0;
     for number in 0..64_usize {
         let body = pattern(LARGE, number as u8);
         store.append("log", &body).unwrap();

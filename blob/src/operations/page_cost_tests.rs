@@ -336,7 +336,8 @@ fn a_comparison_reads_only_what_changed() {
         let put = store.put_page("pages", window * WINDOW_BYTES, &[2; 512]);
         put.unwrap();
     }
-    let (keyspaces, layer) = (&store.service.keyspaces, store.layer("pages"));
+    let keyspaces = &store.service.keyspaces;
+    let layer = store.layer("pages");
     let snapshot = store.db.snapshot();
     let mut changes = Changes::new(keyspaces, &snapshot, before, &layer, 0..PAGE_BLOB_BYTES_MAX);
     let mut found = Vec::new();

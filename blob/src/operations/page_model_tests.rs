@@ -204,7 +204,8 @@ impl Model {
     fn copy(&mut self, store: &Store, from: &'static str, to: &'static str) {
         let snapshots = self.snapshots.keys().filter(|(name, _)| *name == from);
         let snapshots: Vec<_> = snapshots.copied().collect();
-        let (mut state, mut source) = (self.current[from].clone(), address(from));
+        let mut state = self.current[from].clone();
+        let mut source = address(from);
         if !snapshots.is_empty() && self.random(3) == 0 {
             let snapshot = snapshots[self.random(snapshots.len() as u64) as usize];
             state = self.snapshots[&snapshot].clone();

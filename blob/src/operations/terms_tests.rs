@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 impl Store {
     pub(super) fn expire(&self, name: &str, seconds: u64, now: SystemTime) {
-        let (none, time) = (Conditions::default(), Duration::from_secs(seconds));
+        let none = Conditions::default();
+        let time = Duration::from_secs(seconds);
         let expiry = Expiry::RelativeToNow(time);
         let set = self.at(now).set_blob_expiry(&address(name), expiry, &none);
         set.unwrap().1.wait().unwrap();

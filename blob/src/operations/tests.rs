@@ -287,7 +287,8 @@ impl Store {
     }
 
     pub(super) fn snapshot(&self, name: &str) -> Result<SnapshotTime> {
-        let (none, metadata) = (Conditions::default(), Metadata::new());
+        let none = Conditions::default();
+        let metadata = Metadata::new();
         let service = self;
         let (moment, _, ticket) =
             service

@@ -534,7 +534,8 @@ impl<'a> BlobWrite<'a> {
 
     /// Updates the index of the current blob, or of a version, from the tags `before` to `after`.
     pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<SnapshotTime>) {
-        let (home, keyspace) = (self.container.id, &self.service.keyspaces.tags);
+        let home = self.container.id;
+        let keyspace = &self.service.keyspaces.tags;
         for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
             let key = keys::tag(home, name, value, &self.name, version);
             self.transaction.batch().delete(keyspace, &key);
@@ -664,7 +665,8 @@ impl<'a> BlobWrite<'a> {
 
     /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
     pub(crate) fn discard_staging(&mut self, kept: bool) -> Result<()> {
-        let (home, staging) = (self.home(), self.staging());
+        let home = self.home();
+        let staging = self.staging();
         let Some(file) = staging.map(|id| File { home, id }) else {
             return Ok(());
         };

@@ -44,7 +44,8 @@ fn contents_of(path: &Path, state: &ManifestState) -> String {
 fn rows_in(number: u64, state: &ManifestState) -> String {
     let entry = |keyspace: &KeyspaceState| {
         let (_, meta) = keyspace.files.get(&number)?;
-        let (entries, name) = (meta.entries, &keyspace.name);
+        let entries = meta.entries;
+        let name = &keyspace.name;
         Some(format!(
             "the file holds {entries} rows of keyspace {name:?}"
         ))

@@ -356,7 +356,8 @@ impl Recovery {
     }
 
     fn open_stored(&self, state: ManifestState) -> Result<Stored> {
-        let (directory, store_id) = (&self.directory, self.store_id);
+        let directory = &self.directory;
+        let store_id = self.store_id;
         let limits = &self.config;
         let reserve =
             SpaceReserve::new(directory.clone(), limits.reserve_bytes, limits.quota_bytes);

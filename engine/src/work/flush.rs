@@ -154,7 +154,8 @@ impl Work {
         // Makes the values durable too that the changes point to.
         self.parts.log.sync().sync_all()?;
         let meta = self.write_memtable(tree, memtable)?;
-        let (size, entries) = (meta.size, meta.entries);
+        let size = meta.size;
+        let entries = meta.entries;
         self.install_flush(tree, memtable, meta)?;
         self.parts
             .reserve

@@ -35,7 +35,8 @@ impl Work {
     /// from.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
-        let (now, sequence) = (self.parts.clock.now(), self.parts.snapshots.published());
+        let now = self.parts.clock.now();
+        let sequence = self.parts.snapshots.published();
         let elapsed = now.saturating_sub(pace.since);
         if elapsed >= REST {
             let changes = u128::from(sequence - pace.sequence);

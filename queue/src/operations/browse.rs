@@ -119,7 +119,8 @@ impl QueueService {
         is_over: &dyn Fn() -> bool,
     ) -> Result<MessageTally> {
         let live = self.browsed_queue(account, queue)?;
-        let (now, start) = (self.now(), live.head.start());
+        let now = self.now();
+        let start = live.head.start();
         let snapshot = self.db.snapshot();
         let end = now.plus_seconds(soon.as_secs());
         let range = keys::deliveries(live.id, start, Position::MAX);

@@ -57,7 +57,8 @@ impl QueueService {
     ) -> Result<Option<(Vec<DequeuedMessage>, Ticket)>> {
         let count = visibility::message_count(request.count)?;
         let seconds = visibility::seconds_hidden_by_get(&request)?;
-        let (transaction, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        let transaction = self.db.begin_deletion()?;
+        let lock = Live::lock_consumer;
         self.with_queue(
             account,
             queue,
@@ -273,7 +274,8 @@ impl QueueService {
         pop_receipt: &str,
     ) -> Result<Ticket> {
         let receipt = parse_receipt(pop_receipt)?;
-        let (transaction, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        let transaction = self.db.begin_deletion()?;
+        let lock = Live::lock_consumer;
         self.with_queue(
             account,
             queue,

@@ -346,7 +346,9 @@ fn split(mut rows: Vec<&PartitionLoad>) -> (Vec<String>, Vec<String>) {
             .sum::<u64>()
     };
     let busiest = (0..minutes).max_by_key(|&minute| load(minute));
-    let (mut before, mut too_hot, mut range) = (Vec::new(), Vec::new(), 0);
+    let mut before = Vec::new();
+    let mut too_hot = Vec::new();
+    let mut range = 0;
     for row in &rows {
         let peak = busiest.map_or(0, |minute| u64::from(row.peaks[minute]));
         if peak > PARTITION_TARGET {

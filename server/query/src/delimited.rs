@@ -255,7 +255,8 @@ mod tests {
     /// All records, with the content in pieces of `piece` bytes.
     fn records(dialect: &Dialect, content: &[u8], piece: usize) -> Vec<Vec<String>> {
         let mut reader = DelimitedReader::new(dialect).unwrap();
-        let (mut found, mut pieces) = (Vec::new(), content.chunks(piece));
+        let mut found = Vec::new();
+        let mut pieces = content.chunks(piece);
         let mut input: &[u8] = &[];
         let mut is_last = false;
         loop {

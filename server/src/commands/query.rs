@@ -44,7 +44,9 @@ pub fn run(
 
 /// Reads pages until there are `top` entities.
 pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<QueryResult, String> {
-    let (mut rows, mut plan, mut more) = (Vec::new(), None, String::new());
+    let mut rows = Vec::new();
+    let mut plan = None;
+    let mut more = String::new();
     let filter = match filter {
         "" => String::new(),
         filter => format!("&$filter={}", encode(filter).replace('/', "%2F")),

@@ -66,10 +66,8 @@ fn push_changed<'a>(lines: &mut Vec<Line<'a>>, old: &[&'a str], new: &[&'a str])
 pub fn near_changes<'a>(lines: &[Line<'a>], context: usize) -> Vec<Option<Line<'a>>> {
     let is_change = |line: &Line<'_>| !matches!(line, Line::Same(_));
     let near = |at: usize| {
-        let (first, last) = (
-            at.saturating_sub(context),
-            (at + context + 1).min(lines.len()),
-        );
+        let first = at.saturating_sub(context);
+        let last = (at + context + 1).min(lines.len());
         lines[first..last].iter().any(is_change)
     };
     let mut shown = Vec::new();

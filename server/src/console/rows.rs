@@ -121,7 +121,8 @@ pub async fn change(
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let (name, kind) = (form.required("name")?.to_owned(), form.text("type"));
+    let name = form.required("name")?.to_owned();
+    let kind = form.text("type");
     let value = parse(kind, form.text("value")).ok_or_else(|| {
         let message = format!("The value is not one of the type {kind}.");
         Failure::new(400, "InvalidInput", message)
@@ -148,7 +149,8 @@ pub async fn convert(
         form.required("name")?.to_owned(),
         form.text("type").to_owned(),
     );
-    let (rows, names) = (selected(&form)?, (account.clone(), table.clone()));
+    let rows = selected(&form)?;
+    let names = (account.clone(), table.clone());
     edited(
         console,
         (account, table),
@@ -317,7 +319,8 @@ impl Source {
 
     /// The properties of all entities, in the order in which they are met.
     fn columns(&self) -> Result<Vec<String>> {
-        let (mut columns, mut known) = (Vec::new(), std::collections::HashSet::new());
+        let mut columns = Vec::new();
+        let mut known = std::collections::HashSet::new();
         let mut from = None;
         loop {
             let (entities, next) = self.page(from.as_ref())?;

@@ -229,7 +229,8 @@ async fn act(
 }
 
 async fn carry_out(console: &Console, form: &Form) -> Result<Done> {
-    let (stores, name) = (&console.stores, form.text("name").to_owned());
+    let stores = &console.stores;
+    let name = form.text("name").to_owned();
     match form.text("act") {
         "reset" => stores.reset().await.map(|()| Done::Cleared),
         "snapshot" => stores.take_snapshot(name).await.map(|_| Done::Created),

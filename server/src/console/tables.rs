@@ -172,7 +172,8 @@ async fn grid(
 }
 
 fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
-    let (filter, chosen) = (filter_builder::wanted(visit)?, visit.parameter("columns"));
+    let filter = filter_builder::wanted(visit)?;
+    let chosen = visit.parameter("columns");
     let from = (visit.parameter("pk"), visit.parameter("rk"));
     let top = visit.parameter("top").parse().unwrap_or(ROWS_DEFAULT);
     let top = top.clamp(1, 1000);
@@ -218,7 +219,9 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
         .services()
         .tables
         .query_entities(account, table, query, &expired)?;
-    let (mut entities, mut next, took) = (page.entities, page.next, started.elapsed());
+    let mut entities = page.entities;
+    let mut next = page.next;
+    let took = started.elapsed();
     let columns = columns(&entities).len().min(COLUMNS_MAX);
     let mut bytes = 0;
     let fitting = entities.iter().position(|entity| {
@@ -692,7 +695,8 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
     // show.
     let stored = before.map_or(&[][..], |entity| &entity.properties);
     let number = |name: &str| form.get(name).and_then(|text| text.parse().ok());
-    let (from, until) = (number("from").unwrap_or(0), number("until"));
+    let from = number("from").unwrap_or(0);
+    let until = number("until");
     let until = until.unwrap_or(stored.len());
     let has = |field: &str, name: &str| form.all(field).any(|value| value == name);
     let is_kept = |(index, (name, _)): &(usize, &(String, Value))| {

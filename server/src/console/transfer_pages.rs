@@ -73,7 +73,8 @@ async fn export(
     if !export.left_out.is_empty() && !takes_incomplete {
         return Err(incomplete(&export.left_out).into());
     }
-    let (not_exported, unprotected) = (export.left_out.len(), export.unprotected);
+    let not_exported = export.left_out.len();
+    let unprotected = export.unprotected;
     let mut response = archive(&name, Body::new(export.into_body()));
     let headers = response.headers_mut();
     headers.insert(NOT_EXPORTED, HeaderValue::from(not_exported));

@@ -339,7 +339,8 @@ fn containers_honour_dates_and_refuse_etags() {
             Ok(deleted.wait()?)
         }),
         ("Set Container ACL", |s, name, c| {
-            let (private, none) = (PublicAccess::Private, Vec::new());
+            let private = PublicAccess::Private;
+            let none = Vec::new();
             let service = &s;
             done(
                 service

@@ -211,7 +211,8 @@ fn content_with_a_customer_key_is_not_copied_without_it() {
         state: BlobState::Snapshot(moment),
         ..address("pages")
     };
-    let (copy, none) = (address("copy"), Conditions::default());
+    let copy = address("copy");
+    let none = Conditions::default();
     let copied = service
         .at(at(1))
         .incremental_copy_blob(&snapshot, &copy, String::new(), &none);

@@ -268,7 +268,8 @@ fn creations() -> Vec<Operation> {
             Changes,
             Create,
             |s, name, c, now| {
-                let (source, request) = (address("source"), s.copy_request(c));
+                let source = address("source");
+                let request = s.copy_request(c);
                 done(s.at(now).copy_blob(&source, &address(name), request))
             }
         ),
@@ -278,7 +279,8 @@ fn creations() -> Vec<Operation> {
             Changes,
             Create,
             |s, name, c, now| {
-                let (source, request) = (address("source"), s.copy_request(c));
+                let source = address("source");
+                let request = s.copy_request(c);
                 done(
                     s.at(now)
                         .copy_blob_from_url(&source, &address(name), request),
@@ -412,7 +414,8 @@ fn settings() -> Vec<Operation> {
             Needs,
             Tags,
             |s, name, c, now| {
-                let (tier, soon) = (AccessTier::Cool, RehydratePriority::Standard);
+                let tier = AccessTier::Cool;
+                let soon = RehydratePriority::Standard;
                 done(s.at(now).set_blob_tier(&address(name), tier, soon, c))
             }
         ),

@@ -222,7 +222,8 @@ impl Layout {
             Ordering::Equal => {}
         }
         let equal = self.heads(data).equal_to(head(key, self.skip));
-        let (mut low, mut high) = (equal.start, equal.end);
+        let mut low = equal.start;
+        let mut high = equal.end;
         while low < high {
             let middle = (low + high) / 2;
             let (entry, _) = self.entry(data, self.restart(data, middle)?)?;

@@ -173,7 +173,8 @@ impl IndexBlock {
             Ordering::Equal => {}
         }
         let equal = self.heads().equal_to(head(key, self.skip));
-        let (mut low, mut high) = (equal.start, equal.end);
+        let mut low = equal.start;
+        let mut high = equal.end;
         while low < high {
             let middle = (low + high) / 2;
             if self.rest(middle)? < &key[self.skip..] {

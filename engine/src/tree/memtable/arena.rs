@@ -186,7 +186,8 @@ impl Arena {
 
     /// Adds the row, with its key and its value, to those that are kept.
     pub(super) fn pin(&self, row: &Row, kept: &mut PinnedRows) {
-        let (start, end) = (row.offset as usize, row.value_range().end);
+        let start = row.offset as usize;
+        let end = row.value_range().end;
         let (place, start) = match &self.chunks[row.chunk as usize] {
             Chunk::Full(bytes) => (kept.place_of(row.chunk, bytes), start),
             Chunk::Filling(bytes) => {

@@ -63,7 +63,8 @@ impl Import<'_> {
     /// The names of the containers, queues or tables: of directories, and of files with the
     /// extensions of the kind.
     pub fn resources(&self, kind: ResourceKind) -> Result<Vec<String>> {
-        let (directory, endings) = (kind.directory(), kind.endings());
+        let directory = kind.directory();
+        let endings = kind.endings();
         let mut names = BTreeSet::new();
         for (name, is_file) in self.source.list(directory)? {
             let by_ending = || {

@@ -66,7 +66,8 @@ fn put_with_access(
     let document = to_xml(&settings["policies"])?;
     let access = access.map(|access| header(PUBLIC_ACCESS, access));
     let headers = Vec::from_iter(access);
-    let (service, acl) = (kind.service(), kind.acl(name));
+    let service = kind.service();
+    let acl = kind.acl(name);
     send(client, service, "PUT", &acl, &headers, document.as_bytes()).map(drop)
 }
 

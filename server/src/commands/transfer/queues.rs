@@ -221,7 +221,8 @@ pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<()> {
     let path = format!("{}/messages{}", encode(queue), message.query());
     let count = message.dequeue_count;
     let count = count.map(|count| header(DEQUEUE_COUNT, &count.to_string()));
-    let (headers, body) = (Vec::from_iter(count), message.body());
+    let headers = Vec::from_iter(count);
+    let body = message.body();
     send(
         client,
         ServiceKind::Queue,

@@ -295,7 +295,8 @@ pub fn write_lines(
     };
     on_threads(threads, produce, |batch: Batch| {
         each_refused(client, &batch.operations, &mut |operation, error| {
-            let (partition_key, row_key) = (&batch.partition_key, &operation.row_key);
+            let partition_key = &batch.partition_key;
+            let row_key = &operation.row_key;
             progress.leave_out(format!(
                 "table {table}, partition {partition_key:?}, row {row_key:?}: {error}"
             ));

@@ -41,7 +41,8 @@ pub fn heat_map(console: &Console, now: SystemTime) -> HeatMap {
 }
 
 fn heat_page(console: &Console, visit: &Visit) -> Html {
-    let (map, wanted) = (heat_map(console, visit.origin.now), Wanted::of(visit));
+    let map = heat_map(console, visit.origin.now);
+    let wanted = Wanted::of(visit);
     let found = map.rows.iter().filter(|row| {
         let texts = [&*row.account, &row.resource, &row.partition];
         wanted.matches(row.service, &texts)

@@ -74,7 +74,9 @@ fn find<'a>(map: &'a HeatMap, visit: &Visit) -> Result<&'a PartitionLoad> {
 
 /// The page of what the partition holds: a queue, a blob, or the entities of the PartitionKey.
 fn stored_path(row: &PartitionLoad) -> String {
-    let (account, resource, partition) = (&row.account, &row.resource, &row.partition);
+    let account = &row.account;
+    let resource = &row.resource;
+    let partition = &row.partition;
     match row.service {
         Service::Blob => blob_path(account, resource, partition),
         Service::Table if !is_cut(partition) => {

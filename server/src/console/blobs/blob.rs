@@ -65,7 +65,8 @@ pub async fn page(
 }
 
 fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
-    let (name, state) = (visit.parameter("name"), visited_state(visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(visit)?;
     let place = Place { account, container };
     let address = place.address(&name, state);
     let services = console.services();
@@ -273,9 +274,11 @@ pub async fn content(
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    let (name, state) = (visit.parameter("name"), visited_state(&visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(&visit)?;
     let file_name = name.rsplit('/').next().unwrap_or_default().to_owned();
-    let (shared, range) = (console.clone(), range_of(&visit.headers));
+    let shared = console.clone();
+    let range = range_of(&visit.headers);
     let opened = on_blocking_pool(move || {
         let place = Place {
             account: &account,

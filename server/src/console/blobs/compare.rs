@@ -37,7 +37,8 @@ pub async fn page(
 }
 
 fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Html> {
-    let (name, state) = (visit.parameter("name"), visited_state(visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(visit)?;
     let services = console.services();
     let blobs = &services.blobs;
     let addresses = [place.address(&name, state), place.current(&name)];

@@ -50,7 +50,8 @@ impl Content for Stored {
             first: offset,
             last: Some(offset + length as u64 - 1),
         };
-        let (address, none) = (place.address(&self.name, self.state), Conditions::default());
+        let address = place.address(&self.name, self.state);
+        let none = Conditions::default();
         let download = self.services.blobs.get_blob(&address, Some(range), &none);
         let mut body = download.map_err(io::Error::other)?.body;
         while let Some(chunk) = body.next_chunk(length).map_err(io::Error::other)? {

@@ -167,7 +167,8 @@ pub async fn json(
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
 ) -> Page<Json<Value>> {
-    let (name, state) = (visit.parameter("name"), visited_state(&visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(&visit)?;
     made(console, move |console| {
         let place = Place {
             account: &account,

@@ -309,7 +309,8 @@ fn put_block(
     upload: Upload,
 ) -> Result<Ticket> {
     let address = Place { account, container }.current(blob);
-    let (services, none) = (console.services(), Conditions::default());
+    let services = console.services();
+    let none = Conditions::default();
     let put = services
         .blobs
         .put_block(&address, block.as_bytes(), upload, &none)?;

@@ -195,7 +195,8 @@ pub async fn take(
         visibility_seconds,
     };
     let db = console.services().db.clone();
-    let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
+    let shared = console.clone();
+    let names = (account.clone(), queue.clone());
     let taking = move || {
         let (messages, ticket) = shared
             .services()

@@ -437,7 +437,9 @@ fn batch_of(console: &Console, visit: &Visit) -> Value {
     let batch = console.requests.after(after, BATCH_MAX, |record| {
         wanted.matches(record) && is_shown(console, record)
     });
-    let (mut requests, mut bytes, mut next) = (Vec::new(), 0, batch.next);
+    let mut requests = Vec::new();
+    let mut bytes = 0;
+    let mut next = batch.next;
     for record in &batch.records {
         if bytes > BATCH_BYTES_MAX {
             break;

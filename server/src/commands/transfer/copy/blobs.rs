@@ -475,7 +475,8 @@ impl<'a> BlobCopy<'a> {
 
     fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<()> {
         let resource = format!("{}{query}", self.resource);
-        let (to, service) = (&self.copy.to, ServiceKind::Blob);
+        let to = &self.copy.to;
+        let service = ServiceKind::Blob;
         send(to, service, "PUT", &resource, headers, body).map(drop)
     }
 

@@ -41,7 +41,8 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
 /// Copies pages from `place` on, which also counts. Returns `false` if something was refused: a
 /// later run begins again at the first such page.
 fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool> {
-    let (progress, threads) = (&copy.progress, copy.options.parallel);
+    let progress = &copy.progress;
+    let threads = copy.options.parallel;
     let mut is_whole = true;
     loop {
         let more = place.next.take().unwrap_or_default();
