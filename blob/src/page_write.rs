@@ -215,7 +215,7 @@ impl<'a> PageWrite<'a> {
         self.put_node(place, node, copied, value)
     }
 
-    /// Puts the node after the write, if there is one then, in place of the old one or beside it.
+    /// Puts the node after the write, if there is one then, in place of the old one or next to it.
     fn put_node(
         &mut self,
         place: Place,

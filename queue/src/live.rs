@@ -291,7 +291,7 @@ impl Live {
         }
     }
 
-    /// Records where a message stands that is now in the store.
+    /// Records where a message is that is now in the store.
     pub(crate) fn message_added(&self, delivery: Position, expiry: Position) {
         self.head.added(delivery);
         if expiry.at < Ticks::NEVER {

@@ -41,7 +41,7 @@ impl Lazurite {
         }
     }
 
-    /// Listens on this port and the two behind it. Without a call, or with 0, on any free ones.
+    /// Listens on this port and the two after it. Without a call, or with 0, on any free ones.
     pub fn port(self, port: u16) -> Lazurite {
         self.flag(format!("--port={port}"))
     }
@@ -53,7 +53,7 @@ impl Lazurite {
         self
     }
 
-    /// Adds a flag of the program, with its value behind `=`: `--blob-versioning`, `--oauth=basic`.
+    /// Adds a flag of the program, with its value after `=`: `--blob-versioning`, `--oauth=basic`.
     /// Flags for output and logs have no effect, and the environment sets nothing.
     pub fn flag(mut self, flag: impl Into<String>) -> Lazurite {
         self.flags.push(flag.into());

@@ -14,7 +14,7 @@ const CONNECTIONS_MIN: u64 = 16;
 /// Most connections unless a flag says otherwise. Each costs about 7 KB while it is idle.
 const CONNECTIONS_MAX: u64 = 65_536;
 
-/// How many connections there can be beside what the store and at most `forks` forks need.
+/// How many connections there can be besides what the store and at most `forks` forks need.
 pub fn connections_max(forks: usize) -> usize {
     connections_by_open_files(platform::open_files_max(), forks)
 }

@@ -74,7 +74,7 @@ pub struct LocalCa {
     permitted: Option<Permitted>,
 }
 
-/// What an authority vouches for, beside what is permitted to all.
+/// What an authority vouches for, besides what is permitted to all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Permitted(Vec<String>);
 

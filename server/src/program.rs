@@ -13,7 +13,7 @@ use std::path::Path;
 /// The version of Azurite whose flags, lines and addresses are served.
 pub const AZURITE_VERSION: &str = "3.37.0";
 
-/// The names beside `lazurite`; each is the program itself, under a link or as a copy.
+/// The names besides `lazurite`; each is the program itself, under a link or as a copy.
 pub const SHIM_NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
 
 /// The role of the program, from the name that it was started under.

@@ -703,7 +703,7 @@ enum Signal {
     Reload,
 }
 
-/// Where the server is asked to do something beside serving.
+/// Where the server is asked to do something besides serving.
 enum Control {
     Signals(Signals),
     Guest(oneshot::Receiver<()>),

@@ -41,7 +41,7 @@ const REPEATED_REPLACING: &str =
 const EXPORTS_MAX: usize = 2;
 const EXPORTS_UNDER_WAY: &str =
     "Two exports are under way. Send this one again when one of them has ended.";
-/// Imports at a time: one that runs beside another could find what the other has made.
+/// Imports at a time: one that runs next to another could find what the other has made.
 const IMPORTS_MAX: usize = 1;
 const IMPORT_UNDER_WAY: &str = "Another import is under way. Send this one again when it has ended, or end that with \
      DELETE /_lazurite/state/import.";
@@ -337,7 +337,7 @@ pub fn remove_left_overs(directory: &Path) {
     }
 }
 
-/// An empty directory for intermediate files, beside the store if that is on a disk.
+/// An empty directory for intermediate files, next to the store if that is on a disk.
 fn scratch(directory: Option<&Path>) -> std::result::Result<TempDir, TransferError> {
     let temporary = std::env::temp_dir();
     scratch_in(directory.unwrap_or(&temporary), SCRATCH)

@@ -1,4 +1,4 @@
-//! Settings beside the content: tags, tiers, expiry, protection.
+//! Settings besides the content: tags, tiers, expiry, protection.
 
 use crate::operations::tests::*;
 use crate::*;

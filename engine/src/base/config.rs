@@ -62,8 +62,8 @@ pub struct Config {
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default:
     /// 128 MiB. Raised: longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
     pub wal_bytes_max: u64,
-    /// Bytes from which a manifest is rewritten once it has four times its live size. Default: 256
-    /// KiB.
+    /// A manifest of at least this many bytes is rewritten once it has four times its live size.
+    /// Default: 256 KiB.
     pub manifest_bytes_min: u64,
     /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more
     /// read per key.

@@ -22,7 +22,7 @@ pub struct Recovered {
 pub struct CutOff {
     /// The file of the segment.
     pub path: PathBuf,
-    /// Where in it the first of them stands.
+    /// The offset of the first of them.
     pub offset: u64,
     /// How many there are, as far as they can be told apart.
     pub batches: u64,

@@ -42,7 +42,7 @@ use std::time::Duration;
 /// A file system, as far as the engine needs one. All calls block.
 pub trait Fs: Send + Sync + Debug {
     /// Creates the directory and its parents; no error if it exists. Each name is durable after
-    /// `sync_directory` of the directory that it stands in.
+    /// `sync_directory` of the directory that it is in.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;

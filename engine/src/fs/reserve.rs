@@ -81,7 +81,7 @@ impl SpaceReserve {
         }
     }
 
-    /// Asks the file system whether there is so much room beside the reserve.
+    /// Asks the file system whether there is that much room besides the reserve.
     fn ask(&self, bytes: u64) -> bool {
         let space = self.space();
         let memtables = self.memtable_bytes.load(Ordering::Relaxed) as u64;

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The cost of an entry beside its bytes.
+/// The cost of an entry besides its bytes.
 const ENTRY_BYTES: u64 = 64;
 
 #[derive(Debug, Clone)]

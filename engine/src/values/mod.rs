@@ -95,8 +95,8 @@ impl StoredChunk {
     }
 }
 
-/// Length of the record of zeros that `end` needs before the next record can begin with a page; 0
-/// if none.
+/// Length of a record of zeros from `end` to the next page; 0 if no record is to begin with a page
+/// there.
 fn filler_bytes(end: u64) -> u64 {
     let page = PAGE_BYTES as u64;
     match end.next_multiple_of(page) - end {

@@ -319,7 +319,7 @@ impl ValueLog {
         record
     }
 
-    /// Appends a chunk that stands after room for its header; `preferred` as for `reserve`.
+    /// Appends a chunk that has room for its header before it; `preferred` as for `reserve`.
     fn append_record(
         &self,
         record: &mut PageBuffer,

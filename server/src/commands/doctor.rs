@@ -280,7 +280,7 @@ impl Target {
 }
 
 impl Target {
-    /// Asks a service for what stands below the path of the account, with the account's key.
+    /// Asks a service for the data below the path of the account, with the account's key.
     pub(super) fn get(
         &self,
         title: &str,

@@ -46,7 +46,7 @@ pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     }
 }
 
-/// The page with the requests behind position `after`.
+/// The page with the requests after position `after`.
 fn page(options: &Options<'_>, after: u64) -> String {
     let mut path = format!("/_lazurite/api/requests?after={after}");
     if let Some(filter) = options.filter {

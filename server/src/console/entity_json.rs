@@ -32,7 +32,7 @@ pub fn line(entity: &Entity) -> String {
     Json::Object(object).to_string()
 }
 
-/// A value, and whether its type has to stand beside it.
+/// A value, and whether its type has to stand next to it.
 fn json_of(value: &Value) -> (Json, bool) {
     match value {
         Value::String(text) => (text.as_str().into(), false),

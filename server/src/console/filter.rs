@@ -61,7 +61,7 @@ pub fn terms(filter: &str) -> Vec<&str> {
     terms
 }
 
-/// A filter with one more term behind it. `or` joins it to the filter as a whole.
+/// A filter with one more term after it. `or` joins it to the filter as a whole.
 pub fn with_term(filter: &str, joint: &str, term: &str) -> String {
     let filter = filter.trim();
     let (joints, has_or) = joints(filter);

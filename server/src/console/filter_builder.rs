@@ -19,7 +19,7 @@ use std::sync::Arc;
 const TERMS_SHOWN: usize = 20;
 const FILTER_BYTES_MAX: usize = 1000;
 
-/// The filter of an address: with the term of the form behind it, if there is one.
+/// The filter of an address: with the term of the form after it, if there is one.
 pub fn wanted(visit: &Visit) -> Result<String> {
     let (filter, property) = (visit.parameter("filter"), visit.parameter("p"));
     if property.trim().is_empty() {

@@ -167,7 +167,7 @@ pub fn copy_button(text: &str) -> Markup {
     html! { button.quiet.copy type="button" data-copy=(text) hidden { "Copy" } }
 }
 
-/// A bar beside a figure. `largest` is not 0.
+/// A bar next to a figure. `largest` is not 0.
 pub fn bar(value: u64, largest: u64) -> Markup {
     let width = (u128::from(value) * u128::from(BAR_WIDTH) / u128::from(largest)) as u64;
     html! {

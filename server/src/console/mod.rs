@@ -64,7 +64,7 @@ pub struct Settings {
     pub is_on: bool,
     /// Asked of every visitor if it is set. Without one, only programs on this machine are served.
     pub password: Option<String>,
-    /// Host names beside those that only lead to this machine.
+    /// Host names besides those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
     /// `None` for a store in memory.
     pub directory: Option<PathBuf>,

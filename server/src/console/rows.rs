@@ -278,7 +278,7 @@ pub fn execute(
     }
 }
 
-/// The failure of an operation behind `done` others, with its place.
+/// The failure of an operation after `done` successful ones, with its place.
 fn of_row(done: usize, index: usize, row_key: &str, failure: Failure) -> Failure {
     let row = done + index + 1;
     let message = format!(

@@ -184,7 +184,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         ..Query::default()
     };
     let rows = read_rows(console, account, table, &query);
-    // A filter that cannot be read is said beside the filter; anything else is another page.
+    // A malformed filter is reported next to the filter; any other error is a page of its own.
     let rows = match rows {
         Err(failure) if failure.status.as_u16() == 404 => return Err(failure),
         rows => rows,
@@ -822,7 +822,7 @@ mod tests {
             form("from=1&until=3&name=B&type=Int32&value=2&name=New&type=Int32&value=3"),
             [("A", 1), ("B", 2), ("New", 3), ("D", 1)].map(|(name, number)| property(name, number))
         );
-        // One that is written is not kept beside it.
+        // One that is written is not kept next to it.
         assert_eq!(
             form("from=0&until=1&name=D&type=Int32&value=2").len(),
             3,

@@ -10,7 +10,7 @@
 //! | … | more entries |
 //! | n | the values, in the order of the entries |
 //! | 8 each | heads of the restart points, every 16th entry |
-//! | 4 + 4 each | of each restart point: its offset, and where its value stands among the values |
+//! | 4 + 4 each | of each restart point: its offset, and where its value is among the values |
 //! | n | skip bytes, which all keys share |
 //! | 4 | where the entries end |
 //! | 4 | skip |
@@ -257,7 +257,7 @@ struct Place {
     value: usize,
 }
 
-/// An entry as it stands in the block.
+/// An entry as it is in the block.
 #[derive(Debug, Clone, Copy)]
 struct RawEntry<'a> {
     shared: usize,
@@ -307,7 +307,7 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
     Ok(Lookup::Behind)
 }
 
-/// The result of [`find`]: of a value, where it stands in the block, or the value itself.
+/// The result of [`find`]. `T` is the place of a value in the block, or the value.
 #[derive(Debug)]
 pub(crate) enum Lookup<V> {
     Found {
@@ -345,7 +345,7 @@ impl Lookup<Range<usize>> {
 pub(crate) struct BlockCursor {
     data: Bytes,
     layout: Layout,
-    /// Where the current entry stands and where the next one does.
+    /// Offsets of the current entry and of the next one.
     here: Place,
     next: Place,
     key: Vec<u8>,

@@ -34,7 +34,7 @@ pub(crate) struct Rows {
     pending_seek: Option<Option<Vec<u8>>>,
     /// True if the pending seek only moves forward.
     goes_on: bool,
-    /// The source that stands on the row; `None` when on none.
+    /// The source that is on the row; `None` when on none.
     current: Option<usize>,
     /// Sources that are on a row, in the order of their rows; of equal keys the newest source
     /// first. Valid if `is_ordered`.
@@ -83,7 +83,7 @@ impl Rows {
         }
     }
 
-    /// The source that stands on the current row.
+    /// The source that is on the current row.
     #[inline]
     pub(crate) fn source(&self) -> Option<&Source> {
         self.current.map(|current| &self.sources[current])
@@ -225,7 +225,7 @@ impl Rows {
         let mut bound = bound.map(Cow::Borrowed);
         for index in 0..self.sources.len() {
             let source = &mut self.sources[index];
-            // One that stands after the bound already has nothing before it.
+            // A source that is after the bound already has nothing before it.
             if !goes_on
                 || source
                     .key()
@@ -329,7 +329,7 @@ impl Rows {
         }
     }
 
-    /// Moves the first source, and every other that stands on the same key, beyond it.
+    /// Moves the first source, and every other that is on the same key, beyond it.
     fn pass(&mut self) -> Result<()> {
         let key = self.sources[self.order[0]].key();
         let others = self.order[1..].iter();

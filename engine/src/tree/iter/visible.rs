@@ -385,7 +385,7 @@ impl RunRows {
         self.settle_forward()
     }
 
-    /// From where the cursor stands to the first visible version.
+    /// From where the cursor is to the first visible version.
     fn settle_forward(&mut self) -> Result<()> {
         while self.in_file {
             let cursor = self.cursor();

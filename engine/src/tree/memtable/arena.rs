@@ -36,7 +36,7 @@ pub(super) struct Row {
     pub(super) kind: Kind,
 }
 
-/// Memory of a row beside its bytes.
+/// Memory of a row besides its bytes.
 pub(super) const ROW_BYTES: usize = size_of::<Row>();
 
 const _: () = assert!(crate::base::config::KEY_BYTES_MAX <= u16::MAX as usize);

@@ -112,7 +112,7 @@ struct Fences {
     high: Option<RowId>,
 }
 
-/// Where `wanted` stands in ascending integers; where it would if it does not.
+/// The place of `wanted` in ascending integers, or the place where it belongs.
 fn equal_to(wanted: u64, all: &[u64]) -> Range<usize> {
     let start = first_head_not_below(all.len(), wanted, |slot| all[slot]);
     let equal = all[start..].iter().take_while(|&&here| here == wanted);
@@ -213,7 +213,7 @@ impl Index {
         (self.settle(position), exact)
     }
 
-    /// Where `key` lies beside the keys here, as far as the bytes that they all share tell.
+    /// Where `key` lies next to the keys here, as far as the bytes that they all share tell.
     fn compare_with_common(&self, key: &[u8]) -> Ordering {
         key[..key.len().min(self.common.len())].cmp(&self.common)
     }

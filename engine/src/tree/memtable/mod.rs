@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// Memory of one version beside its bytes.
+/// Memory of one version besides its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 
 /// Rows covered by a range deletion above which the memtable is better sealed first: a scan can
@@ -51,7 +51,7 @@ pub(crate) struct Memtable {
     bytes: CachePadded<AtomicUsize>,
     has_range_tombstones: AtomicBool,
     created: Duration,
-    /// How often scans had to find their place here beside SSTables.
+    /// How often scans had to find their place here next to SSTables.
     scan_merges: AtomicU64,
 }
 

@@ -50,10 +50,10 @@ impl<'a> RunVersions<'a> {
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     runs: Vec<RunVersions<'a>>,
-    /// Which of them stands in the level that is written.
+    /// Which of them is in the level that is written.
     below: Option<usize>,
-    /// Those that have not ended, in the order of their versions: by key, and of one key the newest
-    /// first.
+    /// The inputs that have not ended, in the order of their present versions: by key, and of one
+    /// key the newest first.
     order: Vec<usize>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Inputs<'a> {
         Ok(inputs)
     }
 
-    /// The version that comes first, and whether it stands in the level that is written.
+    /// The version that comes first, and whether it is in the level that is written.
     pub(crate) fn first(&self) -> Option<(&SstableCursor, bool)> {
         let &run = self.order.first()?;
         Some((&self.runs[run].cursor, self.below == Some(run)))

@@ -26,7 +26,7 @@ const SEGMENTS_AT_ONCE: usize = 4;
 /// take a small part of what the disk can do.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
-/// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
+/// A merge does not rewrite an SSTable next to its outputs that is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
 /// A store that leaves inherited SSTables alone merges them with its own once they are at most this

@@ -29,7 +29,7 @@ pub(crate) struct Segment {
     /// The highest durable sequence number recorded in any valid frame, including frames after a
     /// bad one.
     pub(crate) durable: SequenceNumber,
-    /// The records that are lost after `end`, if anything stands there.
+    /// The records that are lost after `end`, if there are any.
     pub(crate) torn: Option<Torn>,
 }
 

@@ -1,4 +1,4 @@
-//! The body of a write: names, values and the types that are named beside them.
+//! The body of a write: names, values and the types that are named next to them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-/// Where clients are told which authorities to trust beside the system's.
+/// Where clients are told which authorities to trust besides the system's.
 const VARIABLES: [&str; 3] = ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"];
 
 /// The result of a handshake.

@@ -171,7 +171,7 @@ pub fn unpack(
         }
         last = name;
     }
-    // An archive that was cut behind its last entry is not whole either.
+    // An archive that was cut after its last entry is not whole either.
     left.set(HEAD_BYTES_MAX);
     let rest = io::copy(&mut archive.into_inner(), &mut io::sink());
     rest.map_err(|error| behind(&last, unread(error)))?;

@@ -132,7 +132,7 @@ impl Import<'_> {
         }
     }
 
-    /// Whether the import goes on without the item of this error.
+    /// Whether the import continues without the item of this error.
     pub fn leaves_out(&self, error: &Error) -> bool {
         self.foreign.is_some() && !error.is_fatal()
     }

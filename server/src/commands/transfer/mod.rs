@@ -87,7 +87,7 @@ pub enum ImportError {
     InUse(String),
     /// Another failure before the first write. Nothing was imported.
     NotBegun(Error),
-    /// A failure behind the first write. What came before it is imported.
+    /// A failure after the first write. What came before it is imported.
     Begun(Error),
 }
 
@@ -314,7 +314,7 @@ fn check_container_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Text that stands in a query.
+/// Text in a query.
 fn in_query(text: &str) -> String {
     crate::commands::client::encode(text).replace('/', "%2F")
 }

@@ -20,7 +20,7 @@ const STEPS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
 const CELL_HEIGHT: u32 = 10;
 /// Units of the mark of a minute above the target.
 const MARK_HEIGHT: u32 = 3;
-/// Bytes of the rows of partitions, and of each list beside them.
+/// Bytes of the rows of partitions, and of each list besides them.
 const ROWS_BYTES_MAX: usize = 80 << 10;
 const BESIDE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a name in a row.

@@ -80,7 +80,7 @@ impl Wanted {
         )
     }
 
-    /// The form, with links to related pages behind it.
+    /// The form, with links to related pages after it.
     fn form(&self, page: &[&str], placeholder: &str, links: &Markup) -> Markup {
         html! {
             form.filter method="get" role="search" action=(layout::path(page, &[])) {
@@ -96,7 +96,7 @@ impl Wanted {
         }
     }
 
-    /// Where the list goes on behind `shown` rows of `found`.
+    /// Where the list continues after `shown` rows of `found`.
     fn next(&self, page: &[&str], shown: usize, found: usize) -> Markup {
         let end = self.from.saturating_add(shown);
         html! { @if shown > 0 && end < found { " " a rel="next" href=(self.path(page, end)) { "Next page" } } }

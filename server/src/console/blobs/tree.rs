@@ -203,7 +203,7 @@ fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
     }
 }
 
-/// The part of a name behind the prefix.
+/// The part of a name after the prefix.
 fn shown_name(name: &str, view: &View) -> Markup {
     let rest = name.strip_prefix(&*view.prefix);
     cut(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)

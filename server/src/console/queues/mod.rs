@@ -326,7 +326,7 @@ fn shown(
     }
 }
 
-/// What is known of a message beside its text.
+/// What is known of a message besides its text.
 fn state_facts(message: &StoredMessage, now: SystemTime) -> Markup {
     let hidden = message
         .visible_at

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Operations that are read: a batch of blobs may have 256.
 const OPERATIONS_MAX: usize = 256;
-/// Operations of a page: the first, and behind them those that failed.
+/// Operations of a page: the first, and after them those that failed.
 const FIRST_SHOWN: usize = 50;
 const ROWS_SHOWN: usize = 70;
 const BODY_BYTES_SHOWN: usize = 120;

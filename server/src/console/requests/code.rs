@@ -204,7 +204,7 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// What stands in a call for each mark.
+/// What is in a call for each mark.
 fn arguments(record: &Record) -> Vec<(&'static str, String)> {
     let path = resource(record);
     let [first, second, third] = if record.service == ServiceKind::Table {

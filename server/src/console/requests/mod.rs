@@ -157,7 +157,7 @@ impl Word {
             "slower" => text
                 .parse()
                 .is_ok_and(|limit: f64| record.took.as_secs_f64() * 1000.0 >= limit),
-            // A container, queue or table: the first segment behind the account.
+            // A container, queue or table: the first segment after the account.
             _ => {
                 let path = related::resource(record);
                 let name = path.split(['/', '(']).next().unwrap_or_default();
@@ -411,7 +411,7 @@ fn summary(record: &Record) -> Value {
     })
 }
 
-/// `/_lazurite/api/requests?after=N`: the requests behind a position, oldest first.
+/// `/_lazurite/api/requests?after=N`: the requests after a position, oldest first.
 async fn records(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
     held(console, move |console| {
         let document = format!("{}\n", batch_of(console, &visit));

@@ -34,7 +34,7 @@ pub(super) const PROPERTIES: [(&str, &str, &str); 6] = [
 const MD5_HEADER: &str = "x-ms-blob-content-md5";
 const MD5_BYTES: usize = 16;
 
-/// The fields of a line beside [`PROPERTIES`].
+/// The fields of a line besides [`PROPERTIES`].
 pub(super) const OTHER_FIELDS: [&str; 10] = [
     "name",
     "file",

@@ -153,7 +153,8 @@ impl BlobImport<'_> {
         self.delete_if_refused(written)
     }
 
-    /// Deletes a blob that was made and whose content is refused, if the import goes on without it.
+    /// Deletes a blob that was made and whose content is refused, if the import continues without
+    /// it.
     fn delete_if_refused(&self, written: Result<()>) -> Result<()> {
         if written
             .as_ref()

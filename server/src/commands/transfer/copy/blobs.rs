@@ -99,7 +99,7 @@ fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     }
 }
 
-/// What a container holds beside its blobs, which no request of another client can make.
+/// What a container holds besides its blobs, which no request of another client can make.
 #[derive(Default)]
 struct NotCopied {
     snapshots: u64,
