@@ -20,8 +20,8 @@
 //! blob.content      file                                   -> the bytes of a Put Blob
 //!                   file content-id                        -> the bytes of a block
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
-//! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
-//!                                                             none: one has had
+//! blob.protected    container-id                           -> 00: never protected; otherwise, or without a row: a record may have had
+//!                                                             a policy or a legal hold
 //! blob.references   file                                   -> how many records name the file, once a second one did
 //!                   file 00 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
 //!                                                             or to it, and a record of it may name the file

@@ -307,7 +307,7 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
     Ok(Lookup::Behind)
 }
 
-/// The result of [`find`]. `T` is the place of a value in the block, or the value.
+/// The result of [`find`]. `V` is the place of a value in the block, or the value.
 #[derive(Debug)]
 pub(crate) enum Lookup<V> {
     Found {
@@ -315,7 +315,7 @@ pub(crate) enum Lookup<V> {
         kind: Kind,
         value: V,
     },
-    /// A key after it was met first.
+    /// A later key was met first.
     Absent,
     /// All entries stand before it.
     Behind,
