@@ -183,8 +183,8 @@ fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<Str
         StateAction::Release { name } => vec![format!("ended the fork {name}")],
         StateAction::Fork { .. } => vec![text(&answer["connectionString"])],
         StateAction::List => {
-            let of = |kind: &str| answer[kind].as_array().cloned().unwrap_or_default();
-            let snapshots = of("snapshots").into_iter().map(|snapshot| {
+            let list = |kind: &str| answer[kind].as_array().cloned().unwrap_or_default();
+            let snapshots = list("snapshots").into_iter().map(|snapshot| {
                 let bytes = snapshot["bytes"].as_u64();
                 let size = bytes.map_or_else(|| "in memory".to_owned(), layout_size);
                 format!(
@@ -193,7 +193,7 @@ fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<Str
                     text(&snapshot["name"])
                 )
             });
-            let forks = of("forks").into_iter().map(|fork| {
+            let forks = list("forks").into_iter().map(|fork| {
                 let from = match &fork["from"] {
                     Value::String(name) => format!("of {}", plain(name)),
                     _ => "of the store".to_owned(),

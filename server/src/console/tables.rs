@@ -349,10 +349,10 @@ fn types(entities: &[Entity], column: &str) -> String {
 
 /// In which share of the page's rows a property occurs; nothing if all have it.
 fn share(entities: &[Entity], column: &str) -> String {
-    let with = entities
+    let holders = entities
         .iter()
         .filter(|entity| entity.property(column).is_some());
-    match with.count() {
+    match holders.count() {
         0 => " · in no row".to_owned(),
         all if all == entities.len() => String::new(),
         count => format!(" · in {} % of rows", (count * 100 / entities.len()).max(1)),
@@ -668,7 +668,7 @@ fn long_row((account, table): (&str, &str), entity: &Entity, name: &str, value: 
 }
 
 fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
-    let of = if name.is_empty() {
+    let label = if name.is_empty() {
         "new property"
     } else {
         name
@@ -676,10 +676,10 @@ fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
     let rows = value.lines().count().clamp(1, 12);
     html! {
         tr {
-            td { input name="name" value=(name) aria-label=(format!("Name of {of}")) autocomplete="off"; }
-            td { select name="type" aria-label=(format!("Type of {of}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
+            td { input name="name" value=(name) aria-label=(format!("Name of {label}")) autocomplete="off"; }
+            td { select name="type" aria-label=(format!("Type of {label}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
             // The first line break in a text area is dropped by browsers.
-            td { textarea name="value" rows=(rows) aria-label=(format!("Value of {of}")) { "\n" (value) } }
+            td { textarea name="value" rows=(rows) aria-label=(format!("Value of {label}")) { "\n" (value) } }
         }
     }
 }

@@ -219,9 +219,9 @@ fn change_rows(change: &Change) -> Markup {
     let Some(row) = before.or(after) else {
         return html! {};
     };
-    let of =
+    let properties_of =
         |entity: Option<&Entity>| entity.map_or_else(Vec::new, |entity| entity.properties.clone());
-    let (old, new) = (of(before), of(after));
+    let (old, new) = (properties_of(before), properties_of(after));
     let value = |properties: &[(String, Value)], name: &str| {
         let found = properties.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.clone())

@@ -111,15 +111,15 @@ impl Progress {
 
     /// All counts, by their names.
     pub fn json(&self) -> Value {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         json!({
-            "containers": of(&self.containers),
-            "blobs": of(&self.blobs),
-            "bytes": of(&self.bytes),
-            "queues": of(&self.queues),
-            "messages": of(&self.messages),
-            "tables": of(&self.tables),
-            "entities": of(&self.entities),
+            "containers": value(&self.containers),
+            "blobs": value(&self.blobs),
+            "bytes": value(&self.bytes),
+            "queues": value(&self.queues),
+            "messages": value(&self.messages),
+            "tables": value(&self.tables),
+            "entities": value(&self.entities),
         })
     }
 

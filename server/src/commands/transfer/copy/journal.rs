@@ -112,8 +112,8 @@ impl Journal {
             return Err(format!("{path}: it is no journal of a copy").into());
         }
         if head["copy"] != *places {
-            let of = |side: &str| place_of(&head["copy"][side]);
-            let (from, to) = (of("from"), of("to"));
+            let place = |side: &str| place_of(&head["copy"][side]);
+            let (from, to) = (place("from"), place("to"));
             let reason = format!("it is the journal of another copy, from {from} to {to}");
             return Err(format!("{path}: {reason}").into());
         }

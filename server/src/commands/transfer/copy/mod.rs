@@ -163,14 +163,14 @@ impl CopyRun<'_> {
 
     /// Source and destination, for the journal.
     fn places(&self, services: &[ServiceKind]) -> Result<Value> {
-        let of = |client: &Client| {
+        let places_of = |client: &Client| {
             let mut places = Map::new();
             for service in services {
                 places.insert(service.label().to_owned(), client.place(*service)?.into());
             }
             Ok::<_, Error>(places)
         };
-        Ok(json!({ "from": of(&self.from)?, "to": of(&self.to)? }))
+        Ok(json!({ "from": places_of(&self.from)?, "to": places_of(&self.to)? }))
     }
 
     /// The containers, queues and tables to copy. Error: one does not exist, or the destination
