@@ -155,8 +155,8 @@ fn steady_time() -> Duration {
     START.elapsed()
 }
 
-/// A clock for tests, which set it. It stands still in between, and can be set back, as between two
-/// runs of a process.
+/// A clock that tests set. It stands still in between, and can be set back, as between two runs of
+/// a process.
 #[derive(Debug)]
 pub struct ManualWallClock(Mutex<SystemTime>);
 

@@ -30,8 +30,7 @@ impl AccountPolicies {
             return Ok(*policy);
         }
         drop(known);
-        // Held across the read, so that a policy set meanwhile is not replaced by the one before
-        // it.
+        // Held during the read, so that it does not replace a policy that is set meanwhile.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));

@@ -2,8 +2,8 @@
 //!
 //! AES-256 in counter mode, so that any part of a content can be read without the rest. The counter
 //! of a content starts at an id of 128 bits that no other content ever has, drawn when its upload
-//! begins. What is copied of a content within the store stays encrypted as it is, with the place it
-//! had. Damage is found by the checksums of the engine.
+//! begins. Content that is copied within the store stays encrypted as it is, with its position in
+//! the counter's sequence. Damage is found by the checksums of the engine.
 //!
 //! Source: Encryption of data at rest with customer-provided keys.
 

@@ -32,7 +32,7 @@
 //! count       01 count                                                      how many records name a file, or foreign references
 //! ```
 //!
-//! Times are ticks of 100 ns since year 1; fixed integers are little-endian but for ids; lengths
+//! Times are ticks of 100 ns since year 1; fixed integers are little-endian, ids are not; lengths
 //! and counts are varints (seven bits a byte, lowest first); text has its length before it; a field
 //! that ends in `?` has a byte 0 or 1 before it.
 

@@ -59,7 +59,7 @@ pub(crate) struct Piece {
 }
 
 impl ByteRange {
-    /// The bytes of a blob of `length` that are meant, end exclusive. Error: `InvalidRange` if
+    /// The requested bytes of a blob of `length` bytes, end exclusive. Error: `InvalidRange` if
     /// there are none.
     pub(crate) fn within(self, length: u64) -> Result<Range<u64>> {
         let end = self
@@ -100,7 +100,8 @@ impl BlobReader {
         let source = match (blob.content, first) {
             _ if read.is_empty() => Source::Empty,
             (Content::Whole, Some(file)) => {
-                let (content, row) = (&keyspaces.content, file.whole_content());
+                let content = &keyspaces.content;
+                let row = file.whole_content();
                 let piece = Piece::open(&snapshot, content, &row, read.start)?;
                 Source::Whole(piece.sealed(key, file.id, 0))
             }
@@ -112,7 +113,8 @@ impl BlobReader {
                 )))
             }
             (Content::Pages { .. }, _) => {
-                let (layer, read) = (Layer::of_pages(&blob.layers)?, read.clone());
+                let layer = Layer::of_pages(&blob.layers)?;
+                let read = read.clone();
                 Source::Parts(Box::new(Parts::of_pages(
                     keyspaces, snapshot, layer, read, key,
                 )))
@@ -130,14 +132,14 @@ impl BlobReader {
     }
 
     /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the
-    /// end. Small blocks and extents come together, up to 256 KiB. Blocks for the disk. Errors:
-    /// those of the engine; `InternalError` if content is missing.
+    /// end. Small blocks and extents are joined, up to 256 KiB. Blocks for the disk. Errors: those
+    /// of the engine; `InternalError` if content is missing.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, usize::MAX)
     }
 
-    /// As [`BlobReader::next_chunk`], of a bounded number of small blocks or extents, for a caller
-    /// that must not block long.
+    /// Like [`BlobReader::next_chunk`], but reads a bounded number of small blocks or extents, for
+    /// a caller that must not block long.
     pub fn next_chunk_at_once(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, FEW_PARTS)
     }

@@ -41,8 +41,7 @@ impl fmt::Display for ETag {
 const TICKS_AT_UNIX_EPOCH: u64 = 621_355_968_000_000_000;
 pub(crate) const TICKS_PER_SECOND: u64 = 10_000_000;
 
-/// `time` in 100 ns since the first day of year 1; times that have no such number become the
-/// nearest that has.
+/// `time` in ticks of 100 ns since the first day of year 1, clamped to the range of the number.
 pub(crate) fn ticks(time: SystemTime) -> u64 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => TICKS_AT_UNIX_EPOCH.saturating_add(duration_ticks(after)),

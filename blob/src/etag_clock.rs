@@ -35,8 +35,8 @@ impl EtagClock {
         }
     }
 
-    /// Hands out no ETag from now on that `before` has handed out, the clock of a store whose place
-    /// this one takes. As at the start, a bound far ahead of the wall clock is not followed.
+    /// From now on hands out no ETag that `before` has handed out, the clock of the store that this
+    /// one replaces. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &EtagClock, now: SystemTime) {
         let bound = before.recorded.load(Ordering::SeqCst);
         if bound.saturating_sub(ticks(now)) <= LEAD_TICKS_MAX {
@@ -44,7 +44,7 @@ impl EtagClock {
         }
     }
 
-    /// Has `write` store a new bound if greater ETags were handed out. Call it before writing a
+    /// Stores a new bound with `write` if greater ETags were handed out. Call it before writing a
     /// record with such an ETag: the log keeps the order.
     pub(crate) fn record(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         let is_recorded =

@@ -1,11 +1,11 @@
 //! Files: ranges of blocks and contents that records name, and the counts that show when no record
 //! names them any more.
 //!
-//! A file that only one record has ever named has no row: the record's layer says so, and removing
-//! the record drops the file. When a second record names it, both layers are marked as shared and a
-//! row counts them. Invariants: the blocks of a file with more than one name are never changed;
-//! those of pages are counted one by one. Counts change under the lock of the file, taken after the
-//! locks of the blobs.
+//! A file that only one record has ever named has no row: the record's layer is not marked as
+//! shared, and removing the record drops the file. When a second record names it, both layers are
+//! marked as shared and a row counts them. Invariants: the blocks of a file with more than one name
+//! are never changed; those of pages are counted one by one. Counts change under the lock of the
+//! file, taken after the locks of the blobs.
 //!
 //! A container counts foreign references: from its records to files of other containers, and from
 //! foreign records to its files. Only a container without any can be dropped by range.
@@ -23,9 +23,8 @@ use lazurite_engine::{Batch, Direction, KeyRange, LargeValue, Transaction};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Most names that are examined to find the last record that names a file. If more copies named it
-/// and the last one is not found, blocks that it does not list stay until it gets a new list or is
-/// deleted.
+/// Most names that are examined to find the last record that names a file. If that record is not
+/// among them, the blocks that it does not list stay until it gets a new list or is deleted.
 const NAMERS_MAX: usize = 64;
 /// Names that are examined while several records name the file. Some may no longer do.
 const NAMERS_MANY: usize = 8;
@@ -96,7 +95,7 @@ impl FileChanges {
         }
     }
 
-    /// As [`FileChanges::remove`], for all layers of a blob that is removed for good.
+    /// Like [`FileChanges::remove`], for all layers of a blob that is removed for good.
     pub(crate) fn remove_all(&mut self, rows: &mut FileRows<'_>, blob: &Blob) {
         for layer in &blob.layers {
             if blob.content == Content::Whole && !layer.shared {
@@ -111,8 +110,8 @@ impl FileChanges {
     }
 }
 
-/// The rows of files in a batch: blocks, contents and references. Records of blobs are out of its
-/// reach: they are put and removed with a permit only.
+/// The rows of files in a batch: blocks, contents and references. Not the records of blobs, which
+/// are put and removed only with a permit.
 pub(crate) struct FileRows<'b> {
     keyspaces: &'b Keyspaces,
     batch: &'b mut Batch,
@@ -217,8 +216,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Sets timers to trim the last record that names the file. It may be a copy under any of these
-    /// names, and list little of the file.
+    /// Sets timers to trim the last record that names the file. Any of these names may be a copy
+    /// that lists little of it.
     fn trim_namers_later(
         &self,
         batch: &mut Batch,
@@ -257,7 +256,7 @@ impl BlobService {
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
-            // An error for an existing container only: references to a removed one are no longer
+            // Fails only for an existing container: references to a removed one are no longer
             // counted.
             None if self.container_exists(&container_id)? => {
                 return Err(Error::InternalError {

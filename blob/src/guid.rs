@@ -16,8 +16,7 @@ impl Guid {
             .into_iter()
             .find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
             .unwrap_or(text);
-        // Of the forms that the crate parses, a URN is none of the protocol, and braces are removed
-        // above.
+        // The crate also parses URNs, which the protocol does not have. Braces are removed above.
         let is_plain = matches!(
             bare.len(),
             uuid::fmt::Simple::LENGTH | uuid::fmt::Hyphenated::LENGTH

@@ -20,8 +20,8 @@
 //! blob.content      file                                   -> the bytes of a Put Blob
 //!                   file content-id                        -> the bytes of a block
 //!                   file FF*16 window content-id           -> the bytes of an extent of pages
-//! blob.protected    container-id                           -> 00: no record of it has had a policy or a legal hold; other bytes, or
-//!                                                             none: one has had
+//! blob.protected    container-id                           -> 00: never protected; otherwise, or without a row: a record may have had
+//!                                                             a policy or a legal hold
 //! blob.references   file                                   -> how many records name the file, once a second one did
 //!                   file 00 blob-key                       -> key of the container's row: a copy of blocks was made from the blob
 //!                                                             or to it, and a record of it may name the file
@@ -58,7 +58,7 @@ const ACCOUNT_POLICY: u8 = 2;
 pub(crate) const ETAG_BOUND: &[u8] = &[3];
 const BASE_BLOB: u8 = 0xff;
 
-/// The name that starts `key`, and the bytes behind it.
+/// The name that starts `key`, and the bytes after it.
 fn take_name(key: &[u8]) -> Option<(String, &[u8])> {
     let (name, rest) = escape::take_component(key)?;
     Some((String::from_utf8(name.into_owned()).ok()?, rest))

@@ -1,4 +1,5 @@
-//! The Blob service on a log-structured store: containers, block blobs, listings. No HTTP here.
+//! The Blob service on a log-structured store: containers with block, append and page blobs. No
+//! HTTP.
 //!
 //! Plain structs in, plain structs out. A call that writes returns its outcome and the [`Ticket`]
 //! of its one batch: the change is visible to later reads at once, and may be acknowledged when the

@@ -155,8 +155,8 @@ pub enum BlobType {
 /// The headers that a blob is given by its writer and that its readers get back.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlobHeaders {
-    /// `x-ms-blob-content-type`. Readers of a blob without one get `application/octet-stream`, and
-    /// of an empty one, which was cleared, none.
+    /// `x-ms-blob-content-type`. If it is `None`, readers get `application/octet-stream`. If it is
+    /// empty because it was cleared, they get no header.
     pub content_type: Option<String>,
     /// `x-ms-blob-content-encoding`; only echoed.
     pub content_encoding: Option<String>,
@@ -214,11 +214,11 @@ pub struct Blob {
     pub legal_hold: bool,
     /// The encryption of its content, in addition to that of the whole store.
     pub encryption: Encryption,
-    /// The ETag, as a moment, that this page blob had when it was created or copied to: the same in
-    /// its snapshots since then.
+    /// Of a page blob: the ETag, as a moment, with which it was created or last replaced by a copy.
+    /// Its snapshots since then have the same.
     pub(crate) replaced_at: Option<SnapshotTime>,
-    /// Whether it is the current blob of its name, not a snapshot, an older version or deleted. Set
-    /// by reads, not stored.
+    /// True for the current blob of a name; false for snapshots, older versions and deleted blobs.
+    /// Set by reads, not stored.
     pub is_current: bool,
 }
 
@@ -314,12 +314,12 @@ pub(crate) enum PreviousState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layer {
     pub(crate) file: File,
-    /// Whether other records may name the file too; then it is never changed, and `blob.references`
-    /// knows how many.
+    /// True if other records may name the file too. Then it is never changed, and `blob.references`
+    /// holds their number.
     pub(crate) shared: bool,
-    /// Where its part of a block or append blob ends; a part begins where the one before it ends. A
-    /// layer without a part only keeps contents that the rows of another refer to. 0 in a page
-    /// blob.
+    /// Where the layer's part of a block or append blob ends; a part begins where the one before it
+    /// ends. Some layers have no part: they only keep contents that rows of another layer refer to.
+    /// 0 in a page blob.
     pub(crate) end: u64,
     /// The root of its tree of pages; `None` without pages.
     pub(crate) root: Option<u128>,
@@ -352,8 +352,8 @@ impl LayerMerge {
     /// Fewer layers than this are not merged in steps.
     pub(crate) const LAYERS_MIN: usize = 8;
 
-    /// The place of the layers in the record of a blob; `None` unless they are all there, in order
-    /// and below another one.
+    /// Where these layers are in the record of a blob; `None` unless all are there, in order and
+    /// below another one.
     pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
         let same = |(a, b): (&Layer, &Layer)| (a.file, a.end) == (b.file, b.end);
         let count = self.layers.len();
@@ -406,7 +406,7 @@ pub struct CopyState {
     pub description: Option<String>,
     /// Of an incremental copy: the snapshot of the destination that it made last.
     pub destination_snapshot: Option<SnapshotTime>,
-    /// The snapshot of the source that it is of, if the blob is the destination of incremental
+    /// The snapshot of the source that was copied, if the blob is the destination of incremental
     /// copies.
     pub incremental: Option<SnapshotTime>,
 }
@@ -470,8 +470,8 @@ pub struct BlobBlock {
 /// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
 
-/// Bytes of a window, the part of a blob that a leaf has: large enough that a row has many extents,
-/// small enough that rewriting it costs little.
+/// Bytes of a window, the part of a blob that a leaf describes: large enough for many extents in a
+/// row, small enough to rewrite at little cost.
 pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 
 /// A stretch of pages in a window.
@@ -535,7 +535,7 @@ pub struct Written {
     pub last_modified: SystemTime,
     /// The version written, if the account keeps versions. Always `None` of a container.
     pub version: Option<SnapshotTime>,
-    /// The encryption scope of the blob, whether or not the write named it. `None` for a blob in
-    /// none, and for a container.
+    /// The encryption scope of the blob, even if the write did not name it. `None` for a blob
+    /// without one, and for a container.
     pub encryption_scope: Option<String>,
 }

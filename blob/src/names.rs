@@ -29,8 +29,8 @@ pub fn check_container_name(name: &str) -> Result<()> {
 }
 
 /// Fails unless `name` may be an encryption scope's: 3 to 63 lower-case letters, digits and single
-/// inner hyphens. `header` is what names it. Source: Encryption Scopes (resource provider), "URI
-/// parameters".
+/// inner hyphens. `header` named it, for the error. Source: Encryption Scopes (resource provider),
+/// "URI parameters".
 pub(crate) fn check_scope_name(header: &'static str, name: &str) -> Result<()> {
     let is_name = check_container_name(name).is_ok() && !name.starts_with('$');
     is_name

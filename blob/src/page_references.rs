@@ -1,5 +1,6 @@
 //! References to the nodes and contents of a file of pages: by branches, leaves and records. Only
-//! those with more than one have a row. Nodes of a file that one record names have none.
+//! nodes and contents with more than one reference have a row, and none in a file that one record
+//! names.
 //!
 //! A node without references is dropped in the background with everything below it that has no
 //! others.
@@ -52,8 +53,8 @@ impl<'a> References<'a> {
         value.map_or(Ok(1), |value| codec::decode_count(&value))
     }
 
-    /// Adds references, or removes some. Returns how many there are then. Error: `InternalError` if
-    /// there were less than none.
+    /// Adds references, or removes some. Returns their new number. Error: `InternalError` if it
+    /// would be negative.
     pub(crate) fn add(&mut self, rows: &mut FileRows<'_>, id: u128, change: i64) -> Result<u64> {
         let before = self.count(id)?;
         let after = before.checked_add_signed(change);

@@ -1,9 +1,9 @@
-//! A write to the tree of a page blob: replaces a stretch by other pages, or by zeros.
+//! A write to the tree of a page blob: replaces a stretch with other pages, or with zeros.
 //!
-//! The write goes down to the leaves that the stretch has a part of. Nodes on this way that only
-//! this blob refers to are changed in place. Others stay as they are: the write makes a copy, which
-//! refers to the same children and contents. Children that are in the stretch as a whole are left
-//! out without being read.
+//! The write descends to the leaves that contain a part of the stretch. It changes nodes on its way
+//! in place if only this blob refers to them; of others it makes a copy, which refers to the same
+//! children and contents. Children that are wholly within the stretch are dropped without being
+//! read.
 
 use crate::codec::{self, contents};
 use crate::download::Piece;
@@ -18,8 +18,8 @@ use crate::upload::Uploaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// The largest ratio of a content's length to that of its parts in use. The rest of a content that
-/// is used less is copied to contents of its own. So stored bytes are at most four times the
+/// The largest ratio of a content's length to the length of its parts in use. If less of it is in
+/// use, those parts are copied to contents of their own. So stored bytes are at most four times the
 /// readable ones, and copied bytes at most a third of the overwritten ones.
 const UNUSED_MAX: u64 = 4;
 
@@ -215,7 +215,7 @@ impl<'a> PageWrite<'a> {
         self.put_node(place, node, copied, value)
     }
 
-    /// Puts the node after the write, if there is one then, in place of the old one or beside it.
+    /// Puts the node after the write, if there is one then, in place of the old one or next to it.
     fn put_node(
         &mut self,
         place: Place,

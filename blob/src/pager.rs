@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// A page ends early once its names and metadata have this many bytes. The response is up to six
-/// times as long, and stays in memory until the client has read it.
+/// times as long, and stays in memory until it was sent.
 const BYTES_MAX: usize = 1 << 20;
 
 /// A page as it fills.
@@ -22,7 +22,7 @@ pub(crate) struct Pager<T> {
 }
 
 impl<T> Pager<T> {
-    /// `max_results` is that of the request; `entries_max` is its default and limit. After
+    /// `max_results` comes from the request; `entries_max` is its default and limit. After
     /// `rows_max` rows the page ends, short or empty, with a marker. Sources: List Blobs and Find
     /// Blobs by Tags, "Remarks". Error: `OutOfRangeQueryParameterValue` for 0.
     pub(crate) fn new(
@@ -71,8 +71,8 @@ impl<T> Pager<T> {
     }
 }
 
-/// Where a page begins. In text it has a letter for its kind, `!`, and characters that need no
-/// escape in a URL.
+/// Where a page begins. Its text is a letter for its kind, `!`, and characters that need no escape
+/// in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marker {
     /// Names of containers and blobs: at this name, and among those of the name at this moment and
@@ -124,9 +124,9 @@ impl Marker {
         })
     }
 
-    /// Parses the marker of a request with `of_kind`, which accepts those of one kind of listing.
-    /// `None` for the first page. Error: `InvalidQueryParameterValue` for a malformed marker, or
-    /// one of another kind.
+    /// Parses the marker of a request with `of_kind`, which accepts the markers of one kind of
+    /// listing. `None` for the first page. Error: `InvalidQueryParameterValue` for a malformed
+    /// marker, or one of another kind.
     pub(crate) fn read<M>(
         text: Option<&str>,
         of_kind: impl FnOnce(Marker) -> Option<M>,

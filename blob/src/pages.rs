@@ -2,12 +2,12 @@
 //!
 //! The record of a page blob names the root of a tree of fixed height. A leaf has the extents of
 //! one window of 128 KiB, a branch the ids of up to 64 children, a root of up to 256. Bytes without
-//! an extent are zeros and take no space. A tree has one state of one blob and nothing else: no
-//! older state is below it, and nothing is behind the end of the blob.
+//! an extent are zeros and take no space. A tree holds one state of one blob and nothing else: no
+//! older states, and nothing after the end of the blob.
 //!
 //! A snapshot or a copy names the root of its source. All blobs that may have nodes in common are
 //! in one file, which counts the references to each node and each content: see
-//! `page_references.rs`. A write copies the nodes on its way that others refer to, and changes the
+//! `page_references.rs`. A write copies the nodes on its path that others refer to, and changes the
 //! rest in place: see `page_write.rs`. Equal ids are equal pages, so the differences between two
 //! trees are found without reading what they have in common.
 
@@ -69,8 +69,8 @@ impl Place {
         (number - (self.number << CHILD_BITS)) as u8
     }
 
-    /// The bytes of the blob that belong to the place. A root is asked for its children only: it
-    /// has more of them.
+    /// The bytes of the blob at this place. Not for a root, which has more children than a branch:
+    /// ask its children.
     pub(crate) fn range(self) -> Range<u64> {
         let start = self.number * self.bytes();
         start..start + self.bytes()
@@ -189,7 +189,8 @@ impl Changes {
     fn compare_leaves(&mut self, place: Place, nodes: [Option<u128>; 2]) -> Result<()> {
         let [before, after] =
             nodes.map(|node| self.keyspaces.leaf(&self.snapshot, self.file, place, node));
-        let (before, after) = (before?, after?);
+        let before = before?;
+        let after = after?;
         let changes = if before.is_empty() {
             let changes = after.into_iter();
             let changes = changes.map(|extent| (extent.range, Some(extent.pages)));
@@ -215,7 +216,7 @@ impl Changes {
     }
 }
 
-/// The pages that two leaves of one place do not have in common. Pages that were copied to another
+/// The pages that differ between two leaves of one place. Pages that were only copied to another
 /// content did not change.
 fn changed_pages(
     place: Place,

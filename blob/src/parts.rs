@@ -2,8 +2,8 @@
 //! sequence of bytes.
 //!
 //! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows.
-//! Contents that were written one after another stand next to each other, so most of them are one
-//! step of a scan away.
+//! Contents that were written one after another are next to each other, so most reads are one step
+//! of a scan.
 
 use crate::cipher::CustomerKey;
 use crate::codec;
@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Parts of fewer bytes are read together: a chunk passes several threads and the socket, which
+/// Parts with fewer bytes are read together: passing a chunk through several threads and the socket
 /// costs far more than copying a few hundred bytes.
 const SMALL_BYTES: u64 = 64 << 10;
 /// Parts are read together until they have this many bytes, or are this many.
@@ -31,8 +31,8 @@ const SCANNED_MIN: usize = 4;
 /// Rows that a scan passes on its way to a content before it seeks.
 const PASSED_MAX: usize = 4;
 
-/// Zeros are read in pieces of these. Made at the first use: as a constant, they would be part of
-/// the program's file.
+/// Zeros are read in pieces of this length. Made at the first use: a constant would be part of the
+/// program's file.
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| vec![0; 64 << 10].into());
 
 /// Reads parts from front to back.
@@ -158,8 +158,8 @@ impl Parts {
         self.begun = None;
     }
 
-    /// Names the next parts. Returns how many bytes of them, `bytes_max` at most, are of small
-    /// ones.
+    /// Names the next parts. Returns how many bytes of them, at most `bytes_max`, belong to small
+    /// parts.
     fn name_small(&mut self, bytes_max: usize, parts_max: usize) -> Result<usize> {
         let (mut bytes, mut count) = (0, 0);
         while bytes < bytes_max && count < parts_max {
@@ -339,8 +339,8 @@ impl Contents {
         self.rows.as_ref().ok_or_else(absent)
     }
 
-    /// Moves the scan to the row that is sought, within a few steps or by a seek; `false` if it
-    /// cannot.
+    /// Moves the scan to the row that is sought, by a few steps or a seek; `false` if the row does
+    /// not exist.
     fn walk(&mut self) -> Result<bool> {
         let Some(rows) = &mut self.rows else {
             return Ok(false);
@@ -361,7 +361,7 @@ impl Contents {
     }
 }
 
-/// Puts bytes at `start`, behind the bytes of `chunk` or over them.
+/// Puts bytes at `start`, after the bytes of `chunk` or over them.
 fn put(chunk: &mut BytesMut, start: usize, bytes: &[u8]) {
     if start == chunk.len() {
         chunk.extend_from_slice(bytes);

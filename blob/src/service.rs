@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// The Blob service over one store. Shared by all threads; holds no state of its own but the
-/// policies of accounts and the ETag clock.
+/// The Blob service over one store, shared by all threads. Its only state is the policies of
+/// accounts and the ETag clock.
 #[derive(Debug)]
 pub struct BlobService {
     pub(crate) db: Db,
@@ -53,8 +53,8 @@ impl BlobService {
         })
     }
 
-    /// Has the service hand out no ETag that `before` has handed out, the service of a store whose
-    /// place this one takes: a client may still have them. Call it once `before` takes no more
+    /// Makes the service hand out no ETag that `before` has handed out, the service of the store
+    /// that this one replaces: clients may still have them. Call it once `before` takes no more
     /// writes.
     pub fn follow(&self, before: &BlobService) {
         self.etags.follow(&before.etags, self.now());

@@ -24,8 +24,7 @@ use std::time::{Duration, SystemTime};
 
 /// How long work that cannot be done yet is put off.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rows that one step of a purge deletes. The last blob of a step may exceed it by its uncommitted
-/// blocks.
+/// Rows that one step of a purge deletes. The uncommitted blocks of the last blob may exceed it.
 const PURGED_ROWS: usize = 500;
 
 /// The result of a sweep.
@@ -73,10 +72,12 @@ impl BlobService {
             let next_due = next.as_ref().map(|(due, _)| due.time());
             match next {
                 Some((_, due)) if steps < steps_max && next_due <= Some(self.now()) => {
-                    let (key, timer, subject) = (due.key.clone(), due.timer, due.subject.clone());
+                    let key = due.key.clone();
+                    let timer = due.timer;
+                    let subject = due.subject.clone();
                     let container_key = due.container_key.clone();
-                    // Admitted before any lock is taken: the sweep never waits for the store while
-                    // it holds one.
+                    // The sweep is admitted before it takes any lock: it never waits for the store
+                    // while it holds one.
                     let transaction = self.db.begin_deletion()?;
                     if let Err(error) = self.sweep_one(due, transaction, &mut failures) {
                         // If the store takes no writes, this fails too and ends the sweep.
@@ -103,10 +104,10 @@ impl BlobService {
         }
     }
 
-    /// The first timer. Skips rows of kinds that only newer programs know, and rows whose values
-    /// are corrupt: these are added to `unreadable`, and to `failures` if they were not there.
-    /// Errors: a block of an SSTable that is corrupt ends the sweep here, because the rows in it,
-    /// and so the next one, are unknown.
+    /// The first timer. Skips rows of kinds that only newer programs know, and rows with corrupt
+    /// values, which are added to `unreadable`, and to `failures` if they are new. Errors: a
+    /// corrupt block of an SSTable ends the sweep here, because the rows in it are unknown, and so
+    /// is the next one.
     fn next_timer(
         &self,
         unreadable: &mut HashSet<Vec<u8>>,
@@ -291,8 +292,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// No operation finds a removed container, but records of others may name files of it.
-    /// Unreadable and protected rows stay and are tried again later; the rest is removed.
+    /// Removes what is left of a removed container, which no operation finds. Records of others may
+    /// name its files. Unreadable and protected rows stay, and are tried again later.
     fn sweep_purge(
         &self,
         due: DueTimer,
@@ -343,8 +344,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// The record of a row, or the file of the blocks if it marks a name that has uncommitted ones
-    /// only.
+    /// The record of a row; or the file of the uncommitted blocks, if the row marks a name without
+    /// a blob.
     fn purged_record(
         &self,
         keyspace: &Keyspace,
@@ -544,8 +545,8 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// Removes an expired blob with its snapshots. Every write to the name does this first; without
-    /// any, the sweep does.
+    /// Removes an expired blob with its snapshots. Every write to the name does this first. Without
+    /// writes, the sweep does it.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()

@@ -228,8 +228,8 @@ impl Comparison {
         matches!(self.operator, Operator::Less | Operator::LessOrEqual)
     }
 
-    /// Whether there is a tag of that name, and it compares so. A tag that is missing differs from
-    /// nothing, as NULL does in SQL. Source: Specifying conditional headers, `x-ms-if-tags`, "a SQL
+    /// True if there is a tag of that name that compares so. Comparisons with a missing tag are all
+    /// false, as with NULL in SQL. Source: Specifying conditional headers, `x-ms-if-tags`, "a SQL
     /// WHERE clause"; Azurite.
     fn holds(&self, tags: &Tags) -> bool {
         let value = tags.iter().find(|(name, _)| *name == self.name);

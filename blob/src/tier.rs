@@ -40,9 +40,9 @@ impl AccessTier {
         all.find(|tier| tier.to_string().eq_ignore_ascii_case(text))
     }
 
-    /// Bytes that a page blob of this tier holds at most; `None` if the tier sets no limit. Each
-    /// holds twice as many as the one below. Source: Scalability targets for premium page blob
-    /// storage accounts.
+    /// Most bytes of a page blob of this tier; `None` if the tier sets no limit. Each tier allows
+    /// twice as many as the one below. Source: Scalability targets for premium page blob storage
+    /// accounts.
     pub(crate) fn bytes_max(self) -> Option<u64> {
         let AccessTier::Premium(number) = self else {
             return None;
@@ -97,8 +97,7 @@ impl Tiering {
         }
     }
 
-    /// The tier that was set; `None` if none was, and it is inferred from the account, which is
-    /// `Hot`.
+    /// The tier that was set. `None` if none was: the account's applies, which is `Hot`.
     pub fn tier(&self, now: SystemTime) -> Option<AccessTier> {
         match self.rehydration {
             Some(rehydration) if rehydration.ready_at <= now => Some(rehydration.to),
@@ -114,7 +113,7 @@ impl Tiering {
         }
     }
 
-    /// The tier it is on its way to, and how fast, while it is: `x-ms-archive-status`,
+    /// The tier that a blob is being rehydrated to, and the priority: `x-ms-archive-status`,
     /// `x-ms-rehydrate-priority`.
     pub fn rehydrating(&self, now: SystemTime) -> Option<(AccessTier, RehydratePriority)> {
         let rehydration = self.rehydration.filter(|pending| pending.ready_at > now)?;

@@ -25,8 +25,8 @@ pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
 /// Most bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Pages are stored in contents of at most this many bytes, which end at multiples of it in the
-/// blob: an overwrite leaves at most two of them in part, and each is of one window.
+/// Longest content of pages, in bytes. Contents end at multiples of it in the blob: so each is in
+/// one window, and an overwrite leaves parts of at most two.
 const PAGES_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES.is_multiple_of(PAGES_BYTES_MAX as u64));
 /// Bytes are encrypted in a buffer of at most this many.
@@ -38,8 +38,8 @@ const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Contents of at least this size, in bytes, are written once, to the value log; smaller ones are
 /// rows, which are logged, flushed and compacted.
 const SEPARATED_BYTES_MIN: usize = 4 << 10;
-/// The same where every write waits for the disk. A content in the value log is synced apart from
-/// the log that refers to it, and the second sync costs more than writing such a content twice.
+/// The same for a store at `Durability::Disk`. The value log is synced apart from the log that
+/// refers to it, and that second sync costs more than writing a small content twice.
 const SYNCED_SEPARATED_BYTES_MIN: usize = INLINE_BYTES_MAX + 1;
 
 /// The purpose of a body, which decides its limit and its checksums.
@@ -299,8 +299,8 @@ impl Upload {
     }
 
     /// Takes the present part of a large body, if it is not empty: once it is full, or at the end
-    /// of the body. A small part of pages is one too if others follow. It must be written and added
-    /// before another one is taken.
+    /// of the body. Takes a small part of pages too if others follow. Write it and add it before
+    /// you take another one.
     pub fn take_part(&mut self) -> Option<UnwrittenPart> {
         if self.kind.is_pages() {
             let is_large = matches!(self.body, Body::Large(_));
@@ -380,8 +380,8 @@ impl Upload {
 
     /// Completes many small bodies at once, at less cost than one by one: computes their MD5s, and
     /// writes those that are too large for a row to the value log in one write. All belong to one
-    /// service, and are written to their ends. Work that fails here is repeated when they are put.
-    /// Blocks for the disk.
+    /// service and are complete. Work that fails here is repeated when they are put. Blocks for the
+    /// disk.
     pub fn store_together(uploads: &mut [Upload]) {
         let due: Vec<&mut Upload> = uploads
             .iter_mut()
@@ -440,8 +440,8 @@ impl Upload {
         })
     }
 
-    /// Ends the body and compares its checksums with the client's. `md5_property`, if given, is
-    /// that of the whole blob, and replaces `Content-MD5`.
+    /// Ends the body and compares its checksums with the client's. `md5_property`, if given, is the
+    /// MD5 of the whole blob, and is compared instead of `Content-MD5`.
     pub(crate) fn finish(
         mut self,
         kind: UploadKind,

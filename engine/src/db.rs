@@ -36,8 +36,8 @@ pub struct Admission {
     is_deletion: bool,
 }
 
-/// How much the threads of the engine stand back for those of its callers, and compaction for
-/// flushes: on two cores they would take turns of milliseconds with a writer otherwise.
+/// Niceness of the engine's threads towards those of its callers, and of compaction towards
+/// flushes. Without it they would alternate with a writer, in turns of milliseconds on two cores.
 const FLUSH_NICE: i32 = 5;
 const COMPACTION_NICE: i32 = 10;
 
@@ -150,26 +150,26 @@ impl Db {
         self.write_admitted(batch, &Admission { is_deletion })
     }
 
-    /// Waits until a writer has to wait no longer: see [`Db::write_admitted`]. Errors: as
-    /// [`Db::write`]; `NoSpace` if puts are refused.
+    /// Waits until writers need not wait: see [`Db::write_admitted`]. Errors: as [`Db::write`];
+    /// `NoSpace` if puts are refused.
     pub fn admit(&self) -> Result<Admission> {
         let is_deletion = false;
         self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
-    /// As [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for
+    /// Like [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for
     /// lack of space, and its few puts are not refused either. An operation that puts more than it
-    /// deletes is no deletion.
+    /// deletes is not a deletion.
     pub fn admit_deletion(&self) -> Result<Admission> {
         let is_deletion = true;
         self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
-    /// As [`Db::write`], but does not wait for flushes, compactions or syncs: the caller did before
-    /// it took the locks under which it writes. So the limits are exceeded by no more than the
-    /// writes of the holders of admissions: write little with each, and soon.
+    /// Like [`Db::write`], but does not wait for flushes, compactions or syncs: the caller has
+    /// waited before it took the locks under which it writes. Holders of admissions exceed the
+    /// limits by what they write, so write little with each, and soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -244,15 +244,15 @@ impl Db {
     }
 
     /// Puts a value that is in memory as a whole into the value log, whatever its size. On return
-    /// the operating system has it; the batch that names it makes it as durable as itself. Blocks
-    /// for the disk. Errors: as [`Db::write`], but for `TooLarge`.
+    /// the operating system has it. It becomes durable with the batch that names it. Blocks for the
+    /// disk. Errors: as [`Db::write`], but for `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
         self.parts().health.check_writable()?;
         write_value(self.parts(), value)
     }
 
-    /// As [`Db::write_value`] of each, in their order; small ones in one write, which costs less
-    /// than one for each of them.
+    /// Like [`Db::write_value`], for several values, in order. Small ones share a write, which
+    /// costs less.
     pub fn write_values(&self, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -319,7 +319,7 @@ impl Db {
         Ok(())
     }
 
-    /// As [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a
+    /// Like [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a
     /// checkpoint of a store that is flushed has no log, and each opening of it takes the time of
     /// its manifest instead of that of all rows in the log. [`Db::compact`] after it keeps each
     /// copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any
@@ -350,8 +350,8 @@ impl Db {
     }
 
     /// Reads everything and checks every checksum, every order and every reference. Blocks for as
-    /// long as that takes; changes nothing. The error is about the store not being open; damage is
-    /// in the answer.
+    /// long as that takes; changes nothing. Damage is in the result, not in the error: the error is
+    /// that the store is not open.
     pub fn verify(&self) -> Result<Verified> {
         self.parts().health.check_open()?;
         Ok(crate::verify::verify(self.parts()))
@@ -368,20 +368,20 @@ impl Db {
         crate::verify::verify_directory(directory, config, environment)
     }
 
-    /// Makes `directory`, which must be on the same file system and not exist or be empty, a store
-    /// of its own with everything that is visible now: hard links, made while the store is in use,
-    /// and durable on return, but for a store at [`Durability::Memory`]. Later writes to either do
-    /// not show in the other, and neither needs the other to stay open or to exist. Flushes wait
-    /// meanwhile, writers only for a moment. It waits for a flush under way, but for no compaction.
-    /// The time grows with the number of files, not of rows, and with the bytes that are not synced
-    /// yet. After an error the links made so far are removed as far as possible.
+    /// Makes `directory` a store of its own with everything that is visible now. It must be on the
+    /// same file system, and must not exist or be empty. Links are made while the store is in use,
+    /// and are durable on return, except at [`Durability::Memory`]. Neither store sees later writes
+    /// to the other, or needs the other to exist. Flushes wait meanwhile, writers only for a
+    /// moment. A checkpoint waits for a flush under way, but for no compaction. It takes time for
+    /// each file, not for each row, and for bytes that are not synced yet. After an error the links
+    /// made so far are removed, as far as possible.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.checkpoint_for(directory, self.durability())
     }
 
-    /// As [`Db::checkpoint`], for a copy that is opened at this durability: at
-    /// [`Durability::Memory`] it is not durable, and takes no sync of the directory. A store at
-    /// [`Durability::Memory`] makes such copies only: its own files are not synced.
+    /// Like [`Db::checkpoint`], for a copy that is opened at this durability. A copy at
+    /// [`Durability::Memory`] is not durable, and the directory is not synced for it. A store at
+    /// [`Durability::Memory`] can only make such copies: its own files are not synced.
     pub fn checkpoint_for(&self, directory: &Path, durability: Durability) -> Result<()> {
         self.parts().health.check_writable()?;
         let is_brief = self.durability() == Durability::Memory;

@@ -1,5 +1,5 @@
 //! Dump: any one file of a store as readable text, a line for each unit. Damage is shown at its
-//! place, and the dump continues behind it if possible.
+//! place, and the dump continues after it if possible.
 
 use crate::catalog::manifest;
 use crate::format::dump::Dump;

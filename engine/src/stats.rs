@@ -81,8 +81,8 @@ impl Stats {
         }
     }
 
-    /// How many places a lookup may have to look into beside the active memtable: sealed memtables,
-    /// files of level 0, deeper levels in use.
+    /// How many places a lookup may have to look into besides the active memtable: sealed
+    /// memtables, files of level 0, deeper levels in use.
     pub fn read_amplification(&self) -> u64 {
         let level0 = self.sstables.first().copied().unwrap_or(0);
         let deeper = self.sstables.iter().skip(1).filter(|&&files| files > 0);

@@ -44,7 +44,7 @@ impl Db {
         Ok(self.begin_admitted(self.admit()?))
     }
 
-    /// As [`Db::begin`], for a transaction that deletes: see [`Db::admit_deletion`].
+    /// Like [`Db::begin`], for a transaction that deletes: see [`Db::admit_deletion`].
     pub fn begin_deletion(&self) -> Result<Transaction<'_>> {
         Ok(self.begin_admitted(self.admit_deletion()?))
     }
@@ -77,7 +77,7 @@ impl Transaction<'_> {
         self.lock_as(Mode::Exclusive, keys)
     }
 
-    /// As [`Transaction::lock`], for keys that the transaction reads and does not write: several
+    /// Like [`Transaction::lock`], for keys that the transaction reads and does not write: several
     /// transactions may hold them shared. [`Transaction::lock`] makes such a lock exclusive if
     /// there is no other holder; otherwise its error is `Conflict`.
     pub fn lock_shared<'k>(
@@ -95,7 +95,8 @@ impl Transaction<'_> {
         let parts = self.db.parts();
         let key = |(keyspace, key): (&Keyspace, &[u8])| {
             parts.trees.check(keyspace.tree())?;
-            let (rank, hash) = (keyspace.tree().lock_rank(), wide_hash(key));
+            let rank = keyspace.tree().lock_rank();
+            let hash = wide_hash(key);
             Ok((LockedKey { rank, hash }, mode))
         };
         self.locks.lock(keys.into_iter().map(key))

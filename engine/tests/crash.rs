@@ -57,7 +57,7 @@ impl Script {
         open(Arc::new(self.faults.clone()), &self.config)
     }
 
-    /// Runs to the end or to the first failure that stops writing. Answers the store as it is then.
+    /// Runs to the end or to the first failure that stops writing. Returns the store as it is then.
     fn run(&mut self, steps: u64) -> Result<Store, Error> {
         let mut store = self.open()?;
         for step in 0..steps {
@@ -119,8 +119,8 @@ impl Script {
         }
     }
 
-    /// Whether `found` is what the history says, from some moment at or behind `durable` on; in
-    /// doubt is either way.
+    /// True if `found` is the model after some change at or after `durable`. Changes in doubt may
+    /// be in it or not.
     fn explains(&self, found: &Model, durable: usize) -> bool {
         let mut states = vec![Model::default()];
         for (index, (changes, outcome)) in self.history.iter().enumerate() {
@@ -252,8 +252,8 @@ fn the_power_may_fail_at_every_call() {
                 &fault(None, ErrorKind::Other, true),
                 |script, ended, context| {
                     let seed = script.history.len() as u64;
-                    // While the store is open: what it would write when it is dropped does not
-                    // reach the disk.
+                    // Crashes are made while the store is open: what it writes when it is dropped
+                    // does not reach the disk.
                     let left = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything]
                         .map(|keep| (keep, script.memory.crash(seed, keep)));
                     drop(ended);

@@ -63,7 +63,7 @@ fn milliseconds(durations: &mut [Duration]) -> String {
     format!("median {median:.1} ms, most {most:.1} ms")
 }
 
-/// Prints what a fork costs, of a source whose last rows are in the log and of one that is flushed
+/// Prints what a fork costs: of a source whose last rows are in the log, and of one that is flushed
 /// and compacted. `cargo test --test forks -- --ignored --nocapture`; `LAZURITE_TEST_SCALE=10` for
 /// a million rows.
 #[test]
@@ -256,7 +256,7 @@ fn fork_of_a_flushed_store_has_no_log() {
         !names.iter().any(|name| name.ends_with(".wal")),
         "{names:?}"
     );
-    // Sequence numbers go on behind those of the source.
+    // Sequence numbers go on after those of the source.
     let fork = open_in(FORK, Arc::new(fs.clone()), &config()).unwrap();
     let changes = [row(1, b"newer"), Change::Delete(0, vec![3])];
     fork.write(&changes).unwrap();
@@ -275,7 +275,7 @@ fn brief_config() -> Config {
     }
 }
 
-/// A store that its background work would merge: SSTables in level 0 with rows in each keyspace,
+/// A store with work for its background threads: SSTables in level 0 with rows in each keyspace,
 /// and a value-log segment of garbage.
 fn unmerged_source(fs: Arc<dyn Fs>, files: u8) -> (Store, Model) {
     let store = open_in("/source", fs, &config()).unwrap();
@@ -311,8 +311,8 @@ fn open_with_clock(fs: Arc<dyn Fs>, config: &Config) -> (Store, Arc<ManualClock>
     (fork.unwrap(), clock)
 }
 
-/// How many calls of this kind a fork takes of a store with that many SSTables in each keyspace:
-/// made, opened, and left to itself.
+/// Counts the calls of this kind that a fork makes (created, opened, and left alone), if its source
+/// has that many SSTables in each keyspace.
 fn calls_of_a_fork(operation: Operation, files: u8) -> u64 {
     let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let (source, _) = unmerged_source(Arc::new(faults.clone()), files);
@@ -478,7 +478,7 @@ fn a_fork_near_its_quota_gets_space_back_by_its_own_deletions() {
         let directory = tempfile::tempdir().unwrap();
         let (fork, clock) = fork_with_a_quota(directory.path(), rows, value_bytes);
         let keyspace = fork.keyspace("rows", KeyspaceOptions::default()).unwrap();
-        // Answers how many bytes were taken before the quota was used up.
+        // Returns how many bytes were taken before the quota was used up.
         let fill = |prefix: u32| {
             for row in 0..1000u32 {
                 let mut batch = Batch::new();
@@ -755,8 +755,8 @@ fn store_with_few_threads_syncs_flushes_and_compacts_by_itself() {
     assert_eq!(db.get(&keyspace, b"large").unwrap().unwrap(), [2; 5000][..]);
 }
 
-/// Puts a row and a memtable's worth of others into each keyspace while an SSTable is written, as
-/// writers do that never pause.
+/// Puts a row and a memtable's worth of others into each keyspace while an SSTable is written, like
+/// writers that never pause.
 fn put_during_flushes() -> Store {
     let writer: Arc<OnceLock<(Db, Vec<Keyspace>)>> = Arc::default();
     let (target, count) = (writer.clone(), AtomicU32::new(0));

@@ -208,7 +208,7 @@ fn a_verification_finds_any_flipped_bit_of_a_closed_store_and_changes_nothing() 
 fn a_verification_reports_every_damaged_place_with_file_and_offset() {
     let (clean, ..) = examples();
     let (killed, _) = killed_at_rest(Durability::Disk);
-    // The first unit behind the header, or the first batch of the log.
+    // The first unit after the header, or the first batch of the log.
     for (mut files, kind, unit) in [
         (clean.clone(), "sst", 48),
         (clean, "vlog", 48),
@@ -239,7 +239,7 @@ fn a_verification_reports_every_damaged_place_with_file_and_offset() {
 fn damage_to_a_store_that_was_not_closed_is_noticed_but_for_its_last_batch() {
     let (_, unclean, models) = examples();
     read(&unclean, &models[models.len() - 1..], "whole").unwrap();
-    // The flush after change 42 made all before it durable; a log cut behind that looks like a torn
+    // The flush after change 42 made all before it durable; a log cut after that looks like a torn
     // one.
     damage_everything(&unclean, &models[models.len() - 2..], &models[43..]);
 }
@@ -518,7 +518,7 @@ fn a_missing_current_beside_data_is_not_an_empty_directory() {
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
-/// Keys of the longest kind, one for each file of a compaction, with `inside` behind their first
+/// Keys of the greatest length, one for each file of a compaction, with `inside` after their first
 /// byte.
 fn hostile_keys(inside: &[u8]) -> Vec<Vec<u8>> {
     let key = |index: u8| {
@@ -556,8 +556,8 @@ fn torn_compaction(keys: &[Vec<u8>]) -> (Files, Vec<u8>, Model) {
     (before, manifest, model)
 }
 
-/// Opens the store with each page of the compaction's edit lost in turn, and expects that the edit
-/// is cut off.
+/// Loses each page of the compaction's edit in turn, opens the store, and expects that the edit is
+/// cut off.
 fn check_torn_pages((before, manifest, model): (Files, Vec<u8>, Model)) {
     let is_manifest = |path: &Path| path.display().to_string().contains("MANIFEST");
     let index = before
@@ -753,8 +753,8 @@ fn whole_chunks_of_streamed_values_lie_in_whole_pages() {
     assert_eq!(verified.value_bytes, lengths.iter().sum::<usize>() as u64);
 }
 
-/// Where the records of all segments of a closed store stand, and the lengths of their payloads.
-/// There is nothing else in them.
+/// The offsets of the records of all segments of a closed store, and the lengths of their payloads.
+/// Checks that there is nothing else in them.
 fn value_log_records(directory: &Path) -> Vec<(usize, usize)> {
     let disk = DiskFs::default();
     let mut records = Vec::new();

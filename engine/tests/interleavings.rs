@@ -17,8 +17,7 @@ mod health;
 #[allow(dead_code, reason = "tests use a part of it")]
 mod mutex;
 
-/// The parts of the engine that the files below stand on, with shuttle's locks, atomics and
-/// threads.
+/// The parts of the engine that the files below use, with shuttle's locks, atomics and threads.
 mod base {
     pub(crate) use crate::{config, counter, health, mutex};
 
@@ -194,7 +193,7 @@ fn shared_on(file: &OpenFile, values: Arc<dyn Values>) -> (Arc<SharedSync>, Arc<
     (sync, health)
 }
 
-/// Writers that append in order and wait for their own change. Answers how each wait ended.
+/// Writers that append in order and wait for their own change. Returns how each wait ended.
 fn write(sync: &Arc<SharedSync>, writers: u64) -> Vec<Result<()>> {
     let last = Arc::new(Mutex::new(0));
     let threads: Vec<_> = (0..writers)
@@ -342,8 +341,8 @@ impl ValueSegments {
     }
 }
 
-/// Writers that wait for their value, beside one that seals: a sync that succeeds covers what was
-/// written before it, and after one that has failed no other succeeds.
+/// Writers wait for the sync of their values while another thread seals. A sync that succeeds
+/// covers what was written before it; after one that has failed no other succeeds.
 fn a_failed_sync_of_values_is_final() {
     for fails in [0, 1, 2] {
         let (log, health) = ValueSegments::new(fails);
@@ -390,8 +389,8 @@ fn a_failed_sync_of_values_is_final() {
     }
 }
 
-/// Readers that pin a segment beside a collection that wants it gone: it stays for the reader, or
-/// it is gone for good.
+/// Readers pin a segment while a collection removes it: it stays for the reader, or it is gone for
+/// good.
 fn a_segment_is_pinned_or_gone() {
     for records in [true, false] {
         let (log, _) = ValueSegments::new(0);
@@ -512,7 +511,7 @@ impl Stages for Store {
     }
 }
 
-/// Commits of 1, 2 and 3 changes, each followed by a wait for the disk. Answers the store and its
+/// Commits of 1, 2 and 3 changes, each followed by a wait for the disk. Returns the store and its
 /// queue.
 fn commit_and_wait(fails: u64) -> (Arc<Store>, Arc<CommitQueue<Store>>) {
     let file = OpenFile {
@@ -579,8 +578,8 @@ fn a_failed_sync_reaches_every_commit() {
     }
 }
 
-/// Transactions over three keys, named in any order and mode: each gets its locks, and no two have
-/// a key that one has to itself.
+/// Transactions over three keys, named in any order and mode: each gets its locks, and no two share
+/// a key that one of them has locked exclusively.
 fn keys_are_had_by_one_writer_or_by_readers() {
     let locks = Arc::new(KeyLocks::default());
     let holders = Arc::new(Mutex::new([(0, 0); 3]));
@@ -629,8 +628,8 @@ fn keys_are_had_by_one_writer_or_by_readers() {
         .for_each(|thread| thread.join().unwrap());
 }
 
-/// Two that lock one more key each, one of them out of order: it is refused, or both get what they
-/// want.
+/// Two transactions lock one more key each, one of them out of order: it is refused, or both get
+/// their keys.
 fn locks_out_of_order_are_granted_or_refused_at_once() {
     let locks = Arc::new(KeyLocks::default());
     let threads: Vec<_> = [[0, 1], [1, 0]]
@@ -654,8 +653,8 @@ fn locks_out_of_order_are_granted_or_refused_at_once() {
         .for_each(|thread| thread.join().unwrap());
 }
 
-/// Threads that each hold a key and want that of the other in a second transaction, and one that
-/// makes a shared lock exclusive.
+/// Threads that each hold a key and ask for another thread's key in a second transaction, and one
+/// that makes a shared lock exclusive.
 fn misuse_is_refused_and_never_waits() {
     let locks = Arc::new(KeyLocks::default());
     let key = |hash: u128, mode| [Ok((LockedKey { rank: 0, hash }, mode))];

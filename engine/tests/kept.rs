@@ -1,5 +1,5 @@
-//! What was acknowledged is kept where two mechanisms meet: collection and replay, a failed sync
-//! and those who wait for it, readers and the store that comes after theirs.
+//! Acknowledged writes survive where two mechanisms meet: collection and replay, a failed sync and
+//! its waiters, readers and a later store in their directory.
 
 mod common;
 
@@ -60,15 +60,15 @@ fn write(db: &Db, fill: impl FnOnce(&mut Batch)) {
     db.write(batch).unwrap().wait().unwrap();
 }
 
-/// Runs background work until none is left. Answers whether a value-log segment was removed.
+/// Runs background work until none is left. Returns whether a value-log segment was removed.
 fn collect(db: &Db) -> bool {
     let before = db.stats().value_log_bytes;
     while db.step().unwrap().is_some() {}
     db.stats().value_log_bytes < before
 }
 
-/// What was written before a value was collected is there after the death of the process, whatever
-/// of it is in SSTables.
+/// Rows written before a value was collected survive the death of the process, whichever of them
+/// are in SSTables.
 fn survives_collection(name: &str, write_rows: impl Fn(&Db, [&Keyspace; 3]) -> bool) {
     for durability in [Durability::Process, Durability::Disk] {
         let fs = MemoryFs::crashable();
@@ -258,8 +258,7 @@ fn write_amid_flush(fs: &MemoryFs, begins_segment: bool) -> Db {
     db
 }
 
-/// A disk that refuses the write of this number to a segment of the log, for lack of space, when
-/// half of it is done.
+/// A disk without space for the second half of the write of this number to a segment of the log.
 fn refusing(fs: &MemoryFs, nth: u64) -> FaultFs {
     let disk = FaultFs::new(Arc::new(fs.clone()));
     disk.set(Some(Fault {

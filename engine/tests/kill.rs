@@ -28,7 +28,7 @@ const CHILD_SESSION: &str = "LAZURITE_KILLED_SESSION";
 /// Reported once segments of the value log have been removed.
 const COLLECTED: &str = "collected";
 
-/// Counts, in the last keyspace, the batches of all writers that say so: each reads it before it
+/// Counts, in the last keyspace, the batches of all writers that use it: each reads it before it
 /// writes, so that it gives them an order.
 const COUNTER: &[u8] = b"count";
 
@@ -260,8 +260,8 @@ impl Parent {
         }
     }
 
-    /// One child after another is killed; then the store is looked at. Answers how many batches
-    /// were acknowledged.
+    /// Kills one child after another, then checks the store. Returns the number of acknowledged
+    /// batches.
     fn round(&mut self, seed: u64) -> u64 {
         let lines = self.choices.below(1 << self.choices.clone().below(13));
         let batches = 1 + self.choices.below(2 * lines + 100);

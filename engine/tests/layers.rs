@@ -46,8 +46,8 @@ fn read_modules(folder: &Path, prefix: &str, modules: &mut BTreeMap<String, Stri
     }
 }
 
-/// The text without comments and what is compiled for tests only; tests stand at the foot of a
-/// file.
+/// The text without comments and without what is compiled for tests only; tests are at the foot of
+/// a file.
 fn without_tests(text: &str) -> String {
     let code = text.split("\nmod tests").next().unwrap();
     let code = code.split("#[cfg(test)]\nimpl ").next().unwrap();
@@ -95,7 +95,7 @@ fn expand(path: &str) -> Vec<String> {
         .collect()
 }
 
-/// The paths behind every `start` (`crate::`, `super::`) in the code, groups of a `use` expanded.
+/// The paths after every `start` (`crate::`, `super::`) in the code, groups of a `use` expanded.
 fn paths_behind(code: &str, start: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in code.match_indices(start) {

@@ -1,5 +1,5 @@
-//! Costs that must not grow: a pop behind many deleted rows, a range deletion and the first row
-//! behind it, an open. And space that comes back when what filled it is deleted.
+//! Costs that must not grow: a pop after many deleted rows, a range deletion and the first row
+//! after it, an open. And space that must come back when what filled it is deleted.
 
 mod common;
 
@@ -160,7 +160,7 @@ fn garbage_that_is_less_than_half_goes_while_writes_go_on() {
     let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
     let value = vec![7; 100_000];
-    // A value to which only a memtable refers, because nothing flushes it, alone in the first
+    // Only a memtable that nothing flushes refers to this value, which is alone in the first
     // segment after the deletion.
     let unflushed = db.keyspace("one", KeyspaceOptions::default()).unwrap();
     fill(&db, &unflushed, 0..1, &value);
@@ -218,7 +218,7 @@ impl Small {
         }
     }
 
-    /// Puts rows until there is no space for more. Answers how many there are.
+    /// Puts rows until there is no space for more. Returns how many there are.
     fn fill_up(&self, value_bytes: usize) -> u64 {
         let mut choices = Choices::new(1);
         for index in 0.. {

@@ -280,9 +280,9 @@ fn value_of(id: u64, choices: &mut Choices) -> Vec<u8> {
     value
 }
 
-/// That one after the other, in some order, would have read and written the same. Every writer of a
-/// key has read it, so the order of its versions is known: a reader of a version comes after its
-/// writer, and before the writer of the next version.
+/// Checks that the transactions would have read and written the same one after the other, in some
+/// order. Every writer of a key has read it, so the order of its versions is known: a reader of a
+/// version comes after its writer, and before the writer of the next version.
 fn assert_serial(history: &[Done]) {
     let mut after: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     let mut replaced: BTreeMap<(u8, u64), u64> = BTreeMap::new();

@@ -50,7 +50,7 @@ struct SlotTable {
 pub(crate) struct Slot {
     order: RwLock<()>,
     /// Locked only to read or replace the state.
-    state: Mutex<State>,
+    state: Mutex<Existence>,
     used: AtomicBool,
     /// After a failure the sweep skips the queue until this time, in ticks.
     sweep_not_before: AtomicU64,
@@ -64,11 +64,11 @@ pub(crate) struct ExclusiveAccess<'a> {
 }
 
 impl ExclusiveAccess<'_> {
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> Existence {
         self.slot.state()
     }
 
-    pub(crate) fn publish(&self, state: State) {
+    pub(crate) fn publish(&self, state: Existence) {
         *lock(&self.slot.state) = state;
     }
 }
@@ -78,7 +78,7 @@ impl Drop for ExclusiveAccess<'_> {
     /// panic.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.publish(State::Unknown);
+            self.publish(Existence::Unknown);
         }
     }
 }
@@ -92,7 +92,7 @@ pub(crate) struct DueQueue {
 
 /// Whether the queue exists.
 #[derive(Debug, Default, Clone)]
-pub(crate) enum State {
+pub(crate) enum Existence {
     /// Not read yet.
     #[default]
     Unknown,
@@ -144,9 +144,9 @@ impl Slots {
 
 impl Slot {
     /// The published state. A stale queue counts as unknown.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> Existence {
         match &*lock(&self.state) {
-            State::Present(live) if live.is_stale() => State::Unknown,
+            Existence::Present(live) if live.is_stale() => Existence::Unknown,
             state => state.clone(),
         }
     }
@@ -168,9 +168,9 @@ impl Slot {
     /// Since when the sweep may find expired messages here.
     fn due_since(&self) -> Option<Ticks> {
         let since = match self.state() {
-            State::Missing => return None,
-            State::Unknown => Ticks(0),
-            State::Present(live) => live.next_expiry.start().at,
+            Existence::Missing => return None,
+            Existence::Unknown => Ticks(0),
+            Existence::Present(live) => live.next_expiry.start().at,
         };
         Some(self.not_before(since))
     }
@@ -178,8 +178,8 @@ impl Slot {
     /// When the sweep has to look at this queue if its slot is dropped.
     fn sweep_times(&self) -> impl Iterator<Item = Ticks> {
         let times = match &*lock(&self.state) {
-            State::Present(live) => live.sweep_times(),
-            State::Missing | State::Unknown => [None; 2],
+            Existence::Present(live) => live.sweep_times(),
+            Existence::Missing | Existence::Unknown => [None; 2],
         };
         times
             .into_iter()
@@ -291,7 +291,7 @@ impl Live {
         }
     }
 
-    /// Records where a message stands that is now in the store.
+    /// Records where a message is that is now in the store.
     pub(crate) fn message_added(&self, delivery: Position, expiry: Position) {
         self.head.added(delivery);
         if expiry.at < Ticks::NEVER {
@@ -351,7 +351,7 @@ impl Live {
         self.consumer_guard(lock(&self.removed))
     }
 
-    /// As [`Live::lock_consumer`]; `None` if another consumer has the lock.
+    /// Like [`Live::lock_consumer`]; `None` if another consumer has the lock.
     pub(crate) fn try_lock_consumer(&self) -> Option<QueueGuard<'_>> {
         Some(self.consumer_guard(try_lock(&self.removed)?))
     }
@@ -408,11 +408,11 @@ mod tests {
         live.next_expiry.begin();
         live.next_expiry.finish(Position::after(Ticks(100)));
         let slot = slots.get(b"queue");
-        slot.exclusive().publish(State::Present(live));
+        slot.exclusive().publish(Existence::Present(live));
         drop(slot);
         for number in 0..3 * SLOTS_PER_GENERATION {
             let slot = slots.get(&number.to_be_bytes());
-            slot.exclusive().publish(State::Missing);
+            slot.exclusive().publish(Existence::Missing);
         }
         assert!(!lock(&slots.0).slots.contains_key(&b"queue"[..]));
         assert!(slots.due(Ticks(199), usize::MAX).is_empty());

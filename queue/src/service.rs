@@ -5,7 +5,7 @@ use crate::check;
 use crate::codec::{self, CounterRow, QueueRow};
 use crate::error::{Error, Result};
 use crate::keys::{self, QueueId};
-use crate::live::{ExclusiveAccess, Live, QueueGuard, Slot, Slots, State};
+use crate::live::{ExclusiveAccess, Existence, Live, QueueGuard, Slot, Slots};
 use crate::receipt::Receipt;
 use crate::time::Ticks;
 use lazurite_base::wall_clock::WallClock;
@@ -82,15 +82,15 @@ impl QueueService {
         loop {
             let shared = slot.shared();
             match slot.state() {
-                State::Present(live) => {
+                Existence::Present(live) => {
                     let guard = lock(&live);
                     // Checked under the lock: its previous holder may have failed.
                     if !live.is_stale() {
                         return operate(&live, guard, transaction);
                     }
                 }
-                State::Missing => return Err(Error::QueueNotFound),
-                State::Unknown => {}
+                Existence::Missing => return Err(Error::QueueNotFound),
+                Existence::Unknown => {}
             }
             drop(shared);
             self.read_if_unknown(key, &slot.exclusive())?;
@@ -102,9 +102,9 @@ impl QueueService {
     pub(crate) fn published_queue(&self, key: &[u8], slot: &Slot) -> Result<Arc<Live>> {
         loop {
             match slot.state() {
-                State::Present(live) => return Ok(live),
-                State::Missing => return Err(Error::QueueNotFound),
-                State::Unknown => self.read_if_unknown(key, &slot.exclusive())?,
+                Existence::Present(live) => return Ok(live),
+                Existence::Missing => return Err(Error::QueueNotFound),
+                Existence::Unknown => self.read_if_unknown(key, &slot.exclusive())?,
             }
         }
     }
@@ -140,10 +140,10 @@ impl QueueService {
     }
 
     fn read_if_unknown(&self, key: &[u8], access: &ExclusiveAccess<'_>) -> Result<()> {
-        if let State::Unknown = access.state() {
+        if let Existence::Unknown = access.state() {
             access.publish(match self.queue_row(key)? {
-                Some(row) => State::Present(Arc::new(self.read_live(row.id)?)),
-                None => State::Missing,
+                Some(row) => Existence::Present(Arc::new(self.read_live(row.id)?)),
+                None => Existence::Missing,
             });
         }
         Ok(())

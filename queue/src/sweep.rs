@@ -12,7 +12,7 @@
 
 use crate::codec;
 use crate::keys::{self, Position};
-use crate::live::{DueQueue, Live, QueueGuard, Slot, State};
+use crate::live::{DueQueue, Existence, Live, QueueGuard, Slot};
 use crate::lock::lock;
 use crate::model::Sweep;
 use crate::rows::position_in;
@@ -72,7 +72,7 @@ impl QueueSweep {
 impl QueueService {
     /// Removes the rows of some expired messages, of any account, in one batch per queue. The
     /// ticket is that of the last batch. A queue that fails is logged and skipped for a minute.
-    /// Call it in the background about once a second, and again at once while it answers `more`.
+    /// Call it in the background about once a second, and again at once while it returns `more`.
     pub fn sweep(&self) -> Result<(Sweep, Ticket)> {
         let now = self.now();
         let mut sweep = Sweep {
@@ -136,7 +136,8 @@ impl QueueService {
     }
 
     fn sweep_queue(&self, due: &DueQueue, slot: &Slot) -> Result<QueueSweep> {
-        let (begun, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        let begun = self.db.begin_deletion()?;
+        let lock = Live::lock_consumer;
         let sweep = |live: &Live, consumer: QueueGuard<'_>, mut transaction: Transaction<'_>| {
             let progress = self.remove_expired(live, consumer, &mut transaction)?;
             Ok((progress, live.consumed_rows.load(Ordering::Relaxed)))
@@ -158,7 +159,7 @@ impl QueueService {
     fn cover_consumed(&self, due: &DueQueue, slot: &Slot) -> Result<QueueSweep> {
         let begun = self.db.begin_deletion()?;
         self.with_exclusive_slot(&due.key, slot, begun, |access, mut transaction| {
-            let State::Present(live) = &access.state() else {
+            let Existence::Present(live) = &access.state() else {
                 return Err(Error::QueueNotFound);
             };
             let progress = self.remove_expired(live, live.lock_consumer(), &mut transaction)?;

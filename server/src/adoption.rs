@@ -1,9 +1,9 @@
-//! Adoption: the first start on a directory of Azurite's imports its data into the store that lies
-//! beside it.
+//! Adoption: the first start on a directory of Azurite's imports its data into a new store next to
+//! it.
 //!
-//! Three files in the data directory say how far it came. The mark is there from before the first
-//! write until the end; a start that finds it begins again, with an empty store: nobody was served
-//! since. The report is written at the end and stays: a start that finds it imports nothing. The
+//! Three files in the data directory record the progress. The mark exists from before the first
+//! write until the end. A start that finds it begins again with an empty store, which no client has
+//! used. The report is written at the end and stays; a start that finds it imports nothing. The
 //! directory of lines is intermediate. Azurite's files are only read.
 
 use crate::app::App;
@@ -21,7 +21,7 @@ const MARK: &str = ".azurite-import-begun";
 const LINES: &str = ".azurite-import";
 const REPORT: &str = "azurite-import.txt";
 
-/// Imports the data of Azurite that lies beside the store, once. A line about it; `None` if there
+/// Imports the data of Azurite next to the store, once. Returns a line for the log; `None` if there
 /// is nothing to do. The error is a sentence.
 pub async fn adopt(
     cli: &Cli,
@@ -33,8 +33,8 @@ pub async fn adopt(
         return Ok(None);
     }
     if data.join(REPORT).exists() {
-        // Ends an adoption that was killed after its last write: a mark that stays would empty the
-        // store once the report is deleted.
+        // Ends an adoption that was killed after its last write. If the mark stayed, the store
+        // would be emptied once the report is deleted.
         return match remove_intermediate(data) {
             Ok(()) => Ok(None),
             Err(error) => Err(format!("{}: {error}", data.display())),
@@ -73,8 +73,8 @@ pub async fn adopt(
     )))
 }
 
-/// Why a store that an adoption has filled in part is not served: the import begins with an empty
-/// store, so that writes would be lost.
+/// Why a partly imported store is not served: the import begins again with an empty store, so new
+/// writes would be lost.
 fn broken_off(data: &Path, advice: &str) -> String {
     format!(
         "an import of Azurite's data broke off, so that the store in {0} holds a part of it. {advice}, which begins the import again; or delete \
@@ -84,7 +84,7 @@ fn broken_off(data: &Path, advice: &str) -> String {
 }
 
 /// Imports, and writes the report once everything is on the disk. `None` if anything was ever
-/// written to the store, also for accounts that this start does not name: an import that breaks off
+/// written to the store, even for accounts that this start does not name: an interrupted import
 /// empties the store.
 async fn import(
     data: &Path,

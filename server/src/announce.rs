@@ -27,9 +27,9 @@ pub fn address_of(service: ServiceKind, listener: &TcpListener) -> Result<Addres
 }
 
 /// Refuses to open the store to every client of a network, unless a flag allows it. Under the names
-/// of Azurite it only warns: command lines for Azurite in containers listen on all addresses.
-/// Checks the addresses that the listeners have, not the flags that led to them: `0`, `[::]` and
-/// host names are public as well. The error is a sentence.
+/// of Azurite it only warns, because command lines for Azurite in containers listen on all
+/// addresses. Checks the addresses of the listeners, not the flags: `0`, `[::]` and host names are
+/// public too. The error is a sentence.
 pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
     let public = addresses.iter().find(|address| !is_loopback(address.ip));
     if let Some(name) = accounts.with_weak_key() {
@@ -41,7 +41,8 @@ pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> 
     let Some((risk, advice)) = exposure(cli, accounts) else {
         return Ok(());
     };
-    let (title, authority) = (public.service.title(), public.authority());
+    let title = public.service.title();
+    let authority = public.authority();
     if cli.is_azurite {
         output::say(format!(
             "WARNING: the {title} service listens on {authority}, where other machines may reach it, {risk}.\n\
@@ -101,10 +102,11 @@ pub fn ready(
     }
     let scheme = cli.scheme();
     for address in addresses {
-        let (title, authority) = (address.service.title(), address.authority());
+        let title = address.service.title();
+        let authority = address.authority();
         listening(scheme, address.service, &authority, out);
-        // azurite-blob, azurite-queue and azurite-table say it in other words than azurite: scripts
-        // wait for either.
+        // azurite-blob, azurite-queue and azurite-table use other words than azurite: scripts wait
+        // for either.
         if program.stands_alone() {
             out.line(format!(
                 "Azurite {title} service successfully listens on {scheme}://{authority}"
@@ -167,7 +169,8 @@ fn banner(
     };
     let scheme = cli.scheme();
     let endpoint = |address: &Address| {
-        let (title, authority) = (address.service.title(), address.authority());
+        let title = address.service.title();
+        let authority = address.authority();
         format!("{title}Endpoint={scheme}://{authority}/{name};")
     };
     let endpoints: String = addresses.iter().map(endpoint).collect();
@@ -233,8 +236,8 @@ fn trust(authority: &Path) -> String {
     )
 }
 
-/// The environment that makes `DefaultAzureCredential` get its tokens here: as an application with
-/// a secret, as a workload, or as a managed identity.
+/// The environment in which `DefaultAzureCredential` gets its tokens from this server: as an
+/// application with a secret, as a workload, or as a managed identity.
 fn identity(port: u16) -> String {
     let tenant = identity::TENANT;
     let path = identity::APP_SERVICE_PATH;

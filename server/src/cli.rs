@@ -1,5 +1,5 @@
-//! The command line: every flag, its default and its help. Azurite's flags are taken as they are;
-//! ours are beside them.
+//! The command line: every flag, its default and its help. Azurite's flags keep their names and
+//! meanings; ours are added.
 
 mod command;
 
@@ -10,7 +10,7 @@ pub use command::{
 
 use crate::accounts::Accounts;
 use crate::commands::is_archive_name;
-use crate::names_at_start::NamesAtStart;
+use crate::initial_resources::InitialResources;
 use crate::service_kind::ServiceKind;
 use crate::state::{ForkSource, is_snapshot_name};
 use clap::{ArgAction, Parser, ValueEnum};
@@ -54,7 +54,7 @@ pub struct Cli {
     )]
     pub location: PathBuf,
 
-    /// The directory of Azurite's that is beside the store. Set at start.
+    /// The directory of Azurite's that is next to the store. Set at start.
     #[arg(skip)]
     pub azurite: Option<PathBuf>,
 
@@ -92,8 +92,8 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", help_heading = "Storage")]
     pub accounts: Option<String>,
 
-    /// The same from a file, one or several accounts a line, # for comments, so that no key stands
-    /// on a command line; read again on SIGHUP
+    /// The same from a file, one or several accounts a line, # for comments, so that no key is on a
+    /// command line; read again on SIGHUP
     #[arg(
         long = "accounts-file",
         value_name = "FILE",
@@ -129,24 +129,24 @@ pub struct Cli {
     )]
     pub tables: Vec<String>,
 
-    /// Import this directory or archive, of the layout of `lazurite export`, or make what this
-    /// .toml file declares, before the server is ready; containers, queues and tables that are
-    /// there stay as they are
+    /// Import this directory or archive in the layout of `lazurite export`, or create what this
+    /// .toml file declares, before the server is ready; existing containers, queues and tables stay
+    /// as they are
     #[arg(long, value_name = "PATH", help_heading = "Storage")]
     pub seed: Option<PathBuf>,
 
-    /// Import this archive of an earlier run before the server is ready, if it is there;
-    /// containers, queues and tables that are there stay as they are
+    /// Import this archive of an earlier run before the server is ready, if it exists; existing
+    /// containers, queues and tables stay as they are
     #[arg(long = "import", value_name = "FILE", help_heading = "Storage")]
     pub import: Option<PathBuf>,
 
-    /// Export everything in the first account to the archive of --import when the server stops. It
-    /// is written beside and renamed; one that is not whole stays beside it as FILE.incomplete
+    /// Export everything in the first account to the archive of --import when the server stops. The
+    /// archive is replaced once the new one is whole; an incomplete one is kept as FILE.incomplete
     #[arg(long = "export-on-exit", requires = "import", help_heading = "Storage")]
     pub export_on_exit: bool,
 
     /// Most that the data directory may take, in megabytes: writes beyond it are answered 507,
-    /// reads go on
+    /// reads continue
     #[arg(
         long = "disk-quota",
         value_name = "MB",
@@ -156,8 +156,8 @@ pub struct Cli {
     )]
     pub disk_quota: Option<u64>,
 
-    /// Make a fork of the store when a request with credentials first names it, as ACCOUNT--FORK:
-    /// of the store as it is then, or of a snapshot. See docs/testing.md
+    /// Make a fork of the store, or of a snapshot, when a request with credentials first names it
+    /// as ACCOUNT--FORK. See docs/testing.md
     #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = fork_source, help_heading = "Storage")]
     pub forks: Option<ForkSource>,
 
@@ -182,9 +182,9 @@ pub struct Cli {
     #[arg(long, value_name = "PORT", help_heading = "Network")]
     pub port: Option<u16>,
 
-    /// Copy from URLs of this other server too (repeatable): clients that may write can then make
-    /// this machine send requests to it, on any port. A name that leads to private addresses needs
-    /// them named too, or to stand as private:HOST
+    /// Copy from URLs of this other server too (repeatable), on any port: clients that may write
+    /// can then make this machine send requests to it. If a name leads to private addresses, name
+    /// those too, or write private:HOST
     #[arg(
         long = "allow-copy-from",
         value_name = "HOST",
@@ -270,8 +270,8 @@ pub struct Cli {
     #[arg(long = "disableProductStyleUrl", help_heading = "Network")]
     pub path_style_only: bool,
 
-    /// A host name under which web browsers may come, beside localhost and IP addresses, and which
-    /// copies know as this server's (repeatable). Clients other than browsers may use any name
+    /// A host name that web browsers may use, besides localhost and IP addresses, and that copies
+    /// take for this server (repeatable). Clients other than browsers may use any name
     #[arg(
         long = "allowed-host",
         value_name = "HOST",
@@ -280,7 +280,7 @@ pub struct Cli {
     )]
     pub allowed_hosts: Vec<String>,
 
-    /// Let web pages of this origin use all services, as a CORS rule behind those that are set
+    /// Let web pages of this origin use all services, as a CORS rule after those that are set
     /// (repeatable): http://localhost:3000, or
     /// * for pages of any origin
     #[arg(
@@ -300,8 +300,8 @@ pub struct Cli {
     #[arg(long = "max-connections-per-address", value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Network")]
     pub connections_per_address_max: Option<u32>,
 
-    /// Longest that a request may take, with its body, until its answer begins (default: no limit
-    /// but the pace of its body)
+    /// Longest time of a request, with its body, until its answer begins (default: no limit but the
+    /// pace of its body)
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
     pub request_timeout: Option<u64>,
 
@@ -313,7 +313,7 @@ pub struct Cli {
     #[arg(long = "i-know", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
     pub i_know: bool,
 
-    /// Take bearer tokens (--oauth basic) from other machines too, although any client can write
+    /// Accept bearer tokens (--oauth basic) from other machines too, although any client can write
     /// one
     #[arg(long = "accept-forged-tokens", help_heading = "Rights")]
     pub accept_forged_tokens: bool,
@@ -364,13 +364,13 @@ pub struct Cli {
     pub requests_body_kib: u32,
 
     /// Have the limits of Azure Storage: its scalability targets, with 503 ServerBusy beyond them,
-    /// and the time for which the name of a deleted container, queue or table is not free. `PUT
+    /// and names of deleted containers, queues and tables that stay taken for a while. `PUT
     /// /_lazurite/faults` sets each of them
     #[arg(long = "as-azure", help_heading = "Protocol")]
     pub as_azure: bool,
 
-    /// Let the secondary endpoint (ACCOUNT-secondary) read the store as it was so many seconds ago
-    /// (default: as it is)
+    /// Let the secondary endpoint (ACCOUNT-secondary) read the store as it was that many seconds
+    /// ago (default: as it is)
     #[arg(long = "secondary-lag", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400), help_heading = "Protocol")]
     pub secondary_lag: Option<u32>,
 
@@ -395,9 +395,9 @@ pub struct Cli {
     #[arg(short, long, help_heading = "Logs")]
     pub silent: bool,
 
-    /// If a Lazurite serves this directory on these ports already, say so and end with status 0.
-    /// Told to stop, that one serves on until the program that started this one has ended too.
-    /// Under the name azurite this needs no flag
+    /// If a Lazurite already serves this directory on these ports, say so and end with status 0.
+    /// That server then stays up until the program that started this one has ended. Always on under
+    /// the name azurite
     #[arg(long, help_heading = "Network")]
     pub attach: bool,
 
@@ -406,8 +406,8 @@ pub struct Cli {
     #[arg(long = "until-stdin-ends", help_heading = "Network")]
     pub until_stdin_ends: bool,
 
-    /// Write a log with what the services and the engine do to this file (- is standard error);
-    /// directories on its way are made
+    /// Write a log of what the services and the engine do to this file (- is standard error);
+    /// missing directories are created
     #[arg(short, long, value_name = "FILE", help_heading = "Logs")]
     pub debug: Option<PathBuf>,
 
@@ -419,7 +419,7 @@ pub struct Cli {
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
     pub log_format: LogFormat,
 
-    /// Take bearer tokens: issuer, audience and times are checked, the signature is not, so that
+    /// Accept bearer tokens: issuer, audience and times are checked, the signature is not, so that
     /// any client can write one; without --cert only from this machine
     #[arg(long, value_enum, value_name = "LEVEL", help_heading = "HTTPS")]
     pub oauth: Option<OauthLevel>,
@@ -445,8 +445,8 @@ pub struct Cli {
     )]
     pub pwd_file: Option<PathBuf>,
 
-    /// Serve HTTPS beside HTTP, on the same ports, with a certificate for localhost and other names
-    /// of this machine. A certificate authority is made for it once, in the user's configuration
+    /// Serve HTTPS and HTTP on the same ports, with a certificate for localhost and other names of
+    /// this machine. A certificate authority is made for it once, in the user's configuration
     /// directory; how to trust it is printed at start
     #[arg(long, conflicts_with_all = ["cert", "client_ca"], help_heading = "HTTPS")]
     pub https: bool,
@@ -546,12 +546,12 @@ impl Cli {
         if self.export_on_exit && !is_archive {
             return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
-        self.names_at_start().check()
+        self.initial_resources().check()
     }
 
     /// What is made at start.
-    pub fn names_at_start(&self) -> NamesAtStart<'_> {
-        NamesAtStart {
+    pub fn initial_resources(&self) -> InitialResources<'_> {
+        InitialResources {
             containers: &self.containers,
             queues: &self.queues,
             tables: &self.tables,
@@ -567,8 +567,8 @@ impl Cli {
         }
     }
 
-    /// Whether bearer tokens are taken: if a flag says so, and with `--https` if they give access
-    /// to no more than the public key does.
+    /// True if bearer tokens are accepted: if a flag says so, and with `--https` if they give
+    /// access to no more than the public key does.
     pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
         let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
         self.oauth.is_some() || self.https && all_known()

@@ -1,5 +1,4 @@
-//! What the program does instead of serving: it looks at a store without changing it, asks a server
-//! for its health, and makes the names of Azurite.
+//! The commands that the program runs instead of serving.
 
 mod advice;
 mod client;
@@ -212,8 +211,7 @@ fn dump(file: &Path) -> Result<ExitCode, String> {
     }
 }
 
-/// The exit status. A reader that has seen enough, such as `head`, closes the pipe: that is no
-/// failure.
+/// The exit status. A closed pipe is not a failure: a reader such as `head` stops early.
 fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, String> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_print(error)),

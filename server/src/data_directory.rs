@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The directory that Lazurite makes by itself.
 const OWN_NAME: &str = ".lazurite";
-/// A file of every store. A data directory whose store was reset or restored has the file that
-/// names its stores instead.
+/// A file of every store. If the store was reset or restored, its data directory has instead the
+/// file that names its stores.
 const STORE_MARK: &str = "CURRENT";
 
 /// A data directory, and what is said about it when it is not the one that was named.
@@ -53,9 +53,9 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     chosen(inner, location, &what)
 }
 
-/// The directory of Azurite's whose data a start on this location adopts. The default location of
-/// Azurite is the working directory; there the program looks if it was started under that name and
-/// no other was named.
+/// The directory of Azurite's whose data a start on this location adopts. Azurite's default
+/// location is the working directory, which counts only if the program was started under Azurite's
+/// name without a location.
 pub fn of_azurite(location: &Path, is_azurite: bool) -> Option<PathBuf> {
     let looks_around = is_azurite && location == Path::new(OWN_NAME);
     let directory = if looks_around {
@@ -84,8 +84,8 @@ fn chosen(path: PathBuf, location: &Path, what: &str) -> Choice {
     }
 }
 
-/// Keeps a directory that Lazurite has made by itself out of version control. A failure changes
-/// nothing for the store.
+/// Hides a directory that Lazurite has made by itself from version control. A failure does not
+/// matter to the store.
 pub fn hide_from_version_control(path: &Path) {
     let ignore = path.join(".gitignore");
     if path.file_name().is_some_and(|name| name == OWN_NAME) && !ignore.exists() {

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use tokio::sync::oneshot;
 
-/// A server that is not started yet: by default with `devstoreaccount1`, on free ports of this
+/// A server that is not started yet. Default: account `devstoreaccount1`, free ports of this
 /// machine.
 #[derive(Debug, Clone)]
 pub struct Lazurite {
@@ -27,7 +27,7 @@ impl Lazurite {
         Lazurite::with_flags(["--inMemoryPersistence".to_owned()])
     }
 
-    /// Keeps its data in a directory, which is created if absent. Starting fails while another
+    /// Keeps its data in a directory, which is created if absent. The start fails while another
     /// server has it open.
     pub fn at(directory: impl AsRef<Path>) -> Lazurite {
         let directory = directory.as_ref().display();
@@ -41,19 +41,19 @@ impl Lazurite {
         }
     }
 
-    /// Listens on this port and the two behind it. Without a call, or with 0, on any free ones.
+    /// Listens on this port and the two after it. Without a call, or with 0, on any free ones.
     pub fn port(self, port: u16) -> Lazurite {
         self.flag(format!("--port={port}"))
     }
 
-    /// Serves this account, with a key in base64, beside others that are named; `devstoreaccount1`
-    /// is there only if it is named.
+    /// Serves this account, with a key in base64. May be repeated. `devstoreaccount1` then exists
+    /// only if it is named.
     pub fn account(mut self, name: &str, key: &str) -> Lazurite {
         self.accounts.push(format!("{name}:{key}"));
         self
     }
 
-    /// Adds a flag of the program, with its value behind `=`: `--blob-versioning`, `--oauth=basic`.
+    /// Adds a flag of the program, with its value after `=`: `--blob-versioning`, `--oauth=basic`.
     /// Flags for output and logs have no effect, and the environment sets nothing.
     pub fn flag(mut self, flag: impl Into<String>) -> Lazurite {
         self.flags.push(flag.into());
@@ -65,7 +65,7 @@ impl Lazurite {
         self.start_with(Arc::new(SystemWallClock::default()), None)
     }
 
-    /// Starts the server on a disk and a clock that the caller controls, to inject faults. No part
+    /// Starts the server on a disk and a clock that the caller controls, to inject faults. Not part
     /// of the stable interface.
     #[doc(hidden)]
     pub fn start_on(
@@ -84,7 +84,8 @@ impl Lazurite {
         let cli = self.cli()?;
         let accounts = cli.accounts().map_err(Error)?;
         let (name, key) = accounts.first();
-        let (account, scheme) = (name.to_owned(), cli.scheme());
+        let account = name.to_owned();
+        let scheme = cli.scheme();
         let (ready, listening) = channel();
         let (stop, stopped) = oneshot::channel();
         let guest = Guest {
@@ -156,7 +157,9 @@ impl Store {
     /// The connection string for every client library.
     pub fn connection_string(&self) -> String {
         let [blob, queue, table] = &self.endpoints;
-        let (scheme, account, key) = (self.scheme, &self.account, &self.key);
+        let scheme = self.scheme;
+        let account = &self.account;
+        let key = &self.key;
         format!(
             "DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={key};BlobEndpoint={blob};QueueEndpoint={queue};\
              TableEndpoint={table};"
@@ -188,8 +191,8 @@ impl Store {
         &self.endpoints[2]
     }
 
-    /// Stops the server: requests under way are finished, and the store is closed. The error is the
-    /// first that closing met.
+    /// Stops the server: finishes requests under way, then closes the store. The error is the first
+    /// that closing met.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }

@@ -1,9 +1,9 @@
-//! Programs that asked for a server and found one running: it serves on until the last of them has
-//! ended.
+//! Leases: programs that asked for a server and found one running. It serves on until the last of
+//! them has ended.
 //!
-//! Each is a file in the data directory, named after the process that started the second server,
-//! with the time at which that process began, because numbers of processes come again. Systems
-//! other than Linux, which do not show that time, have no leases.
+//! Each lease is a file in the data directory, named after the process that started the second
+//! server, with that process's start time, because process ids are reused. Systems other than Linux
+//! do not show that time and have no leases.
 
 use crate::platform::{parent_process, process_start};
 use crate::port_holder::Holder;
@@ -11,8 +11,8 @@ use std::path::Path;
 
 const PREFIX: &str = "attached-";
 
-/// Notes the parent of this process as one that needs the server of a data directory. The parent
-/// alone lives on: this process ends.
+/// Records that the parent of this process needs the server of a data directory. Only the parent
+/// lives on: this process ends.
 pub fn take(directory: &Path) {
     if let Some(parent) = parent_process()
         && let Some(start) = process_start(parent)

@@ -8,8 +8,8 @@
 //! # Ok::<(), lazurite::Error>(())
 //! ```
 //!
-//! The store ends when it is dropped. The program `lazurite` is the same server with flags, signals
-//! and lines on standard output.
+//! The server stops when it is dropped. The program `lazurite` is the same server with flags,
+//! signals and lines on standard output.
 
 mod adoption;
 mod announce;
@@ -18,11 +18,11 @@ mod commands;
 mod console;
 mod data_directory;
 mod embedded;
+mod initial_resources;
 mod leases;
 mod limits;
 mod local_ca;
 mod log;
-mod names_at_start;
 mod port_holder;
 mod private_files;
 mod program;

@@ -1,12 +1,12 @@
 //! The limits of the operating system on this process.
 //!
-//! Its open files are shared by the store, forks of it and connections. Each has a part of its own,
-//! so that none takes those of another.
+//! The store, its forks and connections share the open files. Each has its own part, so that none
+//! takes those of another.
 
 use crate::platform;
 use crate::state::{FORK_HANDLES_MAX, forks_by_open_files};
 
-/// Open files that are left to the store, which keeps 256 SSTables open beside its logs, and to
+/// Open files reserved for the store, which keeps 256 SSTables open besides its logs, and for
 /// copies from other servers.
 const FILES_OF_THE_STORE: u64 = 512;
 /// Least connections, where the system allows few files.
@@ -14,7 +14,7 @@ const CONNECTIONS_MIN: u64 = 16;
 /// Most connections unless a flag says otherwise. Each costs about 7 KB while it is idle.
 const CONNECTIONS_MAX: u64 = 65_536;
 
-/// How many connections there can be beside what the store and at most `forks` forks need.
+/// How many connections there can be besides what the store and at most `forks` forks need.
 pub fn connections_max(forks: usize) -> usize {
     connections_by_open_files(platform::open_files_max(), forks)
 }
@@ -26,9 +26,9 @@ fn connections_by_open_files(files: Option<u64>, forks: usize) -> usize {
     left.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX) as usize
 }
 
-/// Raises the number of open files to what the system allows at most: the usual 1,024 are fewer
-/// than the connections of one busy test suite, and 256 on some systems fewer than those of one web
-/// page.
+/// Raises the number of open files to the most that the system allows. The usual 1,024 are fewer
+/// than the connections of one busy test suite; the 256 of some systems are fewer than those of one
+/// web page.
 pub fn raise_open_files() {
     platform::raise_open_files();
 }

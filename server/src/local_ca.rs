@@ -1,10 +1,9 @@
 //! The certificate authority of `--https`: made once in the user's configuration directory, it
 //! signs a certificate for this machine's names at every start.
 //!
-//! Its key can vouch to programs that trust it, so the file is for its owner alone. It vouches for
-//! names and addresses of this machine and of private networks alone: its certificate says so, for
-//! the case that the key is stolen. The certificate that people trust lies beside it without the
-//! key.
+//! Programs that trust it would trust whoever has its key, so only its owner can read the file. In
+//! case the key is stolen, the certificate permits only names and addresses of this machine and of
+//! private networks. A second file has the certificate without the key, for users to trust.
 
 use crate::clock;
 use crate::{platform, private_files};
@@ -41,11 +40,11 @@ const NAMES: [&str; 8] = [
     "lazurite",
 ];
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
-/// Names that the authority vouches for, with all below them, beside those of the flags and of this
-/// machine at its making.
+/// Names that the authority may certify, with all names below them. The flags and this machine's
+/// name at its creation add others.
 const PERMITTED_NAMES: [&str; 4] = ["localhost", "host.docker.internal", "azurite", "lazurite"];
-/// Networks that it vouches for, with the lengths of their prefixes: this machine, private ones,
-/// and those of a link.
+/// Networks that it may certify, with the lengths of their prefixes: this machine, private
+/// networks, and link-local ones.
 const PERMITTED_NETWORKS: [(&str, u8); 8] = [
     ("127.0.0.0", 8),
     ("10.0.0.0", 8),
@@ -56,8 +55,8 @@ const PERMITTED_NETWORKS: [(&str, u8); 8] = [
     ("fc00::", 7),
     ("fe80::", 10),
 ];
-/// What the line with further names begins with. An authority without that line vouches for all
-/// names: older releases made such.
+/// The beginning of the line with further permitted names. An authority without that line may
+/// certify all names: older releases made such.
 const PERMITS: &str = "# permits ";
 
 /// The certificate that programs have to trust, if there is one yet.
@@ -75,7 +74,7 @@ pub struct LocalCa {
     permitted: Option<Permitted>,
 }
 
-/// What an authority vouches for, beside what is permitted to all.
+/// What an authority vouches for, besides what is permitted to all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Permitted(Vec<String>);
 
@@ -146,8 +145,8 @@ fn is_within(address: IpAddr, network: &str, bits: u8) -> bool {
 }
 
 impl LocalCa {
-    /// The user's authority, made if there is none, for these names beside those of this machine.
-    /// The error is a sentence.
+    /// The user's authority, made if absent, for this machine's names and the others. The error is
+    /// a sentence.
     pub fn of_user(others: &[String]) -> Result<LocalCa, String> {
         let directory = directory(|name| std::env::var_os(name).map(PathBuf::from))?;
         LocalCa::open(&directory, others)
@@ -183,8 +182,8 @@ impl LocalCa {
         })
     }
 
-    /// A new certificate for this machine's names, for those of the accounts and for others, with
-    /// the chain behind it, and its key.
+    /// Makes a key, and a certificate for this machine's names, the accounts' and others, followed
+    /// by its chain.
     pub fn issue(
         &self,
         accounts: &[String],
@@ -204,13 +203,13 @@ impl LocalCa {
                     self.path.display()
                 ));
             }
-            // The name of this machine may have changed since. Rustls takes no certificate with a
-            // `*` right below a name of one label, once names are constrained.
+            // This machine's name may have changed since. And with constrained names, Rustls
+            // refuses a certificate with `*` directly below a single label.
             names.retain(|name| permitted.covers(name) && name != "*.localhost");
         }
         let mut params = CertificateParams::new(names).map_err(failed)?;
-        // Another name than the authority's, or OpenSSL takes the certificate for one that has
-        // signed itself.
+        // The name must differ from the authority's, or OpenSSL takes the certificate for a
+        // self-signed one.
         params
             .distinguished_name
             .push(DnType::CommonName, "localhost");
@@ -225,7 +224,7 @@ impl LocalCa {
     }
 }
 
-/// Makes the file with the authority and its key, or reads the one that another program has made
+/// Makes the file with the authority and its key, or reads it if another program has made it
 /// meanwhile.
 fn make(identity: &Path, others: &[String]) -> Result<String, String> {
     let failed = |error: rcgen::Error| error.to_string();
@@ -264,8 +263,8 @@ fn life(length: Duration) -> (OffsetDateTime, OffsetDateTime) {
     (now - GRACE, now - GRACE + length)
 }
 
-/// Every name once. Some clients take no `*` right below `localhost`, so accounts have names of
-/// their own.
+/// Each name once. Some clients do not accept `*` directly below `localhost`, so each account has a
+/// name of its own.
 fn names(accounts: &[String], others: &[String]) -> Vec<String> {
     let mut names: Vec<String> = NAMES
         .iter()
@@ -289,8 +288,8 @@ fn names(accounts: &[String], others: &[String]) -> Vec<String> {
     names
 }
 
-/// Whether a certificate can have it: an address, or a host name, with `*` as its first label at
-/// most.
+/// True if a certificate can have the name: an address, or a host name, whose first label may be
+/// `*`.
 fn is_name(name: &str) -> bool {
     let labels = name.strip_prefix("*.").unwrap_or(name);
     let is_label = |label: &str| {

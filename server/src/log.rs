@@ -45,8 +45,8 @@ pub fn start(cli: &Cli) -> Result<Output, String> {
     Ok(output)
 }
 
-/// Logs panics. The standard library would write them to standard error, and wait while the pipe
-/// behind it is full.
+/// Logs panics. The standard library would write them to standard error, and wait while that pipe
+/// is full.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::SystemTime;
 use tempfile::NamedTempFile;
 
-/// Opens a file to append to it; one that is not there is made with mode 0600, directories on its
-/// way with mode 0700. A link is followed only if it is ours or the system's, as `/dev/stderr` is.
+/// Opens a file to append to it. A new file has mode 0600, new parents 0700. Follows a link only if
+/// it belongs to this user or to root, as `/dev/stderr` does.
 pub fn append_to(path: &Path) -> io::Result<File> {
     let link = path.symlink_metadata().ok();
     let link = link.filter(|found| found.is_symlink());
@@ -31,8 +31,8 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The same of a file that is not there yet, else `AlreadyExists`; directories on its way are made,
-/// mode 0700.
+/// Writes a new file, whole or not at all. New parents have mode 0700. `AlreadyExists` if there is
+/// such a file.
 pub fn create_whole(path: &Path, text: &str) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         create_private_directory(parent)?;
@@ -54,8 +54,8 @@ fn written_beside(path: &Path, text: &str) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Refuses a data directory of another user, who could put links there or read everything later.
-/// The error is a sentence.
+/// Refuses a data directory that belongs to another user, who could put links there or read
+/// everything later. The error is a sentence.
 pub fn check_directory(path: &Path) -> Result<(), String> {
     match path.metadata() {
         Ok(found) if !is_trusted(&found) => Err(format!(
@@ -69,8 +69,8 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Why this process cannot write to a directory, or to the parent that it would be made in: whose
-/// it is, and what to do. `None` if it can.
+/// Why this process cannot write to a directory, or to the parent that it would be made in: who
+/// owns it, and what to do. `None` if it can.
 pub fn missing_right(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     let existing = path.ancestors().find(|ancestor| ancestor.exists())?;
@@ -93,7 +93,7 @@ pub fn missing_right(path: &Path) -> Option<String> {
     ))
 }
 
-/// The process that has the store in a directory open, or the last that had. `None` if there is no
+/// The process that has the store in a directory open, or had it open last. `None` if there is no
 /// store.
 pub fn lock_holder(directory: &Path) -> Option<u32> {
     std::fs::read_to_string(directory.join("LOCK"))
@@ -108,7 +108,7 @@ pub fn locked_since(directory: &Path) -> Option<SystemTime> {
     directory.join("LOCK").metadata().ok()?.modified().ok()
 }
 
-/// Whether the file belongs to this user or to root. Root trusts all files: directories that are
+/// True if the file belongs to this user or to root. Root trusts all files: directories that are
 /// mounted into a container belong to other users.
 fn is_trusted(found: &Metadata) -> bool {
     match (platform::own_user(), platform::rights(found)) {
@@ -128,8 +128,8 @@ fn mode_of(found: &Metadata) -> u32 {
     platform::rights(found).map_or(0, |rights| rights.mode)
 }
 
-/// Warns where others on this machine can change the data directory, and notes where they can enter
-/// it: the files in it are for their owner alone.
+/// Warns if others on this machine can change the data directory, and notes if they can enter it;
+/// only the owner can read the files in it.
 pub fn warn_if_shared(path: &Path) {
     let Ok(found) = path.metadata() else {
         return;

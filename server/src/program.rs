@@ -1,7 +1,7 @@
 //! The name the program was started under, its version text, and flags from the environment.
 //!
 //! Scripts, images and tools start Azurite by four names and set it up by `AZURITE_*`. Under these
-//! names the program does what they expect of it; what the flags mean is the same under every name.
+//! names the program behaves as they expect; flags mean the same under every name.
 
 use crate::cli::Cli;
 use crate::service_kind::ServiceKind;
@@ -13,7 +13,7 @@ use std::path::Path;
 /// The version of Azurite whose flags, lines and addresses are served.
 pub const AZURITE_VERSION: &str = "3.37.0";
 
-/// The names beside `lazurite`; each is the program itself, under a link or as a copy.
+/// The names besides `lazurite`; each is the program itself, under a link or as a copy.
 pub const SHIM_NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
 
 /// The role of the program, from the name that it was started under.
@@ -55,8 +55,8 @@ impl Program {
         }
     }
 
-    /// Whether it is one of the programs that serve a single service, which print a line of their
-    /// own when they are ready.
+    /// True for the programs that serve a single service, which print their own line when they are
+    /// ready.
     pub fn stands_alone(&self) -> bool {
         self.services.len() == 1
     }
@@ -110,7 +110,7 @@ fn advice(mut words: impl Iterator<Item = String>, refused: ErrorKind) -> Option
 }
 
 /// Lets every flag be set in the environment, by the first of `LAZURITE_NAME` and `AZURITE_NAME`
-/// that `is_set`. An empty variable counts as none: workflows write such for what they leave out.
+/// that `is_set`. An empty variable counts as unset: workflows write empty ones for omitted values.
 fn with_environment(command: clap::Command, is_set: impl Fn(&str) -> bool) -> clap::Command {
     command.mut_args(|arg| {
         let Some(flag) = arg.get_long().filter(|flag| *flag != "version") else {

@@ -1,6 +1,5 @@
-//! `--seed` and `--import`: what is imported before the server says that it is ready; and
-//! `--export-on-exit`, its opposite. They are `lazurite import` and `lazurite export`, by the same
-//! requests.
+//! `--seed` and `--import`, which import before the server is ready, and `--export-on-exit`. They
+//! send the requests of `lazurite import` and `lazurite export`.
 
 use crate::app::App;
 use crate::commands::{carry, seed as import};
@@ -18,8 +17,9 @@ pub struct Flag {
     pub is_carried: bool,
 }
 
-/// Imports what the path holds into the first account. What is there stays as it is, so that a seed
-/// does nothing at the second start. Sentences about what was done; the error is a sentence.
+/// Imports what the path holds into the first account. Existing items stay as they are, so that a
+/// seed does nothing at the second start. Returns sentences about what was done; the error is a
+/// sentence.
 pub async fn seed(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,
@@ -32,10 +32,11 @@ pub async fn seed(
     .await
 }
 
-/// While `mark` is there, an import has begun and not ended: names that are there could hold a part
-/// of what they should.
+/// While `mark` exists, an import has begun and not ended: existing names may be incomplete.
 fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
-    let (name, path, mark) = (flag.name, flag.path.as_path(), flag.mark.as_deref());
+    let name = flag.name;
+    let path = flag.path.as_path();
+    let mark = flag.mark.as_deref();
     let failed = |error: String| {
         let place = format!("{}: ", path.display());
         // Some errors begin with the path.
@@ -66,8 +67,8 @@ fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
     Ok(done.sentences)
 }
 
-/// Exports the first account to an archive, in the place of an earlier one. A sentence; so is the
-/// error.
+/// Exports the first account to an archive, which replaces an earlier one. Returns a sentence; so
+/// is the error.
 pub async fn export(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,

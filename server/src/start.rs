@@ -38,13 +38,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-/// Threads that wait for the disk on behalf of requests, of all connections together unless there
-/// are many processors; more requests than that wait for a thread.
+/// Threads that wait for the disk for requests, of all connections together; further requests wait
+/// for a thread. Machines with many processors may have more.
 const BLOCKING_THREADS_MAX: usize = 64;
 
-/// Threads that serve connections beyond one for each processor: short operations run on them, and
-/// while one waits for a page of a file the others are to keep the processors busy. Each more
-/// costs, by taking turns with the others.
+/// Threads that serve connections, beyond one for each processor. Short operations run on them;
+/// while one waits for a page of a file, the spare one keeps the processor busy. Each more costs
+/// thread switches.
 const THREADS_SPARE: usize = 1;
 
 /// How often programs that attached are looked for while the server only runs for them.
@@ -270,8 +270,8 @@ fn open_app(
     Ok((Arc::new(app), console))
 }
 
-/// Imports what the flags ask for and makes their names, before the first request. `--import` comes
-/// first: it skips what is there.
+/// Imports what the flags name and makes their containers, queues and tables, before the first
+/// request. `--import` comes first: it skips what exists.
 async fn fill(
     cli: &Cli,
     app: &Arc<App>,
@@ -303,7 +303,7 @@ async fn fill(
     done.extend(import("import", carried, cli.export_on_exit).await?);
     let account = app.stores.accounts().first().0;
     let services = app.stores.current().services.clone();
-    done.extend(cli.names_at_start().make(&services, account)?);
+    done.extend(cli.initial_resources().make(&services, account)?);
     done.extend(import("seed", cli.seed.as_ref(), false).await?);
     if matches!(host, Host::Program(_)) {
         for line in done {
@@ -342,8 +342,8 @@ impl Host<'_> {
                 Ok(Control::Signals(signals))
             }
             Host::Process(guest) => {
-                // The receiver is gone if the caller no longer waits for the start; the stop has
-                // completed then.
+                // The receiver is gone if the caller no longer waits for the start; the server has
+                // stopped by then.
                 let _ = guest.ready.send(addresses.to_vec());
                 Ok(Control::Guest(guest.stop))
             }
@@ -401,25 +401,25 @@ impl Serving {
     }
 }
 
-/// Waits for a request to stop, and carries out requests to reload until then. A later signal ends
+/// Waits for a request to stop, and reloads when asked to until then. A second signal to stop ends
 /// the process at once.
 async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     loop {
         match control.wait().await {
-            Asked::Reload => reload(),
-            Asked::Stop => {
+            Signal::Reload => reload(),
+            Signal::Stop => {
                 if let Control::Signals(signals) = &mut control {
                     signals.outlast_leases(&cli.location).await;
                 }
                 break;
             }
-            Asked::EndOfInput => break,
+            Signal::EndOfInput => break,
         }
     }
     if let Control::Signals(mut signals) = control {
         signals.input_end = None;
         tokio::spawn(async move {
-            while let Asked::Reload = signals.wait().await {}
+            while let Signal::Reload = signals.wait().await {}
             std::process::exit(1);
         });
     }
@@ -440,8 +440,8 @@ async fn close(app: Arc<App>) -> Result<(), String> {
     }
 }
 
-/// Reads keys and certificate again. A file that cannot be read changes nothing, nor do keys that
-/// the server would refuse at start on these addresses.
+/// Reads keys and certificate again. Changes nothing if a file cannot be read, or if the server
+/// would refuse the keys at start on these addresses.
 fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tls>) {
     let keys = cli.accounts().and_then(|newer| {
         announce::check_exposure(cli, &newer, addresses)?;
@@ -464,8 +464,8 @@ struct Refusal {
     sentence: String,
 }
 
-/// Ends well if all ports and the data directory belong to a server that runs already and the
-/// caller wants no more than that one runs. The error is a sentence.
+/// Exits with success if all ports and the data directory belong to a running server, which is all
+/// that the caller wants. The error is a sentence.
 fn attach(
     cli: &Cli,
     host: &Host<'_>,
@@ -696,26 +696,26 @@ fn connections(cli: &Cli) -> Connections {
 }
 
 /// The meaning of a signal.
-enum Asked {
+enum Signal {
     Stop,
     /// The program that started this one has ended, which must not be outlived.
     EndOfInput,
     Reload,
 }
 
-/// Where the server is asked to do something beside serving.
+/// Where the server is asked to do something besides serving.
 enum Control {
     Signals(Signals),
     Guest(oneshot::Receiver<()>),
 }
 
 impl Control {
-    async fn wait(&mut self) -> Asked {
+    async fn wait(&mut self) -> Signal {
         match self {
             Control::Signals(signals) => signals.wait().await,
             Control::Guest(stop) => {
                 let _ = stop.await;
-                Asked::Stop
+                Signal::Stop
             }
         }
     }
@@ -759,12 +759,12 @@ impl Signals {
             }
             tokio::select! {
                 () = tokio::time::sleep(LEASE_INTERVAL) => {}
-                Asked::Stop | Asked::EndOfInput = self.wait() => return,
+                Signal::Stop | Signal::EndOfInput = self.wait() => return,
             }
         }
     }
 
-    async fn wait(&mut self) -> Asked {
+    async fn wait(&mut self) -> Signal {
         let input_end = async {
             match &mut self.input_end {
                 Some(end) => drop(end.await),
@@ -772,10 +772,10 @@ impl Signals {
             }
         };
         tokio::select! {
-            () = input_end => Asked::EndOfInput,
+            () = input_end => Signal::EndOfInput,
             signal = self.system.next() => match signal {
-                platform::Signal::Stop => Asked::Stop,
-                platform::Signal::Reload => Asked::Reload,
+                platform::Signal::Stop => Signal::Stop,
+                platform::Signal::Reload => Signal::Reload,
             },
         }
     }

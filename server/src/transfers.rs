@@ -1,11 +1,11 @@
 //! Exports and imports over HTTP: `lazurite export` and `lazurite import` within the running
 //! server, by the same requests.
 //!
-//! An export reads a fork, which shows one moment of the store and ends with the export. Files that
-//! it writes, and those of an archive that is imported, lie in a directory `.transfer-…` of the
-//! data directory, which is removed with the work; the next start removes what a kill leaves. When
-//! its client leaves, an export ends; an import ends only within its archive, or when somebody
-//! stops it.
+//! An export reads a fork, which shows the store at one moment and ends with the export. Files that
+//! it writes, and those of an imported archive, are in a directory `.transfer-…` of the data
+//! directory, which is removed afterwards; the next start removes what a kill leaves. An export
+//! ends when its client leaves. An import ends early only if its archive is incomplete, or if it is
+//! stopped.
 
 use crate::commands::{
     Existing, ImportError, TransferError, UnpackLimits, choices_about_existing, export_to,
@@ -41,7 +41,7 @@ const REPEATED_REPLACING: &str =
 const EXPORTS_MAX: usize = 2;
 const EXPORTS_UNDER_WAY: &str =
     "Two exports are under way. Send this one again when one of them has ended.";
-/// Imports at a time: one that runs beside another could find what the other has made.
+/// Imports at a time: one that runs next to another could find what the other has made.
 const IMPORTS_MAX: usize = 1;
 const IMPORT_UNDER_WAY: &str = "Another import is under way. Send this one again when it has ended, or end that with \
      DELETE /_lazurite/state/import.";
@@ -125,7 +125,7 @@ pub struct Export {
 /// Where an archive is imported to, and how.
 pub struct Destination {
     pub account: String,
-    /// Held to the end of the import: its upload may take longer than a fork lives without
+    /// Held to the end of the import: the upload may take longer than a fork lives without
     /// requests.
     pub fork: Option<HeldFork>,
     pub existing: Existing,
@@ -158,7 +158,8 @@ impl Transfers {
     ) -> Result<Export> {
         let turn = turn(&self.exports, EXPORTS_UNDER_WAY)?;
         let fork = ExportedFork::of(stores, exported).await?;
-        let (directory, name) = (self.directory.clone(), fork.name.clone());
+        let directory = self.directory.clone();
+        let name = fork.name.clone();
         let services = self.services.clone();
         let exporting = services.while_served(move |accounts: &[LocalAccount]| {
             let account = find(accounts, &account)?;
@@ -178,10 +179,10 @@ impl Transfers {
         })
     }
 
-    /// Imports an archive, which is unpacked as it comes. What has come when the last byte is here
-    /// is imported even if the future is dropped. The counts, and sentences about what was there.
-    /// Errors: `400`; `404` if the fork was released meanwhile; `409` if something is there or
-    /// another import is under way; `413`; `507`.
+    /// Imports an archive, which is unpacked as it arrives. Once the last byte has arrived, it is
+    /// imported even if the future is dropped. Returns the counts, and sentences about what already
+    /// existed. Errors: `400`; `404` if the fork was released meanwhile; `409` if something exists
+    /// or another import is under way; `413`; `507`.
     pub async fn import(
         &self,
         stores: &Stores,
@@ -255,8 +256,8 @@ impl Transfers {
         }
     }
 
-    /// Unpacks an archive as it comes. After an error, its files are gone. The turn goes with the
-    /// files.
+    /// Unpacks an archive as it arrives, and returns its files with the turn. After an error, the
+    /// files are gone.
     async fn receive(
         &self,
         mut body: RequestBody,
@@ -268,7 +269,8 @@ impl Transfers {
         }
         body.reserve_chunks(PIECES * PIECE_BYTES).await?;
         let (sender, pieces) = channel(PIECES);
-        let (directory, quota) = (self.directory.clone(), self.quota);
+        let directory = self.directory.clone();
+        let quota = self.quota;
         let mut leaving = StopOnDrop(Some(stop.clone()));
         let unpacking = stop.clone();
         let unpacking = on_blocking_pool(move || {
@@ -335,7 +337,7 @@ pub fn remove_left_overs(directory: &Path) {
     }
 }
 
-/// An empty directory for intermediate files, beside the store if that is on a disk.
+/// An empty directory for intermediate files, next to the store if that is on a disk.
 fn scratch(directory: Option<&Path>) -> std::result::Result<TempDir, TransferError> {
     let temporary = std::env::temp_dir();
     scratch_in(directory.unwrap_or(&temporary), SCRATCH)
@@ -390,7 +392,7 @@ impl Drop for ExportedFork {
     }
 }
 
-/// Awaits work while the task wakes now and then: a connection notices that its client has left
+/// Awaits work, and wakes the task now and then: a connection notices that its client has left only
 /// when its task runs.
 async fn with_ticks<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
@@ -459,7 +461,7 @@ fn import_failure(error: ImportError, existing: Existing) -> Failure {
     }
 }
 
-/// Hands on a body, and an empty piece at its end. Ends early if the pieces are not wanted any
+/// Passes on a body, and an empty piece at its end. Ends early if the pieces are not wanted any
 /// more.
 async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>, stop: &Stop) -> Result<()> {
     let mut left = ARCHIVE_BYTES_MAX;
@@ -485,8 +487,8 @@ fn too_large() -> Failure {
     Failure::new(413, "RequestBodyTooLarge", message)
 }
 
-/// Reads pieces, of which an empty one is the end. Error: there is none, so that the rest is
-/// missing.
+/// Reads pieces, of which an empty one is the end. Error: the pieces stop without one, so the rest
+/// is missing.
 struct Pieces {
     pieces: Receiver<Bytes>,
     piece: Bytes,
@@ -526,8 +528,8 @@ impl Export {
             let packed = pack_into(files.path(), target);
             drop((files, turn));
             if let Err(error) = packed {
-                // The receiver is gone if the client has left; else its archive is cut off, as it
-                // must see.
+                // The receiver is gone if the client has left. Otherwise the archive is cut off,
+                // which the client must notice.
                 let _ = sender.blocking_send(Err(io::Error::other(error.to_string())));
             }
         });

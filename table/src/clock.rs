@@ -85,8 +85,8 @@ impl Clock {
         })
     }
 
-    /// Issues no Timestamp from now on that `before` has issued, the clock of a store whose place
-    /// this one takes. As at the start, a bound far ahead of the wall clock is not followed.
+    /// From now on issues no Timestamp that `before` has issued, the clock of the store that this
+    /// one replaces. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &Clock) {
         let issued = before.recorded.load(SeqCst);
         if issued.saturating_sub(self.now().ticks()) <= CLOCK_AHEAD_TICKS_MAX {
@@ -99,9 +99,8 @@ impl Clock {
         DateTime::from(self.wall.now())
     }
 
-    /// Whether a row may have a later Timestamp than the next one issued, so that a write has to
-    /// read the row that it replaces. The answer is valid for a row as long as the caller holds its
-    /// lock.
+    /// True if a row may have a later Timestamp than the next one issued, so that a write has to
+    /// read the row that it replaces. The result holds for a row while the caller holds its lock.
     pub(crate) fn rows_may_be_ahead(&self) -> bool {
         let last = self.last.load(SeqCst);
         last < self.rows_ahead.load(SeqCst) || last < self.ahead_since_scan.load(SeqCst)
@@ -118,7 +117,7 @@ impl Clock {
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
         if after_previous > next {
             let ahead = after_previous.ticks();
-            // In this order, and before the recorded bound is read: `begin_scan` and
+            // These two come in this order, and before the recorded bound is read: `begin_scan` and
             // `lower_rows_bound` rely on it.
             self.ahead_since_scan.fetch_max(ahead, SeqCst);
             self.rows_ahead.fetch_max(ahead, SeqCst);
@@ -209,8 +208,8 @@ impl Clock {
             return Ok(());
         }
         self.recorded_rows.store(lowered, SeqCst);
-        // A writer that saw the higher bound had counted its Timestamp by then; any other waits for
-        // `recording`.
+        // A writer that saw the higher bound has counted its Timestamp by now; any other writer
+        // waits for `recording`.
         let ahead = self.ahead_since_scan.load(SeqCst);
         let rows = lowered.max(ahead);
         self.recorded_rows.store(rows, SeqCst);

@@ -33,21 +33,21 @@ const BINARY: u8 = 9;
 /// A [`Value`] that borrows its contents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ValueRef<'a> {
-    /// As [`Value::String`].
+    /// Like [`Value::String`].
     String(&'a str),
-    /// As [`Value::Int32`].
+    /// Like [`Value::Int32`].
     Int32(i32),
-    /// As [`Value::Int64`].
+    /// Like [`Value::Int64`].
     Int64(i64),
-    /// As [`Value::Double`].
+    /// Like [`Value::Double`].
     Double(f64),
-    /// As [`Value::Boolean`].
+    /// Like [`Value::Boolean`].
     Boolean(bool),
-    /// As [`Value::DateTime`].
+    /// Like [`Value::DateTime`].
     DateTime(DateTime),
-    /// As [`Value::Guid`].
+    /// Like [`Value::Guid`].
     Guid(Guid),
-    /// As [`Value::Binary`].
+    /// Like [`Value::Binary`].
     Binary(&'a [u8]),
 }
 

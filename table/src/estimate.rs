@@ -69,8 +69,8 @@ impl fmt::Display for RowCount {
     }
 }
 
-/// The estimates of the current second: the same query again pays nothing, and many different ones
-/// pay for some.
+/// The estimates of the current second. The same query again takes its estimate from here, and the
+/// number of different ones is limited.
 #[derive(Debug, Default)]
 pub(crate) struct Estimates(Mutex<Recent>);
 
@@ -164,7 +164,8 @@ impl Sampler<'_> {
         let children = self.children(range, &beginning.first)?;
         let count = children.large.len();
         let visited = count.min(samples);
-        let (mut rows, mut is_exact) = (0.0, children.is_complete && visited == count);
+        let mut rows = 0.0;
+        let mut is_exact = children.is_complete && visited == count;
         for at in 0..visited {
             // Evenly spread, so that neither the first nor the last ones are preferred.
             let child = &children.large[(2 * at + 1) * count / (2 * visited)];
@@ -242,7 +243,7 @@ impl Sampler<'_> {
 }
 
 /// Counts the keys from here on that begin with `prefix`, at most one more than [`CHILD_ROWS_MAX`].
-/// The scan stands on the key behind them, or at its end.
+/// Leaves the scan on the key after them, or at its end.
 fn count_below(scan: &mut Scan, prefix: &[u8]) -> Result<usize> {
     let mut rows = 0;
     while rows <= CHILD_ROWS_MAX && scan.key().starts_with(prefix) {

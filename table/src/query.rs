@@ -52,9 +52,9 @@ pub struct Cost {
     pub azure_access: AccessKind,
     /// Rows read.
     pub examined: usize,
-    /// Rows that the hosted service would read for the page: counted where it reads the same,
-    /// otherwise estimated. `None` for [`AccessKind::Nothing`], and where an estimate failed or
-    /// would be one of too many in a second.
+    /// Rows that the hosted service would read for the page: counted if it would read the same
+    /// rows, otherwise estimated. `None` for [`AccessKind::Nothing`], after a failed estimate, and
+    /// after too many estimates in a second.
     pub azure_examined: Option<RowCount>,
     /// Rows returned.
     pub returned: usize,
@@ -74,7 +74,7 @@ pub struct Page {
 /// The end of a page that was visited row by row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageEnd {
-    /// As [`Page::next`].
+    /// Like [`Page::next`].
     pub next: Option<(String, String)>,
     /// The cost of the page.
     pub cost: Cost,
@@ -104,7 +104,7 @@ pub struct TablePage {
 
 impl TableService {
     /// One page of the matching entities, from one snapshot. It ends at `$top`, at about 4 MiB, or,
-    /// possibly empty, once `expired` returns `true`; it is called every hundred rows. Errors:
+    /// possibly empty, once `expired`, which is called every hundred rows, returns `true`. Errors:
     /// `TableNotFound`, `InvalidInput`, `NotImplemented`.
     pub fn query_entities(
         &self,
@@ -127,7 +127,7 @@ impl TableService {
         })
     }
 
-    /// As [`TableService::query_entities`], but passes each row of the page to `visit` as it is
+    /// Like [`TableService::query_entities`], but passes each row of the page to `visit` as it is
     /// read.
     pub fn visit_entities(
         &self,

@@ -39,9 +39,9 @@ impl TableService {
         })
     }
 
-    /// Has the service issue no Timestamp that `before` has issued, the service of a store whose
-    /// place this one takes: a client may still have ETags of it. Call it once `before` takes no
-    /// more writes.
+    /// Makes the service issue no Timestamp that `before` has issued, the service of the store that
+    /// this one replaces: clients may still have its ETags. Call it once `before` takes no more
+    /// writes.
     pub fn follow(&self, before: &TableService) {
         self.clock.follow(&before.clock);
     }

@@ -823,8 +823,8 @@ fn concurrent_transactions_with_if_match_lose_nothing() {
 }
 
 /// Every transaction writes its number to the rows from 0 to its size, which row 0 holds, so that a
-/// reader can check the result of the last one. One in seven ends with an operation that fails, and
-/// must change nothing.
+/// reader can check the result of the last transaction. One in seven ends with an operation that
+/// fails, and must change nothing.
 #[test]
 fn readers_never_see_half_a_transaction() {
     const ROWS: usize = 100;

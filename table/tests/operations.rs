@@ -222,8 +222,8 @@ fn metrics_tables_are_found_by_name_and_emptied_by_age() {
     assert_eq!(listed.tables, ["people"]);
 }
 
-/// A clock that runs a closure when it is read, which a write does after its own reads and before
-/// it writes.
+/// A clock that runs a closure when it is read. A write reads it after its own reads, before it
+/// writes.
 #[derive(Debug, Default)]
 struct Interposer(Mutex<Option<mpsc::SyncSender<()>>>);
 

@@ -152,8 +152,8 @@ impl File {
         self.start().to_vec()
     }
 
-    /// In `blob.references`: that a record of the blob with this key in `blob.blobs` names the
-    /// file, or did.
+    /// In `blob.references`: a record of the blob with this key in `blob.blobs` names the file, or
+    /// did.
     pub(crate) fn namer(&self, blob_key: &[u8]) -> Vec<u8> {
         let mut key = self.key(&[NAMER]);
         key.extend_from_slice(blob_key);

@@ -23,8 +23,8 @@ pub(crate) fn tag(
     blob: &str,
     version: Option<SnapshotTime>,
 ) -> Vec<u8> {
-    let of = version.map_or(Tagged::Current, |_| Tagged::Versions);
-    let mut key = tag_values(container_id, of, tag, value);
+    let tagged = version.map_or(Tagged::Current, |_| Tagged::Versions);
+    let mut key = tag_values(container_id, tagged, tag, value);
     key.extend_from_slice(&escape::END);
     escape::put_component(&mut key, blob.as_bytes());
     if let Some(moment) = version {

@@ -17,11 +17,11 @@ pub(crate) enum Timer {
     /// Nodes of a file of pages have no references. Subject: the key of the file in
     /// `blob.references`.
     Pages = 6,
-    /// The blob of these snapshots has expired. Subject: the key of the last of them in
+    /// Remove the snapshots of an expired blob. Subject: the key of the last of them in
     /// `blob.history`.
     Snapshots = 7,
-    /// A record was removed for good, and only one other may name its files. Subject: its key in
-    /// `blob.history`.
+    /// Trim the files of a record that was removed for good, or that may be the last to name a
+    /// file. Subject: its key in `blob.history`.
     Trim = 8,
     /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
     Merge = 9,

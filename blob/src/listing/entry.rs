@@ -7,8 +7,8 @@ use crate::model::Blob;
 pub struct ListBlobs {
     /// Only names that begin with this.
     pub prefix: String,
-    /// Names that share all up to and including the first of these after the prefix become one
-    /// entry. Empty: none.
+    /// Names that are equal up to the first delimiter after the prefix become one entry. Empty: no
+    /// delimiter.
     pub delimiter: String,
     /// Only names from this one on.
     pub start_from: String,
@@ -16,8 +16,8 @@ pub struct ListBlobs {
     pub end_before: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most entries of the page, blobs and prefixes alike, from 1; more than
-    /// [`crate::PAGE_ENTRIES_MAX`] count as that.
+    /// Most entries of the page, blobs and prefixes alike, from 1 to [`crate::PAGE_ENTRIES_MAX`];
+    /// more count as that.
     pub max_results: Option<u32>,
     /// Whether to answer metadata.
     pub metadata: bool,
@@ -31,7 +31,7 @@ pub struct ListBlobs {
     pub deleted: bool,
     /// Whether to list names that have versions and no blob, once each.
     pub deleted_with_versions: bool,
-    /// Whether to list only deleted blobs that are still kept: `showonly=deleted`. Reads nothing
+    /// `showonly=deleted`: lists only deleted blobs that can still be restored, and reads nothing
     /// else.
     pub only_deleted: bool,
 }

@@ -17,8 +17,8 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
 use walk::{Position, Step, Walk};
 
-/// Most entries of a page, and how many a page has when the request does not say. Source: List
-/// Blobs, `maxresults`.
+/// Most entries of a page, and their number if the request gives none. Source: List Blobs,
+/// `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
 
 /// Rows that one page looks at, listed or not.
@@ -37,8 +37,7 @@ pub struct ListContainers {
     pub metadata: bool,
     /// Whether to list the service's own containers, such as `$logs`.
     pub system: bool,
-    /// Whether to list deleted containers that can be restored, after those of their name that are
-    /// there.
+    /// Also list deleted containers that can be restored, after the existing ones of their name.
     pub deleted: bool,
 }
 

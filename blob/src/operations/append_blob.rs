@@ -101,14 +101,16 @@ impl BlobService {
         let condition = request.conditions.for_write()?;
         request.upload.check_not_empty()?;
         let body = request.upload.finish(UploadKind::AppendBlock, None)?;
-        let (length, checksums) = (body.length, body.checksums);
+        let length = body.length;
+        let checksums = body.checksums;
         let mut write = self.begin_write(address)?;
         write.check_type(BlobType::AppendBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let (permit, mut blob) = write.changeable()?;
         let brought = write.brought(body.key.as_ref(), &request.conditions)?;
         brought.check(&blob.encryption)?;
-        let (offset, end) = (blob.length, blob.length.saturating_add(length));
+        let offset = blob.length;
+        let end = blob.length.saturating_add(length);
         let count = unsealed(&blob)?;
         check_position(&blob, request.append_position)?;
         check_room(count, end, request.max_size)?;
@@ -130,8 +132,8 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Append Blob Seal: ends appending. Sealing again changes only the ETag.
-    /// Errors: as [`BlobService::append_block`], but for those of a body.
+    /// Append Blob Seal: allows no more appends. Sealing again changes only the ETag. Errors: as
+    /// [`BlobService::append_block`], except those about the body.
     pub fn append_blob_seal(
         &self,
         address: &BlobAddress<'_>,

@@ -172,7 +172,9 @@ fn append_blob_takes_fifty_thousand_blocks_and_no_more() {
 fn appends_between_snapshots_leave_few_layers_and_every_snapshot_as_it_was() {
     let store = store();
     store.put_append_blob("log");
-    let (mut all, mut snapshots, mut most) = (Vec::new(), Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut snapshots = Vec::new();
+    let mut most = 0;
     for number in 0..1500_usize {
         // Some of them lie in the value log.
         let body = pattern([3, 5000, 40][number % 3], number as u8);

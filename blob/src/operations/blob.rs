@@ -71,7 +71,7 @@ pub struct BlobDeletion {
 }
 
 impl BlobService {
-    /// The blob and its content, or a range of it, as of now: later writes do not change the
+    /// The blob and its content, or a range of it, from a snapshot: later writes do not change the
     /// result. Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions
     /// of a read; of a lease id that does not match; `BlobArchived`, `BlobBeingRehydrated`;
     /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`;
@@ -94,8 +94,8 @@ impl BlobService {
         Download::open(&self.keyspaces, snapshot, blob, range, key)
     }
 
-    /// The blob without its content. Serves Get Blob Properties and Get Blob Metadata.
-    /// Errors: as [`BlobService::get_blob`], but for those of the archive.
+    /// The blob without its content. Serves Get Blob Properties and Get Blob Metadata. Errors: as
+    /// [`BlobService::get_blob`], except those about the archive.
     pub fn get_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -106,10 +106,10 @@ impl BlobService {
         Ok(blob)
     }
 
-    /// Replaces all the headers of the blob: those that are `None` are cleared.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
-    /// `BlobNotFound`; those of the conditions of a write and of leases; `PendingCopyOperation`,
-    /// `BlobArchived`, `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
+    /// Replaces all headers of the blob; `None` clears a header. Errors: of the names;
+    /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
+    /// the conditions of a write and of leases; `PendingCopyOperation`, `BlobArchived`,
+    /// `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
     pub fn set_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -123,8 +123,8 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Replaces the blob's metadata. If the account keeps versions, that makes one.
-    /// Errors: of the metadata; as [`BlobService::set_blob_properties`].
+    /// Replaces the blob's metadata. Makes a version if the account keeps versions. Errors: of the
+    /// metadata; as [`BlobService::set_blob_properties`].
     pub fn set_blob_metadata(
         &self,
         address: &BlobAddress<'_>,
@@ -178,10 +178,10 @@ impl BlobService {
         deleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::delete_blob`], in at most `steps_max` steps; `None` if snapshots are left.
-    /// Each step is a batch of bounded size. The locks are held over all of them: a refused
-    /// deletion has deleted nothing. A deletion that a kill cuts short was not acknowledged;
-    /// deleting again completes it.
+    /// Like [`BlobService::delete_blob`], in at most `steps_max` steps; `None` if snapshots are
+    /// left. Each step is a batch of bounded size. The locks are held over all of them, so a
+    /// refused deletion has deleted nothing. A deletion that a kill interrupts was not
+    /// acknowledged; deleting again completes it.
     pub(super) fn delete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -220,9 +220,9 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Deletes some of the snapshots, oldest first, or the rest and the blob. Returns whether they
-    /// are deleted for good; `None` if there is more to do. Checks for protected records before it
-    /// deletes any.
+    /// Deletes some of the snapshots, oldest first, or the rest and the blob. Returns whether the
+    /// deletion is permanent; `None` if there is more to delete. Checks for protected records
+    /// before it deletes any.
     fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,
@@ -318,7 +318,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// As [`BlobWrite::forget`] of a snapshot, version or deleted blob.
+    /// Like [`BlobWrite::forget`] of a snapshot, version or deleted blob.
     pub(crate) fn forget_past(&mut self, place: RecordSlot, blob: &Blob) {
         if let RecordSlot::Past(kind, moment) = place {
             self.trim_later(kind, moment, blob);

@@ -28,8 +28,8 @@ use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
 pub struct PutBlob {
     /// The body, begun as [`UploadKind::PutBlob`] and written to its end.
     pub upload: Upload,
-    /// Headers of the blob. An MD5 among them must be the body's, and is checked instead of
-    /// `Content-MD5`; without one the MD5 of the body is stored.
+    /// Headers of the blob. An MD5 among them must be the body's, and replaces `Content-MD5` in the
+    /// check; without one the MD5 of the body is stored.
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
@@ -76,15 +76,15 @@ pub struct PutBlockList {
 const LONG_LIST: usize = 500;
 
 impl BlobService {
-    /// Begins a body, which the caller writes to the upload and then gives to the operation it is
-    /// for. The body is invisible until then, and dropping the upload removes it. `claimed` holds
-    /// the checksums in the request: `Content-MD5` or `x-ms-content-crc64`. Errors:
-    /// `BothCrc64AndMd5HeaderPresent`.
+    /// Begins a body. The caller writes it to the upload, and passes that to the operation. The
+    /// body is invisible until then; dropping the upload removes it. `claimed`: the checksums in
+    /// the request, `Content-MD5` or `x-ms-content-crc64`. Errors: `BothCrc64AndMd5HeaderPresent`.
     pub fn begin_upload(&self, kind: UploadKind, claimed: Checksums) -> Result<Upload> {
         Upload::begin(self, kind, claimed, None)
     }
 
-    /// As [`BlobService::begin_upload`], for a body that is stored encrypted with the client's key.
+    /// Like [`BlobService::begin_upload`], for a body that is stored encrypted with the client's
+    /// key.
     pub fn begin_encrypted_upload(
         &self,
         kind: UploadKind,
@@ -94,8 +94,8 @@ impl BlobService {
         Upload::begin(self, kind, claimed, Some(key))
     }
 
-    /// Fails as Put Blob or Put Block List would now for reasons that need no body: for a server
-    /// that decides before it takes one. They check again themselves. Errors: of the names; those
+    /// Runs the checks of Put Blob and Put Block List that need no body, for a server that refuses
+    /// a request before it reads the body. The operations check again. Errors: of the names; those
     /// of the conditions of a write and of leases, `BlobAlreadyExists` for `If-None-Match: *`;
     /// `ContainerNotFound`.
     pub fn check_put(&self, address: &BlobAddress<'_>, conditions: &Conditions) -> Result<()> {
@@ -125,9 +125,9 @@ impl BlobService {
         Ok((PutBlobOutcome { written, checksums }, ticket))
     }
 
-    /// Put Blob, and copies whose content was fetched: those have the URL that they are copied
-    /// from, and keep an MD5 among the headers unchecked. The body is complete and its checksums
-    /// are right before the blob is looked at.
+    /// Put Blob, and copies of fetched content. The latter have the URL of their source, and their
+    /// MD5 header is stored unchecked. The body is complete, and its checksums were compared,
+    /// before the blob is read.
     pub(super) fn put_whole(
         &self,
         address: &BlobAddress<'_>,
@@ -139,7 +139,8 @@ impl BlobService {
         let settings = request.settings.checked(BlobType::BlockBlob)?;
         let mut headers = request.headers;
         let body = request.upload.finish(UploadKind::PutBlob, given)?;
-        let (length, checksums) = (body.length, body.checksums);
+        let length = body.length;
+        let checksums = body.checksums;
         let computed = checksums.md5.map(Vec::from);
 
         let mut write = self.begin_write(address)?;
@@ -172,14 +173,14 @@ impl BlobService {
         Ok((blob, checksums, write.commit()?))
     }
 
-    /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself stays
-    /// as it is; if there is none there is none afterwards, but Get Block List knows the name.
-    /// `upload` was begun as [`UploadKind::PutBlock`]. Of the conditions the lease and the
-    /// encryption scope count: the first of the uncommitted blocks chooses the key or the scope of
-    /// all. A caller that may only create puts a block if there is neither a blob nor an
-    /// uncommitted block of this id. Errors: of the names; `InvalidBlockId`, `OutOfRangeInput` for
-    /// an id over 64 bytes, `InvalidBlobOrBlock` for one of another length than the blob's others;
-    /// `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
+    /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself does
+    /// not change. If it does not exist, it does not exist afterwards either, but Get Block List
+    /// knows the name. `upload` was begun as [`UploadKind::PutBlock`]. Of the conditions the lease
+    /// and the encryption scope count: the first uncommitted block sets the key or the scope for
+    /// all. A caller with only the right to create may put a block if there is neither a blob nor
+    /// an uncommitted block of this id. Errors: of the names; `InvalidBlockId`, `OutOfRangeInput`
+    /// for an id over 64 bytes, `InvalidBlobOrBlock` for one of another length than the blob's
+    /// others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
     /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those
     /// of leases; `BlobUsesCustomerSpecifiedEncryption` and its like;
     /// `RequestForbiddenByContainerEncryptionPolicy`.
@@ -357,8 +358,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The file for the body of a blob: the one that the blob has, if nothing else names it, or a
-    /// new one.
+    /// The file for the body of a blob: the blob's present file if nothing else names it, otherwise
+    /// a new one.
     fn file_for(&mut self, body: &Uploaded) -> Result<File> {
         match self.replaceable_file()? {
             Some(file) if body.key.is_none() => Ok(file),
@@ -392,8 +393,8 @@ impl BlobWrite<'_> {
         rows.put_block(&file.uncommitted(block_id), &codec::encode_block(&block));
     }
 
-    /// The file of a blob put whole, if no other record names it and the blob is not kept: its only
-    /// content can be replaced.
+    /// The file of a blob that was put whole, if its only content can be replaced: no other record
+    /// names the file, and the blob is not kept.
     fn replaceable_file(&self) -> Result<Option<File>> {
         match self.current() {
             Some(blob)

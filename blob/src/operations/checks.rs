@@ -38,10 +38,10 @@ pub(super) fn check_may_create(conditions: &Conditions, current: Option<&Blob>) 
     }
 }
 
-/// The condition that is left once the lease was checked before `If-None-Match: *`: a client learns
-/// that the blob is locked, not that it exists. Clients without an overwrite option send that
-/// condition even with the lease id of the blob that they replace: the lease decides. Source:
-/// recorded answers of the hosted service.
+/// The condition that is left after the lease was checked. The lease comes before `If-None-Match:
+/// *`, so that a client learns that the blob is locked, not that it exists; clients without an
+/// overwrite option send that condition even with the lease id of the blob that they replace.
+/// Source: recorded answers of the hosted service.
 pub(super) fn lease_before_existence<'a>(
     condition: WriteCondition<'a>,
     conditions: &Conditions,
@@ -74,7 +74,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// As [`BlobWrite::check`], without the lease and policies.
+    /// Like [`BlobWrite::check`], without the lease and policies.
     pub(crate) fn check_conditions(
         &self,
         condition: WriteCondition<'_>,
@@ -88,8 +88,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// As [`BlobWrite::find`], with the condition of a change. Errors: also those of a missing
-    /// blob.
+    /// Like [`BlobWrite::find`], and checks the conditions of a change. Errors: also those of a
+    /// missing blob.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,

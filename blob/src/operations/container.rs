@@ -56,7 +56,7 @@ impl BlobService {
         self.create_container_with(account, container, settings)
     }
 
-    /// As [`BlobService::create_container`], with all settings.
+    /// Like [`BlobService::create_container`], with all settings.
     pub fn create_container_with(
         &self,
         account: &str,
@@ -280,9 +280,9 @@ impl BlobService {
         Ok(())
     }
 
-    /// Restores a deleted container with everything in it, under its former name. `version` is that
-    /// of its listing. Its pending copies have failed: they found no container meanwhile. Errors:
-    /// of the name; `ContainerNotFound` if none of that name and version is kept;
+    /// Restores a deleted container with everything in it, under its former name. `version` is the
+    /// one in the listing. Its pending copies fail, because they found no container meanwhile.
+    /// Errors: of the name; `ContainerNotFound` if none of that name and version is kept;
     /// `ContainerAlreadyExists`.
     pub fn restore_container(
         &self,
@@ -319,8 +319,8 @@ impl BlobService {
     }
 
     /// Renames the container, at a cost that does not depend on its size. Pending copies to its
-    /// blobs have failed: they use the old name. Errors: of the names; `InvalidInput` for
-    /// containers of the service; `ContainerNotFound`; those of leases; `ContainerAlreadyExists`.
+    /// blobs fail: they use the old name. Errors: of the names; `InvalidInput` for containers of
+    /// the service; `ContainerNotFound`; those of leases; `ContainerAlreadyExists`.
     pub fn rename_container(
         &self,
         account: &str,
@@ -361,8 +361,8 @@ impl BlobService {
         Ok((written, ticket))
     }
 
-    /// The present key of a container's row. The container may have been renamed since another row
-    /// referred to it.
+    /// The present key of a container's row. The container may have been renamed after another row
+    /// was written that names it.
     pub(crate) fn current_key(&self, container_id: u128, named: Vec<u8>) -> Result<Vec<u8>> {
         let moved = self
             .db
@@ -370,9 +370,8 @@ impl BlobService {
         Ok(moved.map_or(named, |key| key.to_vec()))
     }
 
-    /// One page of the account's containers, in byte order of names.
-    /// Errors: `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is
-    /// none.
+    /// One page of the account's containers, in byte order of names. Errors:
+    /// `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a malformed marker.
     pub fn list_containers(
         &self,
         account: &str,
@@ -415,7 +414,8 @@ impl BlobService {
         let mut container = self.keyspaces.container(&self.db, &key)?;
         let before = Validators::from(&container);
         condition.check(WriteKind::Change, Some(before))?;
-        let (lease, now) = (container.lease, self.now());
+        let lease = container.lease;
+        let now = self.now();
         lease.check_read(conditions.lease_id, now, Leased::Container)?;
         let written = self.stamp(now, Some(before));
         container.etag = written.etag;

@@ -95,9 +95,9 @@ impl BlobService {
         self.copy_within(source, destination, request, CopyKind::Asynchronous)
     }
 
-    /// Copy Blob From URL within the server: as [`BlobService::copy_blob`], of a block blob of at
-    /// most 256 MiB. Errors: as there; `InvalidSourceBlobType`; `InvalidHeaderValue` for a larger
-    /// one.
+    /// Copy Blob From URL within the server: like [`BlobService::copy_blob`], for a block blob of
+    /// at most 256 MiB. Errors: the same; `InvalidSourceBlobType`; `InvalidHeaderValue` for a
+    /// larger blob.
     pub fn copy_blob_from_url(
         &self,
         source: &BlobAddress<'_>,
@@ -107,10 +107,10 @@ impl BlobService {
         self.copy_within(source, destination, request, CopyKind::Synchronous)
     }
 
-    /// Copy Blob From URL of a source on another server, whose content was fetched: as
-    /// [`BlobService::put_blob`], with the properties of a copy. An MD5 among the headers is the
-    /// source's, and is stored unchecked. Returns the checksums of the content. Errors: as there;
-    /// `InvalidBlobType`.
+    /// Copy Blob From URL from another server, with content that was fetched: like
+    /// [`BlobService::put_blob`], and stores the properties of a copy. An MD5 among the headers is
+    /// the source's, and is stored unchecked. Returns the checksums of the content. Errors: the
+    /// same; `InvalidBlobType`.
     pub fn copy_fetched_blob(
         &self,
         destination: &BlobAddress<'_>,
@@ -184,9 +184,9 @@ impl BlobService {
         Download::open(&self.keyspaces, snapshot, blob, None, None)
     }
 
-    /// The content of the source of another operation, under the conditions for a source. For Put
-    /// Block From URL and its like: write it to their upload with [`Upload::write_from`]. Errors:
-    /// as [`BlobService::get_blob`]; `PendingCopyOperation`.
+    /// Opens the content of the source of another operation, under the conditions for a source. Put
+    /// Block From URL and its like write it to their upload with [`Upload::write_from`]. Errors: as
+    /// [`BlobService::get_blob`]; `PendingCopyOperation`.
     pub fn open_source(
         &self,
         source: &BlobAddress<'_>,
@@ -277,8 +277,8 @@ pub(super) fn completed(id: Guid, source: String, length: u64, now: SystemTime) 
 }
 
 impl BlobWrite<'_> {
-    /// The record of the destination of a copy that is complete. The settings of `request` are
-    /// checked.
+    /// Makes the record of the destination of a complete copy, with the checked settings of
+    /// `request`.
     fn copied_blob(
         &self,
         source: &Blob,
@@ -326,8 +326,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Marks the files of the source as named by more than one record. Returns the source as it is
-    /// copied.
+    /// Marks the files of the source as named by more than one record. Returns the record for the
+    /// destination.
     pub(super) fn share_source(
         &mut self,
         from: &mut BlobWrite<'_>,
@@ -350,8 +350,8 @@ impl BlobWrite<'_> {
         Ok(source)
     }
 
-    /// Records both names of a copy of blocks for its files. Once one record is left that names a
-    /// file, it is found by them and its file is trimmed. See `trim.rs`.
+    /// Records that both blobs name the files that a copy shares. When one record is left that
+    /// names a file, these names lead to it, and the file is trimmed. See `trim.rs`.
     fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;

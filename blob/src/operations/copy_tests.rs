@@ -514,7 +514,8 @@ fn incremental_copies_take_later_snapshots_of_one_blob() {
             state,
             ..address("pages")
         };
-        let (copy, url) = (address("copy"), "http://here".to_string());
+        let copy = address("copy");
+        let url = "http://here".to_string();
         let copied = store
             .at(at(9))
             .incremental_copy_blob(&source, &copy, url, &none);

@@ -28,7 +28,7 @@ pub(crate) struct RequestEncryption {
 }
 
 impl RequestEncryption {
-    /// Fails unless it is what something stored is encrypted with. Errors:
+    /// Fails unless the stored content has this encryption. Errors:
     /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`,
     /// `BlobCustomerSpecifiedEncryptionMismatch`.
     pub(crate) fn check(&self, stored: &Encryption) -> Result<()> {
@@ -42,8 +42,8 @@ impl RequestEncryption {
 }
 
 impl BlobWrite<'_> {
-    /// The encryption of the request: a key, from its body or its conditions; or the scope in the
-    /// conditions; or the container's default. Errors: `InvalidHeaderValue` for a malformed scope,
+    /// The encryption of the request: the key of its body or conditions, the scope in the
+    /// conditions, or the container's default. Errors: `InvalidHeaderValue` for a malformed scope,
     /// or a scope with a key; `RequestForbiddenByContainerEncryptionPolicy`.
     pub(crate) fn brought(
         &self,

@@ -92,7 +92,8 @@ fn blob_put_whole_is_read_with_its_key_only() {
         store.snapshot("name"),
         Error::BlobUsesCustomerSpecifiedEncryption
     );
-    let (copy, request) = (address("copy"), CopyBlob::default());
+    let copy = address("copy");
+    let request = CopyBlob::default();
     let copied = service
         .at(at(1))
         .copy_blob(&address("name"), &copy, request);

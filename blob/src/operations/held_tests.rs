@@ -1,4 +1,4 @@
-//! A disk that is held up: which operations answer, which wait, and that no write waits for the
+//! Operations on a disk that is held up: which return, which wait, and that no write waits for the
 //! store while it holds a lock.
 
 use crate::operations::kept_tests::versions;

@@ -54,7 +54,8 @@ impl BlobWrite<'_> {
     /// Fails if a snapshot is protected. Reads all of them, unless no record of the container was
     /// ever protected.
     pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
-        let (service, home) = (self.service, self.home());
+        let service = self.service;
+        let home = self.home();
         if !service.may_hold_protected(home)? {
             return Ok(());
         }
@@ -90,7 +91,7 @@ impl BlobWrite<'_> {
         Ok(is_full && any)
     }
 
-    /// As [`BlobWrite::end_snapshots`] for all snapshots. Leaves the rest to the sweep.
+    /// Like [`BlobWrite::end_snapshots`] for all snapshots. Leaves the rest to the sweep.
     pub(crate) fn end_all_snapshots(&mut self) -> Result<()> {
         let Some(last) = self.last_moment(History::Snapshot)? else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Names with many snapshots, blobs that go by themselves, policies that change, and clocks that
-//! are set back over a restart.
+//! Names with many snapshots, blobs that expire, policies that change, and clocks that are set back
+//! over a restart.
 
 use crate::operations::history::HISTORY_STEP;
 use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
@@ -115,8 +115,7 @@ fn a_refused_deletion_of_many_snapshots_deletes_none() {
     assert_eq!(store.count("snapshot", at(6)), MANY);
 }
 
-/// The writer starts once it has seen that the first snapshot is gone, when the last one may still
-/// be there.
+/// The writer starts once the first snapshot is gone, when the last one may still be there.
 #[test]
 fn a_writer_between_the_steps_of_a_deletion_waits_for_the_last() {
     for _ in 0..4 {
@@ -213,7 +212,8 @@ fn versions_are_kept_when_versioning_is_disabled() {
         |store| store.delete("name").unwrap(),
         |store| drop(store.put("name", b"second").unwrap()),
         |store| {
-            let (name, metadata) = (address("name"), pairs(&[("a", "b")]));
+            let name = address("name");
+            let metadata = pairs(&[("a", "b")]);
             let none = Conditions::default();
             let set = store.service.set_blob_metadata(&name, metadata, &none);
             set.unwrap().1.wait().unwrap();
@@ -755,7 +755,8 @@ fn blocks_that_only_the_other_name_of_a_copy_listed_go_with_it() {
         let to = in_container(container, "copy");
         let snapshot = store.snapshot("name").unwrap();
         store.commit("name", latest(&["c"])).unwrap();
-        let (of_snapshot, of_blob) = (BlobState::Snapshot(snapshot), BlobState::Current);
+        let of_snapshot = BlobState::Snapshot(snapshot);
+        let of_blob = BlobState::Current;
         // The remaining record lists one block; the deleted one listed all.
         let copied = if left == "copy" { of_blob } else { of_snapshot };
         let source = BlobAddress {

@@ -42,7 +42,8 @@ impl BlobService {
         to.name_layers(&found);
         let permit = to.retire(RetireReason::Overwritten)?;
         let mut blob = to.new_blob(NewBlob::copy_of(&found, brought.encryption))?;
-        let (copy_id, moment) = (self.new_guid(), to.new_moment()?);
+        let copy_id = self.new_guid();
+        let moment = to.new_moment()?;
         blob.replaced_at = found.replaced_at;
         blob.copy = Some(CopyState {
             incremental: Some(copied),

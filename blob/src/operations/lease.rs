@@ -31,9 +31,9 @@ impl BlobService {
         Ok((outcome, blob.written(), write.commit()?))
     }
 
-    /// As [`BlobService::lease_blob`] of a container. Conditions: dates only.
-    /// Errors: of the name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
-    /// those of leases.
+    /// Like [`BlobService::lease_blob`], for a container. Conditions: dates only. Errors: of the
+    /// name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of
+    /// leases.
     pub fn lease_container(
         &self,
         account: &str,

@@ -2,9 +2,10 @@
 //!
 //! A row of `blob.merges` names the layers, the file they are copied to, and the progress.
 //! Invariant: while the row exists, the record of the blob names the layers and another one above
-//! them. So their visible content does not change, and a step can copy it without a lock. A write
-//! that puts another record ends the merge: see [`BlobWrite::put`]. The lock of the blob is held
-//! only while the copied rows are written. After a restart the timer of the merge is due again.
+//! them. So the visible content of the layers does not change, and a step can copy it without a
+//! lock. A write that puts another record ends the merge: see [`BlobWrite::put`]. The lock of the
+//! blob is held only while the copied rows are written. After a restart the timer of the merge is
+//! due again.
 
 use crate::error::Result;
 use crate::error::corrupt_record;
@@ -132,7 +133,8 @@ impl BlobWrite<'_> {
     }
 
     fn apply_step(&mut self, merge: LayerMerge, step: MergeStep) -> Result<()> {
-        let (next, is_last) = (step.next, step.is_last);
+        let next = step.next;
+        let is_last = step.is_last;
         step.put(&mut self.rows());
         if !is_last {
             self.put_merge(LayerMerge { next, ..merge });

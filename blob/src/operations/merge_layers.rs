@@ -25,8 +25,8 @@ const STEP_BYTES: u64 = if cfg!(test) { 256 << 10 } else { 4 << 20 };
 /// A step ends once it has copied this many contents.
 const STEP_CONTENTS: usize = 2048;
 
-/// Whether a write tries to merge layers. A failed attempt is repeated when there are some more
-/// layers, and more rarely the more there are.
+/// True if a write should try to merge layers: at 16 layers, and after a failed attempt at more and
+/// more widely spaced numbers.
 fn is_attempt_due(layers: usize) -> bool {
     layers >= LAYERS_MIN && layers.is_multiple_of(layers.next_power_of_two() / 16)
 }
@@ -108,8 +108,7 @@ impl BlobWrite<'_> {
         self.merge_at_once(blob, first)
     }
 
-    /// Copies the layers from `first` on to one file and puts that in their place, if one step is
-    /// enough.
+    /// Copies the layers from `first` on to one file, which replaces them, if one step is enough.
     fn merge_at_once(&mut self, blob: &mut Blob, first: usize) -> Result<()> {
         if blob.layers.len() - first < 2 {
             return Ok(());
@@ -155,8 +154,8 @@ impl BlobWrite<'_> {
 }
 
 impl BlobService {
-    /// The next step of a merge, as of `snapshot`. Appends keep their ids, for which they may be
-    /// encrypted.
+    /// Prepares the next step of a merge, as of `snapshot`. Contents of appends keep their ids,
+    /// which their encryption may depend on.
     pub(super) fn copy_step(&self, snapshot: &Snapshot, merge: &LayerMerge) -> Result<MergeStep> {
         let keyspaces = &self.keyspaces;
         let mut step = MergeStep {

@@ -80,7 +80,9 @@ fn merge_start(merge: &LayerMerge) -> u64 {
 fn large_appends_between_snapshots_leave_few_layers() {
     let store = store();
     store.put_append_blob("log");
-    let (mut all, mut snapshots, mut most) = (Vec::new(), Vec::new(), 0);
+    let mut all = Vec::new();
+    let mut snapshots = Vec::new();
+    let mut most = 0;
     for number in 0..64_usize {
         let body = pattern(LARGE, number as u8);
         store.append("log", &body).unwrap();
@@ -230,8 +232,8 @@ fn a_merge_ends_with_its_blob_and_leaves_nothing() {
     }
 }
 
-/// The cost of a write and a read is that of the layers: they stay few over ten thousand snapshots
-/// and copies.
+/// Writes and reads cost the same for each layer, so layers must stay few over ten thousand
+/// snapshots and copies.
 #[test]
 fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {
     let store = store();

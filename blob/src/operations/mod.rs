@@ -109,7 +109,7 @@ use lazurite_engine::Snapshot;
 use std::time::SystemTime;
 
 /// The result of a read, in one snapshot.
-struct Found {
+struct BlobLookup {
     snapshot: Snapshot,
     /// The time of the read.
     now: SystemTime,
@@ -158,7 +158,7 @@ impl BlobService {
     }
 
     /// The record under a blob's name, if there is one. Errors: of the names; `ContainerNotFound`.
-    fn find(&self, address: &BlobAddress<'_>) -> Result<Found> {
+    fn find(&self, address: &BlobAddress<'_>) -> Result<BlobLookup> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?.into_owned();
         let snapshot = self.db.snapshot();
@@ -167,7 +167,7 @@ impl BlobService {
         let home = container.id;
         let blob = self.record(&snapshot, home, &name, address.state)?;
         let now = self.now();
-        Ok(Found {
+        Ok(BlobLookup {
             now,
             blob: blob.filter(|blob| !blob.is_expired(now)),
             snapshot,
@@ -176,7 +176,7 @@ impl BlobService {
         })
     }
 
-    /// As [`BlobService::find`], for operations that need a committed blob, and with the conditions
+    /// Like [`BlobService::find`], for operations that need a committed blob; checks the conditions
     /// of a read. Errors: `BlobNotFound`; those of the conditions.
     fn find_for_read(
         &self,
@@ -199,8 +199,8 @@ impl BlobService {
         })
     }
 
-    /// Whether a snapshot or version that is not there was deleted and can still be restored.
-    /// Errors: of the names; `ContainerNotFound`.
+    /// True if a missing snapshot or version was deleted and can still be restored. Errors: of the
+    /// names; `ContainerNotFound`.
     pub fn is_soft_deleted(&self, address: &BlobAddress<'_>) -> Result<bool> {
         let (BlobState::Snapshot(moment) | BlobState::Version(moment)) = address.state else {
             return Ok(false);
@@ -212,8 +212,8 @@ impl BlobService {
         Ok(deleted.is_some_and(|blob| blob.was(address.state) && blob.is_kept(found.now)))
     }
 
-    /// The validators of a write now to a blob that had `previous`. Neither goes back, even if the
-    /// clock was set back over a restart: a client that has read a later state must not be answered
+    /// The validators of a write to a blob that had `previous`. Neither goes back, even if the
+    /// clock was set back over a restart: a client that has read a later state must not be told
     /// that nothing has changed since.
     fn stamp(&self, now: SystemTime, previous: Option<Validators>) -> Written {
         let last_modified = whole_seconds(now);

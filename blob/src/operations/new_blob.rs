@@ -26,8 +26,8 @@ pub struct BlobSettings {
 }
 
 impl BlobSettings {
-    /// With its tags in order. Errors: of the tags; `InvalidBlobTier` if blobs of this type do not
-    /// have the tier.
+    /// Sorts the tags and checks the settings. Errors: of the tags; `InvalidBlobTier` if blobs of
+    /// this type do not have the tier.
     pub(crate) fn checked(mut self, blob_type: BlobType) -> Result<BlobSettings> {
         self.tags = tags::checked(self.tags)?;
         if let Some(tier) = self.tier {
@@ -100,8 +100,8 @@ impl BlobWrite<'_> {
         if !self.policy.versioning {
             return Ok(None);
         }
-        // Later than the ETag: a snapshot makes a later version, the clock may have been set back,
-        // and deleted versions may be restored.
+        // This moment may be later than the ETag's: a snapshot makes a later version, the clock may
+        // have been set back, and deleted versions may be restored.
         self.after_all_moments(SnapshotTime(written.etag.0))
             .map(Some)
     }

@@ -119,8 +119,8 @@ impl BlobWrite<'_> {
         Ok(exclusive)
     }
 
-    /// The files that the blob names once its list is in `target`. Removes its name from files that
-    /// it no longer needs.
+    /// Returns the files that the blob names once its list is in `target`. Removes the blob from
+    /// the names of files that it no longer needs.
     fn rearrange(
         &mut self,
         list: &NewList,

@@ -55,8 +55,8 @@ pub struct SequenceConditions {
 )]
 #[derive(Debug)]
 pub enum PageUpdate {
-    /// A body as long as the stretch, begun as [`UploadKind::PutPage`] where the stretch begins. At
-    /// most 4 MiB.
+    /// A body of the stretch's length, at most 4 MiB, begun as [`UploadKind::PutPage`] at the
+    /// stretch's offset.
     Update(Upload),
     /// Zeros, which take no space.
     Clear,
@@ -154,10 +154,10 @@ impl BlobService {
 
     /// Writes a stretch of pages, or clears it. The cost does not depend on the size of the blob.
     /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
-    /// `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for a stretch that is not of pages,
-    /// or of another length than the body; `InvalidPageRange` for one beyond the end;
-    /// `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a write and of leases;
-    /// `BlobUsesCustomerSpecifiedEncryption` and its like, cleared or written;
+    /// `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for a stretch that does not consist
+    /// of whole pages, or does not have the length of the body; `InvalidPageRange` for one beyond
+    /// the end; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a write and of leases;
+    /// `BlobUsesCustomerSpecifiedEncryption` and its like, also for clearing;
     /// `SequenceNumberConditionNotMet`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`,
     /// `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn put_page(
@@ -332,8 +332,8 @@ impl BlobWrite<'_> {
 
     /// Other writers to the file wait, and so does the sweep.
     fn lock_pages(&mut self, file: File) -> Result<()> {
-        // Of two files the second could come before the first, and would be refused if another
-        // writer has it.
+        // The file of a second write could come before the first in the order of locks, and would
+        // then be refused if another writer has it.
         assert!(!self.has_file_lock, "a write locks one file of pages");
         let references = &self.service.keyspaces.references;
         self.transaction

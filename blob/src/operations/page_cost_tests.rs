@@ -158,8 +158,8 @@ fn pages_only_in_a_deleted_blob_are_dropped_while_a_copy_keeps_the_rest() {
     store.delete("pages").unwrap();
     let content = store.read("copy").unwrap();
     assert_eq!((content[0], content[4096]), (1, 0));
-    // While the rows of the deleted blob are there the copy does not come upon them by a snapshot
-    // of its own.
+    // While the rows of the deleted blob exist, the copy does not find them through a snapshot of
+    // its own.
     store.put_page("copy", 512, &[3; 512]).unwrap();
     store.snapshot("copy").unwrap();
     store.sweep_all();
@@ -235,8 +235,8 @@ fn clearing_is_one_small_write_however_many_pages_there_are() {
 }
 
 /// A blob of `length` bytes, written in bodies of 4 MiB, of which 4 KiB at random places were then
-/// written over `count` times. With it the bytes of its pages as they should be, and the bytes that
-/// were put for each of the small writes.
+/// overwritten `count` times. Returns it with the expected bytes, and the bytes that each of the
+/// small writes put.
 fn written_over(length: usize, count: u64) -> (Store, Vec<u8>, u64) {
     let store = store();
     store.put_page_blob("pages", length as u64);
@@ -336,7 +336,8 @@ fn a_comparison_reads_only_what_changed() {
         let put = store.put_page("pages", window * WINDOW_BYTES, &[2; 512]);
         put.unwrap();
     }
-    let (keyspaces, layer) = (&store.service.keyspaces, store.layer("pages"));
+    let keyspaces = &store.service.keyspaces;
+    let layer = store.layer("pages");
     let snapshot = store.db.snapshot();
     let mut changes = Changes::new(keyspaces, &snapshot, before, &layer, 0..PAGE_BLOB_BYTES_MAX);
     let mut found = Vec::new();

@@ -77,8 +77,8 @@ impl Store {
         }
     }
 
-    /// Checks that the nodes and contents of all page blobs have the references that are counted,
-    /// and that those without any are about to be deleted.
+    /// Checks that the counted references of all page blobs' nodes and contents are right, and that
+    /// those without any are about to be deleted.
     fn check_references(&self) {
         let keyspaces = &self.service.keyspaces;
         let mut counted = Counted::default();
@@ -204,7 +204,8 @@ impl Model {
     fn copy(&mut self, store: &Store, from: &'static str, to: &'static str) {
         let snapshots = self.snapshots.keys().filter(|(name, _)| *name == from);
         let snapshots: Vec<_> = snapshots.copied().collect();
-        let (mut state, mut source) = (self.current[from].clone(), address(from));
+        let mut state = self.current[from].clone();
+        let mut source = address(from);
         if !snapshots.is_empty() && self.random(3) == 0 {
             let snapshot = snapshots[self.random(snapshots.len() as u64) as usize];
             state = self.snapshots[&snapshot].clone();
@@ -379,8 +380,8 @@ fn plain(found: PageRanges) -> Vec<(u64, u64, bool)> {
     found.ranges.into_iter().map(plain).collect()
 }
 
-/// Pages before and behind places where leaves, branches and the children of the root end. Each run
-/// reaches 24 generations of copies.
+/// Writes pages before and after places where leaves, branches and the children of the root end.
+/// Each run reaches 24 generations of copies.
 #[test]
 fn pages_agree_with_an_array() {
     let bases = [
@@ -419,8 +420,8 @@ fn pages_agree_with_an_array() {
     }
 }
 
-/// Random writes to a copy, among them copies from the common source and snapshots. Returns its
-/// bytes.
+/// Writes at random to a copy, which takes snapshots and copies from the common source too. Returns
+/// its bytes.
 fn write_beside_others(store: &Store, name: &str, mut seed: u64, source: &[u8]) -> Vec<u8> {
     let mut expected = source.to_vec();
     let mut snapshots = Vec::new();

@@ -14,8 +14,8 @@ use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
 
-/// Most ranges of a page, and how many a page has when the request does not say. Source: Get Page
-/// Ranges, `maxresults`.
+/// Most ranges in a response, and their number if the request gives none. Source: Get Page Ranges,
+/// `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
 /// Stretches of up to 64 KiB that one page reads. Adjacent ones form one range.
@@ -59,7 +59,7 @@ pub struct PageRanges {
 impl BlobService {
     /// The ranges of pages that were written and not cleared since; or those that were written or
     /// cleared after a snapshot. Errors: as [`BlobService::get_blob`]; `InvalidBlobType`;
-    /// `InvalidQueryParameterValue` for a marker that is none; `OutOfRangeQueryParameterValue`;
+    /// `InvalidQueryParameterValue` for a malformed marker; `OutOfRangeQueryParameterValue`;
     /// `PreviousSnapshotNotFound`, `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
     pub fn get_page_ranges(
         &self,

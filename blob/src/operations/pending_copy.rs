@@ -90,7 +90,8 @@ impl BlobService {
         fetched: FetchedCopy,
     ) -> Result<(Written, Ticket)> {
         let body = fetched.upload.finish(UploadKind::PutBlob, None)?;
-        let (length, checksums) = (body.length, body.checksums);
+        let length = body.length;
+        let checksums = body.checksums;
         let mut to = self.begin_write(destination)?;
         let mut blob = to.pending(copy_id)?;
         debug_assert!(

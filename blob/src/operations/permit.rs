@@ -59,8 +59,8 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Allows an action at a place. `blob` is the record there now; `keeps`: a replaced or deleted
-    /// blob stays as a version. Errors: `PendingCopyOperation`; `BlobArchived`,
+    /// Allows an action on a record. `blob` is the record that is stored now; `keeps`: a replaced
+    /// or deleted blob stays as a version. Errors: `PendingCopyOperation`; `BlobArchived`,
     /// `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
     pub(super) fn new(
         action: Action,
@@ -118,8 +118,8 @@ pub(crate) fn check_allowed(
     }
 }
 
-/// The right to drop everything in a container. The caller excludes writers from before it is given
-/// until the container is removed.
+/// The right to delete everything in a container. The caller keeps writers out from the time it
+/// gets the right until the container is removed.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct ContainerPermit {
@@ -161,8 +161,8 @@ impl BlobService {
         Ok(mark.is_none_or(|mark| mark != NEVER_PROTECTED))
     }
 
-    /// Searches for protected records before the container is locked, because that may take long.
-    /// `None` if there are some.
+    /// Searches for protected records before the container is locked, because the search may take
+    /// long. `None` if there are some.
     pub(crate) fn find_unprotected(
         &self,
         container: &Container,
@@ -181,7 +181,7 @@ impl BlobService {
     }
 
     /// Allows deleting the container with everything in it. The caller has locked it; `found` is
-    /// the result of its search before. Error: `BlobImmutableDueToPolicy`.
+    /// the result of [`BlobService::find_unprotected`]. Error: `BlobImmutableDueToPolicy`.
     pub(crate) fn permit_container(
         &self,
         container: &Container,

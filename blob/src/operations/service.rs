@@ -28,8 +28,8 @@ impl BlobService {
         self.policies.get(&self.db, &self.keyspaces, account)
     }
 
-    /// Replaces the account's policy and, in the same batch, its service properties if given.
-    /// Records that are kept already keep their retention.
+    /// Replaces the account's policy and, in the same batch, its service properties if given. The
+    /// retention of records that are deleted already does not change.
     pub fn set_account_policy(
         &self,
         account: &str,

@@ -14,12 +14,13 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Keeps the blob as it is now, content shared, under the moment that is answered. Metadata
-    /// that is not empty replaces the blob's on the snapshot, which then has validators of its own.
-    /// The blob stays as it is, but where versions are kept what it was becomes one, and it the
-    /// next. Source: Blob versioning, "Blob versioning and blob snapshots". Errors: of the names
-    /// and metadata; `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write; of a
-    /// lease id that does not match; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`.
+    /// Keeps the blob as it is now, under the moment that is returned. The content is shared. If
+    /// `metadata` is not empty the snapshot has it instead of the blob's, and validators of its
+    /// own. The blob does not change, but if the account keeps versions, its state becomes a
+    /// version and the blob is the next one. Source: Blob versioning, "Blob versioning and blob
+    /// snapshots". Errors: of the names and metadata; `ContainerNotFound`, `BlobNotFound`; those of
+    /// the conditions of a write; of a lease id that does not match; `PendingCopyOperation`,
+    /// `BlobArchived`, `BlobBeingRehydrated`.
     pub fn snapshot_blob(
         &self,
         address: &BlobAddress<'_>,

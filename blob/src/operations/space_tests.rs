@@ -78,7 +78,8 @@ fn blobs_of_a_few_kilobytes_give_their_space_back_when_they_are_overwritten_or_d
     let store = Store::over(&db, directory);
     store.create(CONTAINER).unwrap();
 
-    let (mut choices, mut live) = (Choices(1), BTreeMap::new());
+    let mut choices = Choices(1);
+    let mut live = BTreeMap::new();
     for write in 0..WRITES {
         let name = format!("blob{}", choices.below(NAMES));
         if choices.below(4) == 0 {
@@ -97,7 +98,8 @@ fn blobs_of_a_few_kilobytes_give_their_space_back_when_they_are_overwritten_or_d
     clock.advance(Duration::from_secs(60));
     settle(&db);
 
-    let (space, stats) = (space(&path), db.stats());
+    let space = space(&path);
+    let stats = db.stats();
     let live_bytes: usize = live.values().map(Vec::len).sum();
     assert!(
         space < 2 * live_bytes as u64,

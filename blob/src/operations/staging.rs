@@ -7,7 +7,7 @@ use crate::files::FileRows;
 use crate::keys::File;
 use crate::keys::Timer;
 use crate::model::{BlobBlock, BlobState, Staging};
-use crate::operations::Found;
+use crate::operations::BlobLookup;
 use crate::operations::encryption::RequestEncryption;
 use crate::operations::permit::Action;
 use crate::operations::write::BlobWrite;
@@ -19,7 +19,7 @@ pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 
 
 impl BlobService {
     /// The file of the uncommitted blocks of a found name.
-    pub(super) fn staging_of(&self, found: &Found, state: BlobState) -> Result<Option<File>> {
+    pub(super) fn staging_of(&self, found: &BlobLookup, state: BlobState) -> Result<Option<File>> {
         if state != BlobState::Current {
             return Ok(None);
         }
@@ -56,8 +56,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// The file for an uncommitted block: that of the others if there are any, the file of the blob
-    /// if the list is going to replace it, or a new one.
+    /// The file for an uncommitted block: the file of the others if there are any; the file of the
+    /// blob if the list is going to replace it; otherwise a new one.
     pub(super) fn staging_file(&self) -> Result<File> {
         if let Some(id) = self.staging() {
             return Ok(self.file(id));
@@ -89,7 +89,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The common record of the uncommitted blocks, with the one of this id. Their ids have one
+    /// The record of the blob's uncommitted blocks, with this id added. All their ids have one
     /// length. Ids of committed blocks may have another, so that one tool can overwrite the upload
     /// of another. Source: Put Block, "Remarks".
     pub(super) fn staging_with(

@@ -39,9 +39,9 @@ pub enum Expiry {
 impl BlobService {
     /// Set Blob Tier of a blob, snapshot or version. Its validators stay as they are. Of the
     /// conditions, the tags and the lease count. Errors: of the names; `ContainerNotFound`,
-    /// `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier` for one that blobs of
-    /// its type do not have, `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength` for
-    /// one that this page blob cannot have; `BlobBeingRehydrated`.
+    /// `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier` for a tier that blobs
+    /// of its type do not have, `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength`
+    /// for a tier that this page blob cannot have; `BlobBeingRehydrated`.
     pub fn set_blob_tier(
         &self,
         address: &BlobAddress<'_>,
@@ -58,8 +58,8 @@ impl BlobService {
         check_tier(blob.blob_type(), tier)?;
         check_premium(&blob, tier)?;
         let outcome = match blob.tiering.rehydrating(now) {
-            // The same again may only make it faster. Source: Blob rehydration, "Rehydration
-            // priority".
+            // Setting the same tier again may only raise the priority. Source: Blob rehydration,
+            // "Rehydration priority".
             Some((target, before)) if target != tier || priority < before => {
                 return Err(Error::BlobBeingRehydrated);
             }

@@ -1,4 +1,4 @@
-//! Settings beside the content: tags, tiers, expiry, protection.
+//! Settings besides the content: tags, tiers, expiry, protection.
 
 use crate::operations::tests::*;
 use crate::*;
@@ -460,7 +460,8 @@ fn a_sweep_continues_past_a_timer_with_a_corrupt_value() {
     let path = directory.path().to_path_buf();
     let open = |directory| Store::over(&Db::open(&path, Config::default()).unwrap(), directory);
     let store = open(directory);
-    let (private, none) = (PublicAccess::Private, Conditions::default());
+    let private = PublicAccess::Private;
+    let none = Conditions::default();
     let made = store.create_container(ACCOUNT, CONTAINER, private, Metadata::new());
     made.unwrap().1.wait().unwrap();
     store.put("good", b"body").unwrap();

@@ -59,8 +59,8 @@ pub struct FindBlobsByTagsPage {
 }
 
 impl BlobService {
-    /// The blob's tags, by name. Of the conditions, a read's and the tags' count.
-    /// Errors: as [`BlobService::get_blob_properties`].
+    /// The blob's tags, by name. Honours the conditions of a read and the one on tags. Errors: as
+    /// [`BlobService::get_blob_properties`].
     pub fn get_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -99,10 +99,10 @@ impl BlobService {
         write.commit()
     }
 
-    /// One page of the account's blobs that match the query. Costs in proportion to the blobs that
-    /// match the leading comparison: one for equality if there is any. Errors: of the container's
-    /// name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a marker that is
-    /// none.
+    /// One page of the account's blobs that match the query. The cost grows with the number of
+    /// blobs that match the leading comparison, which is one for equality if there is any. Errors:
+    /// of the container's name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a
+    /// malformed marker.
     pub fn find_blobs_by_tags(
         &self,
         account: &str,
@@ -139,7 +139,7 @@ impl BlobService {
         })
     }
 
-    /// As [`BlobService::find_blobs_by_tags`], in one container. Error: `ContainerNotFound`.
+    /// Like [`BlobService::find_blobs_by_tags`], in one container. Error: `ContainerNotFound`.
     pub fn find_blobs_by_tags_in_container(
         &self,
         account: &str,
@@ -173,9 +173,9 @@ struct Search<'a> {
     request: &'a FindBlobsByTags,
     snapshot: Snapshot,
     now: SystemTime,
-    /// The container, and the row of the index, at which the page begins; no row for the
+    /// Where the page begins: the container, and the row of the index; without a row at the
     /// container's first.
-    from: Option<(String, Option<Row>)>,
+    from: Option<(String, Option<IndexRow>)>,
     page: Pager<TaggedBlob>,
 }
 
@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
         let page = Pager::new(request.max_results, PAGE_ENTRIES_MAX, ROWS_MAX)?;
         let of_search = |marker| match marker {
             Marker::Tag(container, key) if key.is_empty() => Some((container, None)),
-            Marker::Tag(container, key) => Some((container, Some(Row::read(&key)?))),
+            Marker::Tag(container, key) => Some((container, Some(IndexRow::read(&key)?))),
             _ => None,
         };
         Ok(Search {
@@ -222,7 +222,7 @@ impl<'a> Search<'a> {
     }
 
     /// A walk over the rows that may match the leading comparison.
-    fn cursor(&self, home: u128, of: Tagged, from: Option<&Row>) -> Cursor {
+    fn cursor(&self, home: u128, of: Tagged, from: Option<&IndexRow>) -> Cursor {
         let query = &self.request.query;
         let leading = query.narrowest();
         let values = |value: &str| keys::tag_values(home, of, &leading.name, value);
@@ -237,7 +237,7 @@ impl<'a> Search<'a> {
             let starts = lower.map(|one| values(&one.value));
             range.start = starts.fold(range.start, Vec::max);
         }
-        if let Some(Row {
+        if let Some(IndexRow {
             value,
             blob,
             version,
@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes the first row of the cursors.
-    fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<Row>> {
+    fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<IndexRow>> {
         for cursor in cursors.iter_mut() {
             self.page.rows_examined += u64::from(cursor.load(&self.request.query)?);
         }
@@ -268,7 +268,7 @@ impl<'a> Search<'a> {
         Ok(first.and_then(|at| cursors[at].head.take()))
     }
 
-    fn matching(&self, container: &str, home: u128, row: &Row) -> Result<Option<TaggedBlob>> {
+    fn matching(&self, container: &str, home: u128, row: &IndexRow) -> Result<Option<TaggedBlob>> {
         let keyspaces = &self.service.keyspaces;
         let blob = match row.version {
             Some(moment) => {
@@ -294,7 +294,7 @@ const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 /// A row of the index.
 #[derive(Debug)]
-struct Row {
+struct IndexRow {
     key: Vec<u8>,
     value: String,
     blob: String,
@@ -302,10 +302,10 @@ struct Row {
     version: Option<SnapshotTime>,
 }
 
-impl Row {
-    fn read(key: &[u8]) -> Option<Row> {
+impl IndexRow {
+    fn read(key: &[u8]) -> Option<IndexRow> {
         let (value, blob, version) = keys::tagged(key)?;
-        Some(Row {
+        Some(IndexRow {
             key: key.to_vec(),
             value,
             blob,
@@ -321,7 +321,7 @@ impl Row {
 /// A walk over the rows of one kind.
 struct Cursor {
     rows: Scan,
-    head: Option<Row>,
+    head: Option<IndexRow>,
     ended: bool,
 }
 
@@ -335,7 +335,7 @@ impl Cursor {
             self.ended = true;
             return Ok(false);
         }
-        let row = Row::read(self.rows.key()).ok_or_else(corrupt_record)?;
+        let row = IndexRow::read(self.rows.key()).ok_or_else(corrupt_record)?;
         // Values ascend: after a value past the comparison's bound, all are past it.
         let mut upper = query
             .of_same_name(query.narrowest())

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 impl Store {
     pub(super) fn expire(&self, name: &str, seconds: u64, now: SystemTime) {
-        let (none, time) = (Conditions::default(), Duration::from_secs(seconds));
+        let none = Conditions::default();
+        let time = Duration::from_secs(seconds);
         let expiry = Expiry::RelativeToNow(time);
         let set = self.at(now).set_blob_expiry(&address(name), expiry, &none);
         set.unwrap().1.wait().unwrap();
@@ -86,8 +87,8 @@ fn undeleted_blob_expires_when_it_would_have() {
         store.expire(name, 100, at(1));
         store.delete(name).unwrap();
     }
-    // The timer of before comes to nothing while the blob is
-    // deleted.at(at(50)).sweep(100).unwrap();
+    // The timer for the expiry does nothing while the blob is deleted.
+    service.at(at(50)).sweep(100).unwrap();
     let undelete = |name, now| {
         let undeleted = service.at(now).undelete_blob(&address(name), None);
         undeleted.map(|ticket| ticket.wait().unwrap())

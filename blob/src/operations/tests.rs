@@ -101,7 +101,7 @@ impl Store {
         Store::over_with(db, directory, Arc::new(CountingIds::default()))
     }
 
-    /// As [`Store::over`], with ids as they are outside of tests or others.
+    /// Like [`Store::over`], with ids as they are outside of tests or others.
     pub(super) fn over_with(
         db: &Db,
         directory: tempfile::TempDir,
@@ -287,7 +287,8 @@ impl Store {
     }
 
     pub(super) fn snapshot(&self, name: &str) -> Result<SnapshotTime> {
-        let (none, metadata) = (Conditions::default(), Metadata::new());
+        let none = Conditions::default();
+        let metadata = Metadata::new();
         let service = self;
         let (moment, _, ticket) =
             service

@@ -18,8 +18,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Most records that are read to find the blocks of a file that none of them lists.
 const RECORDS_MAX: usize = 4096;
-/// Most rows of block lists that are read for that. Where there are more, unlisted blocks stay
-/// until fewer records name the file.
+/// Most rows of block lists that a trim reads. If there are more, unlisted blocks stay until fewer
+/// records name the file.
 const LISTED_MAX: usize = 1 << 18;
 
 /// The records that name files, as of a snapshot.
@@ -194,9 +194,9 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Trims the files of the records next to a removed one. A block is listed by consecutive
-    /// records of a name, so the last record that names the file is one of them, or a copy under
-    /// another name, for which `files.rs` sets a timer.
+    /// Trims the files of the records next to a removed one. Consecutive records of a name list a
+    /// block, so the last record that names the file is next to the removed one, or it is a copy
+    /// under another name, for which `files.rs` sets a timer.
     pub(crate) fn trim_around(&mut self, gone: SnapshotTime) -> Result<()> {
         self.trim_record(RecordSlot::Current)?;
         for kind in [History::Snapshot, History::Version, History::Deleted] {
@@ -274,9 +274,9 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Drops the contents of a file that are not in `named`; there may be as many as the file ever
-    /// had blocks. The caller holds the lock of the only record that names the file. From now on
-    /// the record's layer is marked as not shared.
+    /// Drops the contents of a file that are not in `named`, however many they are. The caller
+    /// holds the lock of the only record that names the file. Marks the record's layer as not
+    /// shared.
     pub(super) fn trim_file(&mut self, layer: &mut Layer, named: &HashSet<u128>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let file: File = layer.file;

@@ -16,16 +16,16 @@ use lazurite_engine::Ticket;
 
 impl BlobService {
     /// Restores everything that was deleted under the name and is still kept: snapshots, versions,
-    /// and the blob that was deleted last if there is none now. Snapshots of a blob that has
-    /// expired stay deleted, unless another takes its place: they would be in the way of the next
-    /// blob of the name. If the blob exists, or versions of it, having nothing to restore is no
-    /// error: a blob that was deleted while the account keeps versions is one of them. Source:
-    /// recorded answers of the hosted service.
+    /// and the blob that was deleted last if there is none now. Snapshots of an expired blob stay
+    /// deleted, unless another blob takes its place: they would be in the way of the next blob of
+    /// the name. It is not an error if there is nothing to restore, but a blob or a version exists:
+    /// for an account with versions, a deleted blob is one. Source: recorded answers of the hosted
+    /// service.
     ///
-    /// Needs no lease id: no client sends one, and a leased blob is not changed. A given id must be
-    /// that of the blob's lease; deleted blobs have none. Errors: of the names; `InvalidOperation`
-    /// for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a lease id that does not
-    /// match.
+    /// Needs no lease id: no client sends one, and a leased blob does not change. A given id must
+    /// be that of the blob's lease; deleted blobs have none. Errors: of the names;
+    /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a
+    /// lease id that does not match.
     pub fn undelete_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -35,8 +35,8 @@ impl BlobService {
         undeleted.ok_or_else(corrupt_record)
     }
 
-    /// As [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more to
-    /// restore. The lease is checked before the first step only: a lease acquired meanwhile does
+    /// Like [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more
+    /// to restore. The lease is checked before the first step only: a lease acquired meanwhile does
     /// not stop an undeletion that has begun.
     pub(super) fn undelete_in_steps(
         &self,
@@ -73,15 +73,15 @@ impl BlobService {
     }
 }
 
-/// The progress of an undeletion in bounded steps. One that a kill cuts short is completed by the
-/// next request.
+/// The progress of an undeletion in bounded steps. The next request completes an undeletion that a
+/// kill interrupts.
 struct Undeletion {
     from: SnapshotTime,
-    /// Whether there is a blob or version, or one to restore: otherwise snapshots stay deleted.
+    /// True if a blob or version exists or can be restored; otherwise snapshots stay deleted.
     /// `None` before the first step.
     has_blob: Option<bool>,
-    /// The blob, neither snapshot nor version, that was deleted last among those seen. It is still
-    /// deleted.
+    /// The moment of the blob (neither snapshot nor version) that was deleted last, among the
+    /// records seen so far. It is still deleted.
     last: Option<SnapshotTime>,
     any: bool,
 }
@@ -134,8 +134,8 @@ impl BlobWrite<'_> {
         blob.is_kept(self.now) && !blob.is_expired(self.now)
     }
 
-    /// Whether there is a deleted blob or version to restore. The newest record is one unless a
-    /// blob has expired, as its snapshots are older.
+    /// True if there is a deleted blob or version to restore. The newest record is one, except
+    /// after a blob has expired: its snapshots are older.
     fn has_deleted_blob(&self) -> Result<bool> {
         let is_one = |moment| {
             let blob = self.past(RecordSlot::Past(History::Deleted, moment))?;

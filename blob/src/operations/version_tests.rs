@@ -14,7 +14,8 @@ fn put_first(store: &Store) -> SnapshotTime {
 fn snapshot_makes_a_version_of_the_blob() {
     let store = keeping(versions());
     let first = put_first(&store);
-    let (none, now) = (Conditions::default(), at(1));
+    let none = Conditions::default();
+    let now = at(1);
     let taken = store
         .at(now)
         .snapshot_blob(&address("name"), Metadata::new(), &none);
@@ -196,7 +197,8 @@ fn search_for_tags_finds_versions_when_asked() {
         find("kind = 'lake' AND size = '2'", true).0,
         [named(second, false)]
     );
-    let (none, version) = (Conditions::default(), BlobState::Version(first));
+    let none = Conditions::default();
+    let version = BlobState::Version(first);
     let address = BlobAddress {
         state: version,
         ..address("name")

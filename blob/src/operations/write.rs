@@ -44,8 +44,8 @@ pub(crate) struct BlobWrite<'a> {
     /// The merge of layers of the current blob that is under way.
     merge: Option<LayerMerge>,
     files: FileChanges,
-    /// Holds, in this order, the container shared, the name alone, and at the end the files that
-    /// change hands.
+    /// Holds these locks, in this order: the container, shared; the name, alone; at the end the
+    /// files whose owners change.
     pub(crate) transaction: Transaction<'a>,
     /// Whether it holds a file already: then it can lock no others.
     pub(crate) has_file_lock: bool,
@@ -59,7 +59,7 @@ impl BlobService {
         self.begin_any_write(address)
     }
 
-    /// As [`BlobService::begin_write`], for operations that a full store admits too: see
+    /// Like [`BlobService::begin_write`], for operations that a full store admits too: see
     /// [`Db::admit_deletion`].
     ///
     /// [`Db::admit_deletion`]: lazurite_engine::Db::admit_deletion
@@ -68,13 +68,14 @@ impl BlobService {
         self.begin_deletion(address)
     }
 
-    /// As [`BlobService::begin_write`], for operations that snapshots and versions accept too: see
-    /// [`BlobWrite::find`].
+    /// Like [`BlobService::begin_write`], for operations that snapshots and versions accept too:
+    /// see [`BlobWrite::find`].
     pub(crate) fn begin_any_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_in(address, || Ok(self.db.begin()?))
     }
 
-    /// As [`BlobService::begin_any_write`], for an operation that deletes: a full store admits it.
+    /// Like [`BlobService::begin_any_write`], for an operation that deletes: a full store admits
+    /// it.
     pub(crate) fn begin_deletion(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_in(address, || Ok(self.db.begin_deletion()?))
     }
@@ -134,7 +135,7 @@ impl BlobService {
         Ok([from, to])
     }
 
-    /// Begins a change of the container of that key: no write to its blobs goes on until the
+    /// Begins a change of the container with that key. No write to its blobs continues until the
     /// transaction is dropped.
     pub(crate) fn begin_container_change(&self, key: &[u8]) -> Result<Transaction<'_>> {
         let mut transaction = self.db.begin()?;
@@ -155,7 +156,7 @@ impl BlobService {
         Ok(transaction.commit()?)
     }
 
-    /// Marks an operation that holds locks for long until the guard is dropped: see
+    /// Marks an operation that holds locks for long, until the guard is dropped: see
     /// [`BlobService::has_long_operation`].
     pub(crate) fn begin_long_operation(&self) -> LongOperation<'_> {
         self.long_operations.fetch_add(1, Ordering::Relaxed);
@@ -294,7 +295,7 @@ impl<'a> BlobWrite<'a> {
         self.current = None;
     }
 
-    /// As [`BlobWrite::current`]. Error: `BlobNotFound`.
+    /// Like [`BlobWrite::current`]. Error: `BlobNotFound`.
     pub(crate) fn existing(&self) -> Result<Blob> {
         self.current().cloned().ok_or(Error::BlobNotFound)
     }
@@ -303,7 +304,7 @@ impl<'a> BlobWrite<'a> {
         self.current().map(Validators::from)
     }
 
-    /// The record of a state of the blob, and where it stands. Error: `BlobNotFound`.
+    /// The record of a state of the blob, and where it is. Error: `BlobNotFound`.
     pub(crate) fn find(&self, state: BlobState) -> Result<(RecordSlot, Blob)> {
         let place = match state {
             BlobState::Current => return Ok((RecordSlot::Current, self.existing()?)),
@@ -332,8 +333,8 @@ impl<'a> BlobWrite<'a> {
         service.keyspaces.past(&service.db, self.home(), &key)
     }
 
-    /// A moment later than all that are assigned under this name, even if the clock was set back
-    /// over a restart.
+    /// A moment later than all moments under this name, even if the clock was set back over a
+    /// restart.
     pub(crate) fn new_moment(&self) -> Result<SnapshotTime> {
         let etag = self.current.as_ref().map(|blob| blob.etag);
         self.after_all_moments(SnapshotTime(self.service.etags.next(self.now, etag).0))
@@ -354,7 +355,7 @@ impl<'a> BlobWrite<'a> {
         Ok(moment)
     }
 
-    /// Allows an action at a place. `blob` is the record that is there now, if any. Errors: as
+    /// Allows an action on a record. `blob` is the stored record, if any. Errors: as
     /// [`Permit::new`].
     pub(crate) fn permit(
         &self,
@@ -371,13 +372,12 @@ impl<'a> BlobWrite<'a> {
         Permit::new(action, place, blob, self.now, keeps)
     }
 
-    /// As [`BlobWrite::permit`], with the current blob.
+    /// Like [`BlobWrite::permit`], with the current blob.
     pub(crate) fn permit_current(&self, action: Action) -> Result<Permit> {
         self.permit(action, RecordSlot::Current, self.current())
     }
 
-    /// Puts a record in place of the one that is there. Indexes the tags of the current blob and of
-    /// versions.
+    /// Replaces the stored record, if any. Indexes the tags of the current blob and of versions.
     pub(crate) fn put(&mut self, permit: &Permit, blob: &Blob) {
         if blob.legal_hold || blob.immutability.is_some() {
             // Another value each time: see `permit_container`.
@@ -534,7 +534,8 @@ impl<'a> BlobWrite<'a> {
 
     /// Updates the index of the current blob, or of a version, from the tags `before` to `after`.
     pub(crate) fn index(&mut self, before: &Tags, after: &Tags, version: Option<SnapshotTime>) {
-        let (home, keyspace) = (self.container.id, &self.service.keyspaces.tags);
+        let home = self.container.id;
+        let keyspace = &self.service.keyspaces.tags;
         for (name, value) in before.iter().filter(|tag| !after.contains(tag)) {
             let key = keys::tag(home, name, value, &self.name, version);
             self.transaction.batch().delete(keyspace, &key);
@@ -555,7 +556,7 @@ impl<'a> BlobWrite<'a> {
         Ok(permit)
     }
 
-    /// As [`BlobWrite::retire`] without the uncommitted blocks. Returns whether the blob is kept.
+    /// Like [`BlobWrite::retire`] without the uncommitted blocks. Returns whether the blob is kept.
     pub(crate) fn retire_blob(&mut self, why: RetireReason) -> Result<bool> {
         let _ = self.permit_current(Action::Replace)?;
         let Some(mut blob) = self.current.clone() else {
@@ -593,8 +594,9 @@ impl<'a> BlobWrite<'a> {
         Ok(false)
     }
 
-    /// The version of a blob that was written before the account kept versions: the moment of its
-    /// write, or a new one if a version has that already because the clock was set back.
+    /// The moment of the version that is made of a blob from before the account kept versions: the
+    /// time of its write, or a new moment if a version has that already because the clock was set
+    /// back.
     fn moment_of_version(&self, blob: &Blob) -> Result<SnapshotTime> {
         let moment = SnapshotTime(blob.etag.0);
         for kind in [History::Version, History::Deleted] {
@@ -611,9 +613,9 @@ impl<'a> BlobWrite<'a> {
             && (self.keeps_versions() || self.policy.delete_retention_days.is_some())
     }
 
-    /// Whether the blob becomes a version when it is replaced: the account keeps versions now, or
-    /// did when the blob was written. Existing versions are kept. Source: Blob versioning, "Enable
-    /// or disable blob versioning".
+    /// True if the blob becomes a version when it is replaced: the account keeps versions now, or
+    /// kept them when the blob was written. Existing versions are kept. Source: Blob versioning,
+    /// "Enable or disable blob versioning".
     pub(crate) fn keeps_versions(&self) -> bool {
         let is_version = self.current().is_some_and(|blob| blob.version.is_some());
         self.policy.versioning || is_version
@@ -663,7 +665,8 @@ impl<'a> BlobWrite<'a> {
 
     /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
     pub(crate) fn discard_staging(&mut self, kept: bool) -> Result<()> {
-        let (home, staging) = (self.home(), self.staging());
+        let home = self.home();
+        let staging = self.staging();
         let Some(file) = staging.map(|id| File { home, id }) else {
             return Ok(());
         };
@@ -716,8 +719,8 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Writes the changes so far, and keeps the locks. Does not wait for the disk: the ticket of
-    /// the last step covers this one. Waits for the store between steps if writers have to. Readers
-    /// take no lock, and other writers wait for the store as well.
+    /// the last step covers this one. Waits between steps while writers are throttled. That holds
+    /// nobody up: readers take no lock, and other writers wait as well.
     pub(crate) fn commit_step(&mut self) -> Result<()> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);

@@ -87,8 +87,7 @@ fn setting(name: &str, default: u64) -> u64 {
     value.map_or(default, |value| value.parse().expect("a number"))
 }
 
-/// Does the steps of a run with each of several seeds, and says which seed and step a failure was
-/// at.
+/// Runs the steps with each of several seeds, and prints the seed and step of a failure.
 fn with_seeds<R>(
     seeds: u64,
     steps: u64,

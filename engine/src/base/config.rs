@@ -33,8 +33,8 @@ const FILE_BYTES_MAX: u64 = 1 << 40;
 pub enum Durability {
     /// Nothing: the store lives in memory.
     Memory,
-    /// The death of the process; a power cut may take at most the last 250 ms of acknowledged
-    /// writes, as a suffix, however long a sync takes ([`Config::sync_milliseconds`]).
+    /// The death of the process. A power cut may lose the newest acknowledged writes, those of the
+    /// last 250 ms at most, however long a sync takes ([`Config::sync_milliseconds`]).
     Process,
     /// A power cut. Writes whose tickets were not awaited may be lost with the process.
     Disk,
@@ -62,8 +62,8 @@ pub struct Config {
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default:
     /// 128 MiB. Raised: longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
     pub wal_bytes_max: u64,
-    /// Bytes of a manifest below which it is not rewritten; above, when it is four times its live
-    /// size. Default: 256 KiB.
+    /// A manifest of at least this many bytes is rewritten once it has four times its live size.
+    /// Default: 256 KiB.
     pub manifest_bytes_min: u64,
     /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more
     /// read per key.
@@ -86,16 +86,16 @@ pub struct Config {
     /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is
     /// rewritten by compaction.
     pub value_bytes_separated: usize,
-    /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB with its
-    /// header of 12 bytes, which is whole pages, so that a dump finds the next chunk behind a
-    /// damaged one. Raised: more read for a small part.
+    /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB less the 12
+    /// bytes of the chunk's header, so that chunks begin on whole pages, where a dump finds the
+    /// next one after a damaged one. Raised: more read for a small part.
     pub value_chunk_bytes: usize,
-    /// Bytes of a value-log segment after which the next is begun, at most those of the reserve.
+    /// Bytes of a value-log segment after which the next is begun, at most `reserve_bytes`.
     /// Default: 64 MiB. Raised: space comes back later.
     pub value_segment_bytes: u64,
-    /// Bytes of the disk, or of the limit of a store in memory, that puts leave free, so that
+    /// Bytes that puts leave free, of the disk or of the limit of a store in memory, so that
     /// deletions can be flushed, merged and collected; at most a sixteenth of all. Default: 64 MiB.
-    /// Raised: full sooner. Lowered: a full store may not have the room that it takes to give space
+    /// Raised: full sooner. Lowered: a full store may lack the room that it needs to give space
     /// back.
     pub reserve_bytes: u64,
     /// Most bytes that the directory may take; puts beyond it are refused as on a full disk, with
@@ -103,20 +103,20 @@ pub struct Config {
     /// as they lie in the directory.
     pub quota_bytes: Option<u64>,
     /// Milliseconds after which a change is synced in the background at durability `Process`.
-    /// Default: 50. Where syncs take longer, writes wait once the oldest change that is not synced
-    /// is four times as old (20 at least), so that a power cut takes no more than that. Raised: a
-    /// power cut takes more. Lowered: more syncs, and writers wait for them on a slow disk.
+    /// Default: 50. If syncs take longer, writes wait once the oldest unsynced change is four times
+    /// as old, and at least 20 ms old: a power cut loses no more than that. Raised: a power cut
+    /// loses more. Lowered: more syncs, and writers wait for them on a slow disk.
     pub sync_milliseconds: u64,
     /// Seconds after which a memtable that hides older data is flushed, so that its space comes
     /// back. Default: 10.
     pub memtable_seconds_max: u64,
-    /// Whether background work merges the SSTables, and rewrites the value-log segments, that the
-    /// store finds when it is opened. Default: true. False, for one of many copies that share their
-    /// files: each copy would take the time and the space of the same merges. A merge then rewrites
-    /// at most four times as many inherited bytes as bytes that the store has written itself, those
-    /// of earlier merges included, unless writers would have to wait otherwise or a quota is nearly
-    /// used up. None happens for readers alone: reads stay as fast as they were in the source.
-    /// Inherited value-log segments are rewritten if a quota is nearly used up.
+    /// Whether background work merges SSTables, and rewrites value-log segments, that the store
+    /// finds when it is opened. Default: true. False is for one of many copies that share their
+    /// files: each copy would take the time and the space of the same merges. With false, merges
+    /// rewrite at most four inherited bytes for each byte that the store has written itself,
+    /// earlier merges included, unless writers would have to wait or a quota is nearly used up. No
+    /// merge happens only to speed up reads: they stay as fast as in the source. Inherited
+    /// value-log segments are rewritten only if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 
@@ -150,8 +150,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses settings that cannot work: sizes of nothing, sizes beyond those of the formats, and
-    /// limits that would make writers wait for ever. [`crate::Db::open`] asks it first. Errors:
+    /// Refuses settings that cannot work: sizes of zero, sizes beyond those of the formats, and
+    /// limits that would make writers wait for ever. [`crate::Db::open`] calls this first. Errors:
     /// `InvalidOption`.
     pub fn check(&self) -> Result<()> {
         self.check_not_zero()?;
@@ -282,19 +282,20 @@ pub struct KeyspaceOptions {
     /// deleted in few places of the key order (a queue): merges rewrite fewer rows around them.
     pub sstable_bytes: Option<u64>,
     /// Percentage of tombstones among the entries of an SSTable from which it is compacted although
-    /// its level is in shape. Default: 50. Lowered: scans pass fewer of them, and more is
-    /// rewritten. Raised, for rows that no scan passes over (a queue whose readers know where its
-    /// head is): less is.
+    /// its level is in shape. Default: 50. Lowered: scans pass fewer tombstones, and compaction
+    /// rewrites more. Raised: the reverse, for rows that no scan passes over (a queue whose readers
+    /// know where its head is).
     pub tombstone_percent_max: Option<u64>,
     /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed,
     /// because writers may wait for that, and zstd when SSTables are merged. [`Compression::Lz4`]
-    /// for both, for rows that are deleted soon after they were written, or often read from outside
-    /// the cache: merges and such reads take less of the processor, and the files are larger.
+    /// makes merges, and reads from outside the cache, take less of the processor, and the files
+    /// larger: for rows that are deleted soon after they were written, or often read from outside
+    /// the cache.
     pub compression: Option<Compression>,
 }
 
 impl KeyspaceOptions {
-    /// As [`Config::check`].
+    /// Errors: as [`Config::check`].
     pub(crate) fn check(&self) -> Result<()> {
         self.memtable_bytes_max.map_or(Ok(()), check_memtable)?;
         self.block_bytes.map_or(Ok(()), check_block)?;

@@ -116,17 +116,16 @@ pub enum Error {
     Closed,
 }
 
-/// The numbers of the operating system's errors about a process, and a system, with too many open
-/// files: `EMFILE` and `ENFILE`.
+/// The operating system's error numbers for too many open files in the process (`EMFILE`) and in
+/// the system (`ENFILE`).
 #[cfg(unix)]
 pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[24, 23];
-/// The number of the operating system's error about too many open files:
-/// `ERROR_TOO_MANY_OPEN_FILES`.
+/// The operating system's error number for too many open files: `ERROR_TOO_MANY_OPEN_FILES`.
 #[cfg(windows)]
 pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[4];
 
-/// Whether nothing was opened because no file handle was left. Only calls that open something
-/// answer that.
+/// True if no file handle was left to open something with. Only calls that open something return
+/// this error.
 pub(crate) fn lacks_handle(error: &io::Error) -> bool {
     let number = error.raw_os_error();
     number.is_some_and(|number| TOO_MANY_OPEN_FILES.contains(&number))
@@ -158,8 +157,8 @@ impl Error {
         }
     }
 
-    /// Whether the work may be tried again once there is space, or a free file handle. A lack of
-    /// either is noticed before anything has changed, or what has changed is undone.
+    /// True if the work may be tried again once there is space, or a free file handle. After such a
+    /// failure nothing has changed, or the change was undone.
     pub fn is_passing(&self) -> bool {
         match self {
             Error::NoSpace { .. } => true,

@@ -1,4 +1,4 @@
-//! Escaped strings in keys: a component of any bytes, behind which other components may follow.
+//! Escaped strings in keys: a component of any bytes, after which other components may follow.
 //!
 //! Byte `00` becomes `00 FF`, and [`END`] ends the component. Escaped components sort as their
 //! bytes do, and none is a prefix of another.
@@ -26,7 +26,7 @@ pub fn put_component(key: &mut Vec<u8>, bytes: &[u8]) {
     key.extend_from_slice(&END);
 }
 
-/// The bytes of the first component of `key`, and the bytes behind its end; `None` if the component
+/// The bytes of the first component of `key`, and the bytes after its end; `None` if the component
 /// is malformed or has no end. Borrows unless the component contains `00`.
 pub fn take_component(key: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let zero = key.iter().position(|&byte| byte == 0)?;

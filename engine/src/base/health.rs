@@ -1,5 +1,5 @@
-//! Health: the failure that stopped all writing, if any, and the waking of everyone whom it
-//! concerns.
+//! Health: the failure that stopped all writing, if any. It wakes every thread that waits for work
+//! that will not be done.
 
 use crate::base::mutex::lock;
 use crate::base::sync::{AtomicBool, Mutex, Ordering};

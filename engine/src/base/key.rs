@@ -44,12 +44,12 @@ pub(crate) struct Entry {
     pub(crate) value: Bytes,
 }
 
-/// The exclusive end of a span of keys; `None` lies behind every key.
+/// The exclusive end of a span of keys; `None` lies after every key.
 pub(crate) fn is_before_end(key: &[u8], end: Option<&[u8]>) -> bool {
     end.is_none_or(|end| key < end)
 }
 
-/// The smallest key behind `key`: the exclusive end of the span that holds `key` alone.
+/// The smallest key after `key`: the exclusive end of the span that holds `key` alone.
 pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
     let mut next = Vec::with_capacity(key.len() + 1);
     next.extend_from_slice(key);
@@ -74,8 +74,8 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
 /// Bytes of a key in its head.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// Eight bytes of `key` behind the first `skip`, as a number that sorts as they do; zeros stand for
-/// missing bytes.
+/// Eight bytes of `key` after the first `skip`, as a number that sorts like them. Missing bytes
+/// count as zeros.
 pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk::<8>() {
@@ -86,14 +86,14 @@ pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// How many heads a round of [`first_head_not_below`] looks at, and into how many parts they divide
-/// the heads left to search.
+/// Heads that each round of [`first_head_not_below`] compares. They divide the heads left to search
+/// into one part more than that.
 const ROUND: usize = 7;
 const PARTS: usize = ROUND + 1;
 
-/// The index of the first of `count` ascending heads that is not below `wanted`. A round looks at
-/// several that do not depend on each other: the processor fetches them from memory at once, and
-/// waits for a third as many fetches as halving would.
+/// The index of the first of `count` ascending heads that is not below `wanted`. The heads that a
+/// round compares do not depend on each other, so the processor fetches them at once: it waits a
+/// third as often as in a binary search.
 #[inline]
 pub(crate) fn first_head_not_below(
     count: usize,
@@ -108,7 +108,7 @@ pub(crate) fn first_head_not_below(
         start += below * part;
         length = match below {
             ROUND => length - ROUND * part,
-            // The head behind the part is not below.
+            // The head after the part is not below.
             _ => part - 1,
         };
     }

@@ -1,5 +1,5 @@
-//! Locks, atomics and threads of the files that are tested in every order of their steps:
-//! `tests/interleavings.rs` and `tests/orders.rs` compile those files with others in their place.
+//! Locks, atomics and threads, imported from here by files whose interleavings are tested:
+//! `tests/interleavings.rs` and `tests/orders.rs` compile those files with replacements.
 
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};

@@ -40,7 +40,7 @@ fn read_long(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// As [`read`], and moves `bytes` behind the varint.
+/// Like [`read`], and moves `bytes` past the varint.
 #[inline]
 pub fn take(bytes: &mut &[u8]) -> Option<u64> {
     let (value, length) = read(bytes)?;

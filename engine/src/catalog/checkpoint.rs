@@ -8,7 +8,7 @@
 use crate::base::key::SequenceNumber;
 use crate::catalog::manifest::Manifest;
 use crate::catalog::parts::Parts;
-use crate::catalog::state::State;
+use crate::catalog::state::ManifestState;
 use crate::format::edit::WalMeta;
 use crate::fs::directory::Directory;
 use crate::fs::name::{FileKind, FileName};
@@ -61,10 +61,10 @@ impl Parts {
         made
     }
 
-    /// Ends the log segment in use, and answers the state of the manifest for everything before
-    /// that. The copy names the end of the log: it is durable before the copy's manifest is
-    /// written. If SSTables hold everything, the copy has no log.
-    fn cut(&self) -> State {
+    /// Ends the log segment in use, and returns the manifest's state for everything before its end.
+    /// The copy names that end, so the log becomes durable before the copy's manifest is written.
+    /// If SSTables hold everything, the copy has no log.
+    fn cut(&self) -> ManifestState {
         self.log.with_log(|log| {
             log.end_segment();
             if self.trees.are_flushed() {
@@ -84,14 +84,14 @@ impl Parts {
     }
 
     /// The state of the manifest if SSTables hold everything up to `last`.
-    fn flushed_state(&self, last: SequenceNumber) -> State {
+    fn flushed_state(&self, last: SequenceNumber) -> ManifestState {
         let mut state = self.catalog.lock().state.clone();
         state.wals.clear();
         state.last_sequence = last;
         state
     }
 
-    fn link(&self, state: &State, target: &Directory) -> Result<()> {
+    fn link(&self, state: &ManifestState, target: &Directory) -> Result<()> {
         let sstables = state
             .keyspaces
             .values()
@@ -117,8 +117,8 @@ impl Parts {
     }
 }
 
-/// Empties the directory again, which was empty before, so that the next attempt finds it so. A
-/// person has to remove files that cannot be removed here.
+/// Empties the directory again after a failure, so that the next attempt can use it. Files that
+/// cannot be removed are left to the operator.
 fn clear(target: &Directory) {
     for name in target.list().unwrap_or_default() {
         if let Some(name) = FileName::parse(&name) {

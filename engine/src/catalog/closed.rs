@@ -11,10 +11,10 @@ use crate::{Durability, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Makes `target`, which must be on the same file system and not exist or be empty, a copy of the
-/// store in `source`, which must not be open: hard links, durable on return unless the copy is for
-/// a store at [`Durability::Memory`]. After an error the links made so far are removed again, as
-/// far as they can be.
+/// Copies the store in `source`, which must not be open, to `target` by hard links. `target` must
+/// be on the same file system, and must not exist or be empty. The copy is durable on return unless
+/// it is for a store at [`Durability::Memory`]. After an error the links made so far are removed,
+/// as far as possible.
 pub fn copy_store(
     fs: &Arc<dyn Fs>,
     source: &Path,
@@ -34,16 +34,16 @@ pub fn copy_store(
     made
 }
 
-/// Removes the store in `directory`, which must not be open, but for LOCK and the directory: for a
-/// caller that holds the lock and uses the directory for other stores. Errors: as of
-/// [`remove_store`].
+/// Removes all files of the store in `directory`, which must not be open, except LOCK: for a caller
+/// that holds the lock and goes on using the directory. Errors: as [`remove_store`].
 pub fn clear_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
     remove_files(&directory, |name| name != FileName::Lock)
 }
 
 /// Removes the store in `directory`, which must not be open, and the directory unless it holds
-/// anything else. Errors: the first file that could not be removed; those after it have been.
+/// anything else. Errors: the first file that could not be removed; the others are removed
+/// nevertheless.
 pub fn remove_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
     remove_files(&directory, |_| true)?;

@@ -1,15 +1,15 @@
 //! Explains damage that keeps a store from opening: what the file held, and what a person can do.
 
 use crate::Error;
-use crate::catalog::state::{KeyspaceState, State};
+use crate::catalog::state::{KeyspaceState, ManifestState};
 use crate::fs::name::{FileKind, FileName};
 use std::path::Path;
 
 const ADVICE: &str = "Nothing was changed. Restore the whole directory from a backup or a checkpoint; files of different moments do not fit together";
 
-/// Adds to the error about a damaged or missing file what the file held according to `state`, and
-/// the advice. Other errors stay as they are.
-pub(crate) fn explain(error: Error, state: &State) -> Error {
+/// Adds advice to an error about a damaged or missing file, and what the file held according to
+/// `state`. Other errors stay as they are.
+pub(crate) fn explain(error: Error, state: &ManifestState) -> Error {
     match error {
         Error::Corrupt {
             path,
@@ -24,7 +24,7 @@ pub(crate) fn explain(error: Error, state: &State) -> Error {
     }
 }
 
-fn contents_of(path: &Path, state: &State) -> String {
+fn contents_of(path: &Path, state: &ManifestState) -> String {
     let name = path.file_name().and_then(|name| name.to_str());
     match name.and_then(FileName::parse) {
         Some(FileName::Numbered(FileKind::Wal, _)) => {
@@ -41,10 +41,11 @@ fn contents_of(path: &Path, state: &State) -> String {
     }
 }
 
-fn rows_in(number: u64, state: &State) -> String {
+fn rows_in(number: u64, state: &ManifestState) -> String {
     let entry = |keyspace: &KeyspaceState| {
         let (_, meta) = keyspace.files.get(&number)?;
-        let (entries, name) = (meta.entries, &keyspace.name);
+        let entries = meta.entries;
+        let name = &keyspace.name;
         Some(format!(
             "the file holds {entries} rows of keyspace {name:?}"
         ))
@@ -55,7 +56,7 @@ fn rows_in(number: u64, state: &State) -> String {
 
 /// Large values by the keyspace whose SSTables refer to them; rows that are still in the log may
 /// refer to others.
-fn values_in(number: u64, state: &State) -> String {
+fn values_in(number: u64, state: &ManifestState) -> String {
     let bytes_of = |keyspace: &KeyspaceState| -> u64 {
         let files = keyspace.files.values();
         let references = files.flat_map(|(_, meta)| &meta.references);

@@ -9,7 +9,7 @@
 //! names a manifest that was whole and durable then.
 
 use crate::base::codec::checksum;
-use crate::catalog::state::State;
+use crate::catalog::state::ManifestState;
 use crate::format::dump::Dump;
 use crate::format::edit::{Field, LogMark, VersionEdit};
 use crate::format::header::{
@@ -39,10 +39,10 @@ pub(crate) struct Manifest {
     length: u64,
     first_length: u64,
     bytes_min: u64,
-    /// Why no edit is made any more. What the disk has kept of a failed one is not known, and a
-    /// later one would vouch for it.
+    /// The failure after which no edit is appended. The disk may have kept any part of the failed
+    /// edit, and a later one would make that part count.
     ended: Option<Error>,
-    pub(crate) state: State,
+    pub(crate) state: ManifestState,
 }
 
 impl Manifest {
@@ -51,7 +51,7 @@ impl Manifest {
         directory: &Directory,
         store: u128,
         bytes_min: u64,
-        state: State,
+        state: ManifestState,
     ) -> Manifest {
         Manifest {
             directory: directory.clone(),
@@ -109,8 +109,8 @@ impl Manifest {
         number
     }
 
-    /// The field that notes how far the log is durable, unless that is known or the segment is not
-    /// listed any more: then it has been flushed.
+    /// The field that records how far the log is durable. `None` if that is recorded already, or if
+    /// the segment is no longer listed because it was flushed.
     pub(crate) fn mark(&self, mark: LogMark) -> Option<Field> {
         let listed = self.state.wals.get(&mark.segment)?;
         let is_news = listed.end.is_none() && listed.durable < mark.end;
@@ -122,9 +122,9 @@ impl Manifest {
         self.ended.get_or_insert(Error::Closed);
     }
 
-    /// Makes `edit` durable and applies it. Fails with the manifest unchanged if the failure
-    /// passes; after any other one the edit may or may not be found, every later one is refused
-    /// with the same error, and the caller must stop writing.
+    /// Makes `edit` durable and applies it. A passing failure leaves the manifest unchanged. After
+    /// any other failure the edit may or may not be in the file, every later edit is refused with
+    /// the same error, and the caller must stop writing.
     pub(crate) fn append(&mut self, edit: VersionEdit) -> Result<()> {
         self.try_edit(|manifest| manifest.try_append(edit))
     }
@@ -164,7 +164,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// As [`Manifest::append`], by writing a whole new manifest, which CURRENT vouches for.
+    /// Like [`Manifest::append`], by writing a whole new manifest, which CURRENT vouches for.
     pub(crate) fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
         self.try_edit(|manifest| manifest.try_rewrite(edit))
     }
@@ -174,11 +174,11 @@ impl Manifest {
         let before = self.state.clone();
         apply(&mut self.state, edit);
         if let Err(error) = self.write_new() {
-            // If the failure passes CURRENT was not switched: the old manifest is in force, and the
-            // new one an orphan whose number is skipped. After any other failure it may have been,
-            // and the caller stops writing.
+            // After a passing failure CURRENT was not switched: the old manifest is in force, and
+            // the new one is an orphan whose number is skipped. After any other failure it may have
+            // been switched, and the caller stops writing.
             let next_file = self.state.next_file;
-            self.state = State {
+            self.state = ManifestState {
                 next_file,
                 ..before
             };
@@ -200,7 +200,7 @@ fn not_full(error: Error) -> Error {
     }
 }
 
-fn apply(state: &mut State, edit: &VersionEdit) {
+fn apply(state: &mut ManifestState, edit: &VersionEdit) {
     state
         .apply(edit)
         .expect("edits of this process fit the state they are made for");
@@ -218,7 +218,7 @@ fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Resu
 }
 
 /// Reads CURRENT and the manifest it names: the store id and the state.
-pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
+pub(crate) fn read(directory: &Directory) -> Result<(u128, ManifestState)> {
     let (number, length_min) = read_current(directory)?;
     let file = directory.open(FileName::Numbered(FileKind::Manifest, number))?;
     let length = file.length()?;
@@ -237,8 +237,8 @@ pub(crate) fn read(directory: &Directory) -> Result<(u128, State)> {
     Ok((store, replay(&bytes, number, file.path())?))
 }
 
-fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<State> {
-    let mut state = State::default();
+fn replay(bytes: &[u8], number: u64, path: &Path) -> Result<ManifestState> {
+    let mut state = ManifestState::default();
     let records = Records::named_in(bytes, number);
     let mut offset = HEADER_BYTES as usize;
     while let Some(record) = records.at(bytes, offset) {

@@ -11,7 +11,7 @@ pub struct Recovered {
     pub batches: u64,
     /// Bytes of the log up to the last of them.
     pub bytes: u64,
-    /// Records behind the end of the log, in order. A killed process leaves at most the record of
+    /// Records after the end of the log, in order. A killed process leaves at most the record of
     /// an unacknowledged batch. After a power cut they are the records that were not synced in
     /// time. Damage to the unsynced part of the log looks the same.
     pub cut_off: Vec<CutOff>,
@@ -22,7 +22,7 @@ pub struct Recovered {
 pub struct CutOff {
     /// The file of the segment.
     pub path: PathBuf,
-    /// Where in it the first of them stands.
+    /// The offset of the first of them.
     pub offset: u64,
     /// How many there are, as far as they can be told apart.
     pub batches: u64,

@@ -11,7 +11,7 @@ use crate::catalog::damage::explain;
 use crate::catalog::manifest::{self, Manifest};
 use crate::catalog::parts::Parts;
 use crate::catalog::recovered::Recovered;
-use crate::catalog::state::State;
+use crate::catalog::state::ManifestState;
 use crate::format::edit::FileMeta;
 use crate::format::header::HEADER_BYTES;
 use crate::fs::directory::Directory;
@@ -45,7 +45,7 @@ pub(crate) fn open(
     work: Arc<dyn Wakes>,
 ) -> Result<Parts> {
     config.check()?;
-    let mut listed = State::default();
+    let mut listed = ManifestState::default();
     let opened = recover(path, config, environment, work, &mut listed);
     opened.map_err(|error| explain(error, &listed))
 }
@@ -56,7 +56,7 @@ fn recover(
     config: Config,
     environment: Environment,
     work: Arc<dyn Wakes>,
-    listed: &mut State,
+    listed: &mut ManifestState,
 ) -> Result<Parts> {
     let started = environment.clock.now();
     let directory = Directory::new(environment.fs.clone(), path).at(config.durability);
@@ -65,7 +65,7 @@ fn recover(
     let (store_id, mut state) = if found.has_current {
         manifest::read(&directory)?
     } else {
-        (environment.ids.next_id(), State::default())
+        (environment.ids.next_id(), ManifestState::default())
     };
     listed.clone_from(&state);
     take_over(&directory, store_id, &found, &mut state)?;
@@ -95,12 +95,12 @@ fn recover(
 fn occupy(
     directory: &Directory,
     is_tolerated: fn(&str) -> bool,
-) -> Result<(Found, Box<dyn LockGuard>)> {
+) -> Result<(DirectoryContents, Box<dyn LockGuard>)> {
     directory.make()?;
-    Found::list(directory, is_tolerated)?;
+    DirectoryContents::list(directory, is_tolerated)?;
     let lock = take_lock(directory)?;
     // Listed again, because an owner before us may have been at work until now.
-    let found = Found::list(directory, is_tolerated)?;
+    let found = DirectoryContents::list(directory, is_tolerated)?;
     if !found.has_current {
         directory.sync_ancestors()?;
     }
@@ -109,7 +109,12 @@ fn occupy(
 
 /// Adds to the state what the last process left without listing it. Refuses log segments that prove
 /// the manifest incomplete.
-fn take_over(directory: &Directory, store: u128, found: &Found, state: &mut State) -> Result<()> {
+fn take_over(
+    directory: &Directory,
+    store: u128,
+    found: &DirectoryContents,
+    state: &mut ManifestState,
+) -> Result<()> {
     refuse_unknown_wals(directory, store, found, state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
     adopt_segments(directory, store, found, state)?;
@@ -126,7 +131,7 @@ fn first(damages: Vec<Error>) -> Result<()> {
 pub(crate) struct Inspected {
     pub(crate) parts: Parts,
     pub(crate) damages: Vec<Error>,
-    found: Found,
+    found: DirectoryContents,
 }
 
 impl Inspected {
@@ -149,9 +154,9 @@ pub(crate) fn inspect(
     let directory = Directory::new(environment.fs.clone(), path);
     let lock = take_lock(&directory)?;
     let directory = directory.owned(lock)?;
-    let found = Found::list(&directory, environment.is_tolerated)?;
+    let found = DirectoryContents::list(&directory, environment.is_tolerated)?;
     let (store_id, mut state) =
-        manifest::read(&directory).map_err(|error| explain(error, &State::default()))?;
+        manifest::read(&directory).map_err(|error| explain(error, &ManifestState::default()))?;
     let log = refuse_unknown_wals(&directory, store_id, &found, &state);
     for (kind, number) in found.numbered() {
         if kind == FileKind::ValueLog && !state.segments.contains_key(&number) {
@@ -181,14 +186,14 @@ pub(crate) fn inspect(
 }
 
 /// The contents of the directory.
-struct Found {
+struct DirectoryContents {
     names: Vec<FileName>,
     has_current: bool,
 }
 
-impl Found {
+impl DirectoryContents {
     /// Refuses a directory that holds files of others, or ours without CURRENT.
-    fn list(directory: &Directory, is_tolerated: fn(&str) -> bool) -> Result<Found> {
+    fn list(directory: &Directory, is_tolerated: fn(&str) -> bool) -> Result<DirectoryContents> {
         let listed = directory.list()?;
         let mut names = Vec::new();
         let mut foreign = Vec::new();
@@ -212,7 +217,7 @@ impl Found {
             let path = directory.path_of(FileName::Current);
             return Err(Error::corrupt(&path, 0, "the file is missing"));
         }
-        Ok(Found { names, has_current })
+        Ok(DirectoryContents { names, has_current })
     }
 
     fn numbered(&self) -> impl Iterator<Item = (FileKind, u64)> {
@@ -227,9 +232,9 @@ impl Found {
     }
 }
 
-/// The first file in a directory without a store that keeps one from being created there: its name
-/// is none of a store's, and `is_tolerated` answers `false` for it. `None` if a store can be opened
-/// or created, or if the directory does not exist. Blocks. Errors: `Io`.
+/// Returns a file that keeps a store from being created in a directory without one: its name is not
+/// one that a store uses, and `is_tolerated` rejects it. `None` if a store can be opened or
+/// created, or if the directory does not exist. Blocks. Errors: `Io`.
 pub fn foreign_file(
     fs: &Arc<dyn Fs>,
     directory: &Path,
@@ -265,8 +270,8 @@ fn take_lock(directory: &Directory) -> Result<Box<dyn LockGuard>> {
 fn refuse_unknown_wals(
     directory: &Directory,
     store: u128,
-    found: &Found,
-    state: &State,
+    found: &DirectoryContents,
+    state: &ManifestState,
 ) -> Result<()> {
     for (kind, number) in found.numbered() {
         let unknown = kind == FileKind::Wal && number >= state.next_file;
@@ -287,8 +292,8 @@ fn refuse_unknown_wals(
 fn adopt_segments(
     directory: &Directory,
     store: u128,
-    found: &Found,
-    state: &mut State,
+    found: &DirectoryContents,
+    state: &mut ManifestState,
 ) -> Result<()> {
     for (kind, number) in found.numbered() {
         if kind == FileKind::ValueLog
@@ -328,7 +333,7 @@ struct Stored {
 }
 
 impl Recovery {
-    fn build(self, state: State) -> Result<Parts> {
+    fn build(self, state: ManifestState) -> Result<Parts> {
         let stored = self.open_stored(state)?;
         let log = CommitLog::new(self.commit_parts(&stored));
         Ok(Parts {
@@ -350,8 +355,9 @@ impl Recovery {
         })
     }
 
-    fn open_stored(&self, state: State) -> Result<Stored> {
-        let (directory, store_id) = (&self.directory, self.store_id);
+    fn open_stored(&self, state: ManifestState) -> Result<Stored> {
+        let directory = &self.directory;
+        let store_id = self.store_id;
         let limits = &self.config;
         let reserve =
             SpaceReserve::new(directory.clone(), limits.reserve_bytes, limits.quota_bytes);
@@ -410,7 +416,7 @@ impl Recovery {
 
 /// The trees of the keyspaces, with the files that the manifest lists.
 fn open_trees(
-    state: &State,
+    state: &ManifestState,
     directory: &Directory,
     cache: &Arc<Cache>,
     now: Duration,
@@ -433,7 +439,7 @@ fn open_trees(
 
 impl Parts {
     /// Files that the manifest lists and that are not there.
-    fn missing_files(&self, found: &Found) -> Vec<Error> {
+    fn missing_files(&self, found: &DirectoryContents) -> Vec<Error> {
         let state = &self.catalog.lock().state;
         let files = state
             .keyspaces
@@ -460,10 +466,10 @@ impl Parts {
         missing.collect()
     }
 
-    /// Writes the manifest of this process, and removes files that neither it nor the one before it
-    /// refers to. Where there is no space for it the one before it stays in force, with all its
-    /// files.
-    fn begin_manifest(&self, found: &Found) -> Result<()> {
+    /// Writes the manifest of this process, and removes files that neither it nor the previous
+    /// manifest refers to. If there is no space for it, the previous manifest stays in force, with
+    /// all its files.
+    fn begin_manifest(&self, found: &DirectoryContents) -> Result<()> {
         let write = || self.catalog.lock().write_new();
         let is_full = |written: &Result<()>| {
             found.has_current && matches!(written, Err(Error::NoSpace { .. }))
@@ -487,9 +493,9 @@ impl Parts {
         Ok(())
     }
 
-    /// Removes those of the files that nothing refers to. One that cannot be removed is left for
-    /// the next time.
-    fn remove_orphans(&self, found: &Found, which: impl Fn(&FileName) -> bool) {
+    /// Removes those of the files that nothing refers to. A file that cannot be removed is left for
+    /// the next start.
+    fn remove_orphans(&self, found: &DirectoryContents, which: impl Fn(&FileName) -> bool) {
         let manifest = self.catalog.lock();
         let state = &manifest.state;
         let is_live = |name: &FileName| match name {

@@ -1,7 +1,7 @@
 //! Replay: the log of the last process goes into the memtables.
 //!
 //! A separate thread reads and checks segments a few ahead of the one being applied. Nothing on
-//! disk changes here: damage that shows behind applied records still leaves the directory as it
+//! disk changes here: damage that shows after applied records still leaves the directory as it
 //! was.
 
 use crate::base::key::{Kind, SequenceNumber};
@@ -16,7 +16,7 @@ use crate::fs::directory::OpenFile;
 use crate::fs::name::{FileKind, FileName};
 use crate::values::ValueReader;
 use crate::write::commit::Applied;
-use crate::write::log::reader::{self, Found, Segment, Torn};
+use crate::write::log::reader::{self, Segment, SegmentContents, Torn};
 use crate::write::log::segments::Used;
 use crate::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,7 +25,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 /// Frames of the log that are applied under one hold of the locks.
 const FRAMES_AT_ONCE: usize = 256;
 
-/// Segments held in memory beside the one being applied.
+/// Segments held in memory in addition to the one being applied.
 const SEGMENTS_AHEAD: usize = 2;
 
 /// A segment whose frames have been looked at.
@@ -36,8 +36,8 @@ struct Checked {
     durable: SequenceNumber,
     /// Whether the manifest says so of records in it, and so of those in all segments before.
     is_marked: bool,
-    /// Indices of the frames that point to values in the value log; or the error about a frame,
-    /// should it be part of the log.
+    /// Indices of the frames that point to values in the value log. The error about a frame counts
+    /// only if the frame is part of the log.
     with_values: Result<Vec<usize>>,
 }
 
@@ -45,7 +45,7 @@ struct Checked {
 #[derive(Debug)]
 enum Read {
     Checked(Box<Checked>),
-    /// Its beginning is lost, and so are the records behind.
+    /// Its beginning is lost, and so are the records after it.
     CutOff(CutOff),
 }
 
@@ -91,14 +91,14 @@ impl Parts {
         let read = reader::read(&self.directory, self.store_id, number, meta.end, bytes)?;
         let durable_end = meta.end.unwrap_or(meta.durable);
         let segment = match read {
-            Found::Segment(segment) => segment,
+            SegmentContents::Segment(segment) => segment,
             _ if durable_end > 0 => {
                 let name = FileName::Numbered(FileKind::Wal, number);
                 let path = self.directory.path_of(name);
                 return Err(Error::corrupt(&path, HEADER_BYTES, BEGINNING_DAMAGED));
             }
-            Found::Unused => return Ok(None),
-            Found::NoBeginning(file, torn) => {
+            SegmentContents::Unused => return Ok(None),
+            SegmentContents::NoBeginning(file, torn) => {
                 let lost = cut_off(&file, HEADER_BYTES, torn, CutReason::TornRecord);
                 return Ok(Some(Read::CutOff(lost)));
             }
@@ -119,8 +119,8 @@ impl Parts {
         }))))
     }
 
-    /// Applies segments up to the first that does not begin where the one before it ends: a power
-    /// cut has taken records before it.
+    /// Applies segments until one does not begin where the one before it ends: a power cut has
+    /// taken records before it.
     fn replay_all(
         &self,
         listed: &BTreeMap<u64, WalMeta>,
@@ -180,8 +180,8 @@ impl Parts {
         });
     }
 
-    /// Whether every value can be read that a change points to. Looks at the changes that `counts`
-    /// selects.
+    /// True if every value can be read that a change points to. Checks only the changes that
+    /// `counts` selects.
     fn has_values<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
@@ -299,10 +299,10 @@ impl<'a> Replay<'a> {
         Ok(unproven)
     }
 
-    /// Applies a segment. Returns false if replay stopped at a frame that nothing says was durable,
-    /// and whose value a power cut has taken: there the log ends. A value that is gone because
-    /// nothing refers to it any more is never such a one: before it was removed the log was durable
-    /// behind every frame that points to it, and the manifest says so.
+    /// Applies a segment. Returns `false` if replay stopped at a frame whose value a power cut has
+    /// taken and that nothing records as durable: the log ends there. A value that was collected
+    /// never causes this. Before it was removed, the manifest recorded that the log is durable up
+    /// to the last frame that points to it.
     fn apply(&mut self, checked: &Checked) -> Result<bool> {
         let segment = &checked.segment;
         let mut whole = segment.frames.len();
@@ -321,8 +321,8 @@ impl<'a> Replay<'a> {
         for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
             self.apply_frames(segment, frames);
         }
-        // Numbers that were used up by refused batches are not used again: the base of the next
-        // segment counts them, and the manifest may.
+        // Refused batches use up sequence numbers: the base of the next segment counts them, and
+        // the manifest may.
         self.last = self.last.max(segment.last_before(offset));
         self.store.snapshots.publish(self.last);
         self.recovered.batches += whole as u64;
@@ -366,8 +366,8 @@ impl<'a> Replay<'a> {
     /// Refuses a log that ends before what is known to be durable.
     fn check_end(&self) -> Result<()> {
         let Some(end) = &self.end else {
-            // Where SSTables hold everything there may be no log; frames that are lost may say that
-            // there was more.
+            // A store whose rows are all in SSTables may have no log. If it lists one, frames read
+            // elsewhere may record that more of it was durable than was found.
             let Some(&first) = self.listed.keys().next() else {
                 return Ok(());
             };
@@ -410,8 +410,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Refuses frames that no batch encodes, or that name a keyspace that does not exist. Answers which
-/// of them point to values in the value log.
+/// Refuses frames that no batch encodes, or that name a keyspace that does not exist. Returns the
+/// indices of those that point to values in the value log.
 fn check_frames(segment: &Segment, keyspaces: usize) -> Result<Vec<usize>> {
     let mut with_values = Vec::new();
     for (index, frame) in segment.frames.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! State: the sum of all edits of a manifest.
+//! ManifestState: the sum of all edits of a manifest.
 
 use crate::base::key::SequenceNumber;
 use crate::format::edit::{Field, FileMeta, SegmentMeta, VersionEdit, WalMeta};
@@ -14,7 +14,7 @@ pub(crate) struct KeyspaceState {
 
 /// The sum of all edits of a manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct State {
+pub(crate) struct ManifestState {
     pub(crate) next_file: u64,
     pub(crate) last_sequence: SequenceNumber,
     pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) closed: bool,
 }
 
-impl State {
+impl ManifestState {
     /// `Err` says why the edit does not fit the edits before it.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> std::result::Result<(), &'static str> {
         self.closed = false;
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn example() -> State {
+    fn example() -> ManifestState {
         let meta = FileMeta::example();
         let fields = vec![
             Field::NextFile(12),
@@ -149,7 +149,7 @@ mod tests {
                 },
             ),
         ];
-        let mut state = State::default();
+        let mut state = ManifestState::default();
         state.apply(&VersionEdit { fields }).unwrap();
         state
     }
@@ -158,7 +158,7 @@ mod tests {
     fn a_state_survives_its_edit() {
         let state = example();
         let edit = VersionEdit::decode(&state.as_edit().encode()).unwrap();
-        let mut again = State::default();
+        let mut again = ManifestState::default();
         again.apply(&edit).unwrap();
         assert_eq!(again, state);
     }
@@ -169,7 +169,7 @@ mod tests {
             fields: vec![Field::RemoveFile(0, 8)],
         };
         assert!(example().apply(&edit).is_err());
-        assert!(State::default().apply(&edit).is_err());
+        assert!(ManifestState::default().apply(&edit).is_err());
         let edit = VersionEdit {
             fields: vec![Field::Keyspace(2, "c".into())],
         };
@@ -180,7 +180,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
             if let Some(edit) = VersionEdit::decode(&bytes) {
-                let _ = State::default().apply(&edit);
+                let _ = ManifestState::default().apply(&edit);
             }
         }
     }

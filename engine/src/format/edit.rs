@@ -14,7 +14,7 @@ use std::fmt::{self, Debug, Display};
 /// More bytes than any file or its values have; sums of less do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
 
-/// The longest bound of a range: behind all versions of the longest key.
+/// The longest bound of a range: after all versions of the longest key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
 /// How many levels a keyspace can have.
@@ -109,8 +109,8 @@ pub(crate) struct VersionEdit {
     pub(crate) fields: Vec<Field>,
 }
 
-/// A place in the log: all records before it are durable, with their values. Made by a sync of the
-/// log alone.
+/// A place in the log: all records before it are durable, with their values. Only a sync of the log
+/// makes one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LogMark {
     /// Number of the segment; 0 if there is no log.
@@ -122,11 +122,12 @@ pub(crate) struct LogMark {
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;
-    /// Makes the edit durable and applies it. After a failure that passes it is not there; after
-    /// any other one it may be, and the caller must stop writing.
+    /// Makes the edit durable and applies it. After a passing failure it is not there. After any
+    /// other failure it may be, and the caller must stop writing.
     fn append(&self, fields: Vec<Field>) -> Result<()>;
-    /// As `append`; the same edit notes how far the log is durable, unless that is known or the
-    /// segment of the mark is not listed any more. Does nothing if there is nothing to note.
+    /// Like `append`, and records in the same edit how far the log is durable, unless that is
+    /// recorded already or the mark's segment is no longer listed. Does nothing if there is nothing
+    /// to record.
     fn append_marked(&self, mark: LogMark, fields: Vec<Field>) -> Result<()>;
 }
 
@@ -176,7 +177,7 @@ impl Field {
                 put_all(out, 6, &[u64::from(*keyspace), *sequence])
             }
             Field::AddWal(number, meta) => {
-                // The end is behind the header, so 0 is free to say that there is none yet.
+                // The end is after the header, so 0 is free to say that there is none yet.
                 put_all(out, 7, &[*number, meta.end.unwrap_or(0)]);
             }
             Field::RemoveWal(number) => put_all(out, 8, &[*number]),

@@ -13,11 +13,11 @@
 //! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
 //!
 //! Sequence numbers grow from frame to frame. Each segment records the end of the one before it.
-//! Frames behind the first bad one of the last segments are dropped, unless a later good frame
+//! Frames after the first bad one of the last segments are dropped, unless a later good frame
 //! records that the place of the bad one was durable: that is corruption, not a torn tail.
 //!
 //! The key of the checksums contains the secret id of the store: otherwise a value that looks like
-//! a frame for its own place could be taken for one behind a torn frame, and would record that the
+//! a frame for its own place could be taken for one after a torn frame, and would record that the
 //! torn one was durable.
 
 use crate::Result;
@@ -34,7 +34,7 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 16;
 pub(crate) const FRAME_BATCH: u32 = 1;
 pub(crate) const FRAME_BEGINNING: u32 = 2;
 const BEGINNING_BYTES: usize = 32;
-/// Where the first batch of a segment stands.
+/// Where the first batch of a segment is.
 pub(crate) const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
 /// The reason in errors about a bad frame that was whole once.
 pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
@@ -132,7 +132,7 @@ pub(crate) fn beginning_of(bytes: &[u8], key: u64) -> Option<Beginning> {
     Beginning::decode(payload)
 }
 
-/// The frame at `offset`, if its checksum matches and its sequence number is behind `last`.
+/// The frame at `offset`, if its checksum matches and its sequence number is after `last`.
 pub(crate) fn frame_at(
     bytes: &[u8],
     key: u64,
@@ -161,13 +161,13 @@ const CANDIDATES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
 /// How many changes of a payload are decoded to see whether it could be one.
 const PLAUSIBLE_CHANGES: usize = 8;
 
-/// The good frames behind the bad one at `offset`, in their order, and whether the budget sufficed
-/// to look for all of them.
+/// The good frames after the bad one at `offset`, in order, and whether the budget sufficed to look
+/// for all of them.
 ///
-/// Looks at every offset: the damaged bytes may be a length. Tries the shortest candidates first,
-/// and none that overlaps a good frame: so good frames are found although values of outsiders look
-/// like longer ones. A segment that was used before ends with old frames, hostile values included,
-/// so a spent budget is no sign of damage.
+/// Every offset is a candidate, because the damaged bytes may be a length. The shortest candidates
+/// are tried first, and none that overlaps a good frame: so a client's value that looks like a
+/// longer frame cannot hide a good one. The end of a reused segment consists of old frames, hostile
+/// values included, so a spent budget is not a sign of damage.
 pub(crate) fn find_frames(
     bytes: &[u8],
     key: u64,
@@ -193,7 +193,7 @@ pub(crate) fn find_frames(
     (found.into_values().collect(), is_complete)
 }
 
-/// The lengths and offsets of candidates for frames behind `offset`, the shortest first, and
+/// The lengths and offsets of candidates for frames after `offset`, the shortest first, and
 /// whether all were found.
 fn plausible_frames(
     bytes: &[u8],
@@ -216,8 +216,8 @@ fn plausible_frames(
         let window = &rest[..rest.len().min(4096)];
         for (index, first) in window[8..].windows(4).enumerate() {
             let first = u32::from_le_bytes(first.try_into().expect("a window of four"));
-            // Cheaper than a checksum over a length that may be anything, and true of hardly any
-            // place that is no frame.
+            // Cheaper than a checksum over an arbitrary length, and few places that are not frames
+            // pass it.
             if first <= least || first > most {
                 continue;
             }

@@ -1,5 +1,5 @@
 //! Records of the manifest: an edit with its length and its checksums, and the search for them
-//! behind damage.
+//! after damage.
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
@@ -49,9 +49,9 @@ impl Records {
         Some(Record { edit, end })
     }
 
-    /// Where a whole record stands behind the bad one at `bad`. Looks at every offset: the damaged
-    /// bytes may be a length. The budget bounds the work if a client knows the store id, which is
-    /// secret.
+    /// The offset of the next whole record after the bad one at `bad`. Looks at every offset: the
+    /// damaged bytes may be a length. The budget bounds the work if a client knows the store id,
+    /// which is secret.
     pub(crate) fn next(
         self,
         bytes: &[u8],

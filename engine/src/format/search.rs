@@ -1,4 +1,4 @@
-//! SearchBudget: bounds the search for whole records behind a damaged one.
+//! SearchBudget: bounds the search for whole records after a damaged one.
 //!
 //! Such a search looks at every offset, because the damaged bytes may be a length. Keys and values
 //! of outsiders may look like records there, each of which would be decoded and hashed to the end
@@ -14,7 +14,7 @@ const BYTES_MIN: usize = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct SearchBudget(usize);
 
-/// The budget is spent: records behind this place may have been missed.
+/// The budget is spent: records after this place may have been missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 

@@ -20,9 +20,9 @@ pub(crate) struct Directory {
     owner: Option<Arc<Owner>>,
 }
 
-/// The right of a store to change the names in its directory: from taking its lock to giving it up.
-/// Readers may outlive the store, and another one may stand at its path by then, with files of the
-/// same names.
+/// A store's right to change the names in its directory, from taking the lock to releasing it.
+/// Readers may outlive the store. By then another store may use the path, with files of the same
+/// names.
 #[derive(Debug)]
 struct Owner {
     /// Held for reading while names are changed.
@@ -108,7 +108,7 @@ impl Directory {
         made.map_err(|error| Error::io("create", &self.path, error))
     }
 
-    /// As [`Directory::make`]. Errors: `UnknownFormat` if the directory holds anything.
+    /// Like [`Directory::make`]. Errors: `UnknownFormat` if the directory holds anything.
     pub(crate) fn make_empty(&self) -> Result<()> {
         self.make()?;
         match self.list()?.into_iter().next() {
@@ -121,9 +121,8 @@ impl Directory {
         }
     }
 
-    /// Makes the name of the directory durable, and those of the directories that it lies in:
-    /// `make` may have created them. One that may not be opened, or cannot be synced, is not of our
-    /// making.
+    /// Makes the directory's name durable, and the names of its parents, which `make` may have
+    /// created. Parents that cannot be opened or synced are skipped: `make` did not create them.
     pub(crate) fn sync_ancestors(&self) -> Result<()> {
         if !self.syncs {
             return Ok(());
@@ -151,7 +150,7 @@ impl Directory {
         }
     }
 
-    /// As [`Directory::create`]. The first sync of the file makes its name durable too.
+    /// Like [`Directory::create`]. The first sync of the file makes its name durable too.
     pub(crate) fn create_to_sync(&self, name: FileName) -> Result<OpenFile> {
         Ok(OpenFile {
             unsynced_name: Some(Arc::new(UnsyncedName {
@@ -310,8 +309,8 @@ impl OpenFile {
     /// `length` bytes from `offset`; a file that ends before them is corrupt. The length has been
     /// checked by the caller.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        // Any filling would do, but that of zeros: the allocator takes zeroed memory of this size
-        // anew from the system, page by page, where it otherwise has some at hand.
+        // Ones, not zeros: for zeroed memory of this size the allocator takes new pages from the
+        // system, instead of memory that it has at hand.
         let mut bytes = vec![1; length];
         self.read_exact_into(offset, &mut bytes)?;
         Ok(bytes)

@@ -154,8 +154,8 @@ const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 /// How often one is asked for.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
-/// Opens something, and waits while the process or the system has no file descriptor left:
-/// connections may have them all, and close.
+/// Opens something. Waits while the process or the system has no free file descriptor: connections
+/// may hold them all, and end.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {
@@ -169,8 +169,8 @@ fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Opens the lock file, whose contents are about to be replaced: never those of another file that a
-/// symbolic link leads to.
+/// Opens the lock file, to replace its contents. Follows no symbolic link, which could lead to
+/// another file.
 fn open_lock(path: &Path) -> io::Result<fs::File> {
     let mut options = writable();
     patiently(|| platform::open_unlinked(options.truncate(false), path))

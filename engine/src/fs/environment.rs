@@ -14,8 +14,9 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Where the id of a new store comes from.
     pub ids: Arc<dyn IdSource>,
-    /// Whether a store may be created beside a file of this name, which is none of a store's. In
-    /// [`Environment::system`]: beside none. A store that is there opens whatever lies beside it.
+    /// Whether a store may be created in a directory that has a file of this name, which no store
+    /// uses. [`Environment::system`] tolerates none. An existing store opens, whatever else is in
+    /// its directory.
     pub is_tolerated: fn(&str) -> bool,
     /// The threads that run background work.
     pub background: Background,

@@ -21,15 +21,15 @@ use std::sync::{Mutex, MutexGuard};
 /// Bytes that go to the disk in one write.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Bytes that are added to the pending ones at once: beside them a page and the zeros at its end
-/// may be pending.
+/// Bytes that are added to the buffer at once. It also has room for the last page written and for
+/// the zeros at the end.
 const PART_BYTES: usize = PIECE_BYTES - 2 * PAGE_BYTES;
 
 /// A log segment for writers that sync.
 #[derive(Debug)]
 pub(super) struct GatheredFile {
     file: DirectFile,
-    /// Bytes that are allocated. Bytes behind the last whole page of them go to the file at once.
+    /// Bytes that are allocated. Bytes after the last whole page of them go to the file at once.
     length: u64,
     pending: Mutex<Pending>,
     /// Held while pending bytes are written, so that two writes of one page come in their order.
@@ -60,8 +60,8 @@ fn page_start(offset: u64) -> u64 {
 }
 
 impl GatheredFile {
-    /// For a file whose first `length` bytes are allocated, and those from `fresh` on were never
-    /// written. These are filled with zeros: the first write to a block is noted in the file's
+    /// The first `length` bytes of the file are allocated. Those from `fresh` on were never
+    /// written, and are filled with zeros here: the first write to a block is noted in the file's
     /// metadata, and a sync would have to write that as well.
     pub(super) fn new(file: DirectFile, fresh: u64, length: u64) -> io::Result<GatheredFile> {
         let end = page_start(length);
@@ -114,7 +114,7 @@ impl GatheredFile {
         Ok(())
     }
 
-    /// The pending bytes before `offset`, with room behind them. Later ones are to be replaced.
+    /// The pending bytes before `offset`, with room after them. Later ones are to be replaced.
     fn pending_until(&self, offset: u64, room: usize) -> io::Result<MutexGuard<'_, Pending>> {
         let mut pending = lock(&self.pending);
         if !(pending.start..=pending.end()).contains(&offset) {
@@ -198,7 +198,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Append(usize),
-        /// Where a write ended, or before that: bytes behind it are forgotten.
+        /// Where a write ended, or before that: bytes after it are forgotten.
         WriteAt(usize, usize),
         Sync,
         Read,

@@ -3,10 +3,10 @@
 //! A page of a mapping that cannot be had is a signal (SIGBUS) instead of an error, and ends the
 //! process. So only segments whose blocks are allocated are mapped, and only on file systems that
 //! write allocated blocks in place: there a full disk cannot raise the signal. On others (btrfs) a
-//! write takes new blocks. It still comes if another process cuts the file short, if the disk fails
-//! to read a page that is no longer in memory, or if the file system has shut itself down after an
-//! error. That is the death of the process: the next open finds everything that was synced, and the
-//! writes that the operating system has kept.
+//! write takes new blocks. The signal still comes if another process cuts the file short, if the
+//! disk fails to read a page that is no longer in memory, or if the file system has shut itself
+//! down after an error. That is the death of the process: the next open finds everything that was
+//! synced, and the writes that the operating system has kept.
 //!
 //! Without the mapping, `fillseq` and `fillrandom` of `lazurite-engine-bench` do half the puts a
 //! second.
@@ -88,7 +88,7 @@ impl LogMap {
         drop(progress);
         if start < end {
             // SAFETY: The mapping is shared with the file: written bytes stay in the page cache,
-            // and would be mapped again if it was touched. That this fails harms nothing.
+            // and would be mapped again if it was touched. A failure does no harm.
             let _ = unsafe {
                 self.map
                     .unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start)

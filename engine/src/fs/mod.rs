@@ -42,7 +42,7 @@ use std::time::Duration;
 /// A file system, as far as the engine needs one. All calls block.
 pub trait Fs: Send + Sync + Debug {
     /// Creates the directory and its parents; no error if it exists. Each name is durable after
-    /// `sync_directory` of the directory that it stands in.
+    /// `sync_directory` of the directory that it is in.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
@@ -93,8 +93,8 @@ pub(crate) const LOG_TAIL_BYTES: usize = 16;
 pub enum LogWrites {
     /// When the write returns: the death of the process takes nothing.
     AtOnce,
-    /// When a sync returns that began after the write. Bytes behind a write may become zeros, to
-    /// the end of its page.
+    /// At the first sync that begins after the write. Bytes after a write, to the end of its page,
+    /// may become zeros.
     AtSync,
 }
 

@@ -10,8 +10,8 @@ use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The part of the reserve that may be taken before the file system is asked again: others write
-/// there too, also the background.
+/// The part of the reserve, one in so many, that may be written before the file system is asked
+/// again how much is free: other programs write there too, and so does background work.
 const UNASKED_PART: u64 = 4;
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl SpaceReserve {
         }
     }
 
-    /// Asks the file system whether there is so much room beside the reserve.
+    /// Asks the file system whether there is that much room besides the reserve.
     fn ask(&self, bytes: u64) -> bool {
         let space = self.space();
         let memtables = self.memtable_bytes.load(Ordering::Relaxed) as u64;

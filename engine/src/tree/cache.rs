@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The cost of an entry beside its bytes.
+/// The cost of an entry besides its bytes.
 const ENTRY_BYTES: u64 = 64;
 
 #[derive(Debug, Clone)]
@@ -170,7 +170,8 @@ impl Cache {
     /// rarely: no row of the benches shows it, but a test of `tests/shape.rs` does.
     fn make_room(&self, pinned: u64) {
         let step = (self.bytes_max / STEPS).max(1);
-        let (room, most) = (self.blocks.capacity(), self.bytes_max - pinned);
+        let room = self.blocks.capacity();
+        let most = self.bytes_max - pinned;
         if room > most || most - room > UNUSED_STEPS_MAX * step {
             self.blocks.set_capacity(most / step * step);
         }

@@ -4,7 +4,7 @@
 //! A queue is written at one end and deleted at the other: in front of its head lie as many
 //! tombstones as were taken since the last compaction, and every scan for the head would walk them.
 //! Instead, a scan that walked some remembers "nothing is live in [start, end) as of sequence
-//! number n", and the next one starts behind. A put into such a span ends it there.
+//! number n", and the next one starts after it. A put into such a span ends it there.
 //!
 //! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no
 //! put into a known span has been applied since its sequence number; known spans do not overlap.
@@ -47,7 +47,7 @@ struct Span {
 struct Explored {
     id: u64,
     start: Vec<u8>,
-    /// The smallest key behind `start` that was put meanwhile.
+    /// The smallest key after `start` that was put meanwhile.
     put: Option<Vec<u8>>,
     as_of: SequenceNumber,
 }
@@ -55,9 +55,9 @@ struct Explored {
 impl EmptySpans {
     /// To be called before puts up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
-        // Before the looks at `in_use`: an exploration that they do not see yet sees the number and
-        // gives up. Of two threads that each store one and load the other behind a fence, one at
-        // least sees the other's store.
+        // Stored before the loads of `in_use`. An exploration stores and loads in the reverse
+        // order, so one of the two sees the other: if the put does not see the exploration, the
+        // exploration sees the number and gives up.
         self.last_put.store(last, Ordering::Release);
         fence(Ordering::SeqCst);
     }

@@ -70,8 +70,8 @@ impl Tree {
         self.lock_rank.get_or_init(rank);
     }
 
-    /// Its place among the keyspaces in the order in which this process opened them. The id would
-    /// not do: it depends on the release that created the store.
+    /// Its rank in the order in which this process opened its keyspaces. The id cannot serve: it
+    /// depends on the release that created the store.
     pub(crate) fn lock_rank(&self) -> u32 {
         *self
             .lock_rank
@@ -174,10 +174,10 @@ impl Tree {
         self.has_flushed.load(Ordering::Relaxed)
     }
 
-    /// The newest version of `key` at the sequence number that `at` answers, searched from the
-    /// newest source down. A tombstone ends the search too. That `at` may have grown from one
-    /// source to the next is harmless: only the active memtable can hold changes that were not
-    /// visible when the view was loaded, and it holds their batches whole.
+    /// The newest version of `key` at the sequence number that `at` returns, searched from the
+    /// newest source down. A tombstone ends the search too. `at` may return more for a later
+    /// source. That is harmless: only the active memtable can hold changes that were not visible
+    /// when the view was loaded, and it holds their batches whole.
     pub(crate) fn find(
         &self,
         cache: &Cache,

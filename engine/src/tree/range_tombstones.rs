@@ -112,7 +112,7 @@ pub(crate) fn cover(fragments: &[Fragment], key: &[u8], at: SequenceNumber) -> O
     is_before_end(key, fragment.end.as_deref()).then(|| fragment.cover(at))?
 }
 
-/// The parts of `fragments` at or behind `start` and before `end`.
+/// The parts of `fragments` at or after `start` and before `end`.
 pub(crate) fn clip(fragments: &[Fragment], start: &[u8], end: Option<&[u8]>) -> Vec<Fragment> {
     let mut clipped = Vec::new();
     for fragment in fragments {

@@ -66,7 +66,7 @@ pub(crate) fn file_of<'a>(files: &'a [Arc<LiveFile>], key: &[u8]) -> Option<&'a 
     file.meta.contains(key).then_some(file)
 }
 
-/// Index of the first file of a sorted level that ends behind `key`.
+/// Index of the first file of a sorted level that ends after `key`.
 pub(crate) fn first_ending_behind(files: &[Arc<LiveFile>], key: &[u8]) -> usize {
     files.partition_point(|file| !is_before_end(key, file.meta.range.end.as_deref()))
 }

@@ -55,7 +55,7 @@ fn is_whole(dump: &Dump<'_>, number: u64, offset: u64, length: u64) -> Result<bo
     Ok(sum == checksum(number, offset, &[&head[..4], payload]))
 }
 
-/// Where a whole record begins with a page behind `offset`, as those of streamed values do. `None`
+/// Where a whole record begins with a page after `offset`, as those of streamed values do. `None`
 /// too if so much looks like records that it cannot all be read.
 fn next_page_with_chunk(dump: &Dump<'_>, number: u64, offset: u64) -> Result<Option<u64>> {
     let mut next = (offset + 1).next_multiple_of(PAGE_BYTES as u64);

@@ -78,10 +78,10 @@ impl ValueLog {
         }
     }
 
-    /// Removes sealed segments, but for those that were pinned meanwhile. `mark` says that the log
-    /// is durable as far as it could refer to them, with all that hides their values: one edit
-    /// makes that as durable as the removal, so that a replay never takes a value that was removed
-    /// for one that a power cut has taken.
+    /// Removes sealed segments, except those that were pinned meanwhile. `mark`: the log is durable
+    /// up to the last change that refers to them or hides their values. One edit makes the mark
+    /// durable together with the removal, so that a replay never takes a removed value for one that
+    /// a power cut has taken.
     pub(crate) fn remove(&self, numbers: &[u64], mark: LogMark) -> Result<usize> {
         let removal = self.segments.begin_removal(numbers);
         if removal.numbers().is_empty() {

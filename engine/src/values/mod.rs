@@ -95,8 +95,8 @@ impl StoredChunk {
     }
 }
 
-/// Length of the record that is to stand at `end` so that the next one begins with a page; 0 if
-/// none is to.
+/// Length of a record of zeros from `end` to the next page; 0 if no record is to begin with a page
+/// there.
 fn filler_bytes(end: u64) -> u64 {
     let page = PAGE_BYTES as u64;
     match end.next_multiple_of(page) - end {
@@ -155,9 +155,9 @@ impl ValueLog {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Gives chunk records of `length` bytes their place, behind the last write to `preferred`
-    /// unless another thread writes there. `in_pages`: where a page begins. The caller writes them
-    /// and settles the place.
+    /// Reserves the place of chunk records of `length` bytes, after the last write to `preferred`
+    /// unless another thread writes there. `in_pages`: at the beginning of a page. The caller
+    /// writes them and settles the place.
     fn reserve(&self, length: u64, preferred: Option<u64>, in_pages: bool) -> Result<Place> {
         let room = Room {
             length,
@@ -273,7 +273,7 @@ impl ValueLog {
     }
 
     /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum.
-    /// Answers all that is wrong. The error is that it cannot be read.
+    /// Returns the damage. Error: the segment cannot be read.
     pub(crate) fn verify_segment(
         &self,
         number: u64,
@@ -326,7 +326,7 @@ impl ValueLog {
             .seal_all(|number, meta| self.list(number, meta))
     }
 
-    /// Enters full segments into the manifest. Answers whether there were any.
+    /// Enters full segments into the manifest. Returns whether there were any.
     pub(crate) fn seal_retired(&self) -> Result<bool> {
         self.segments
             .seal_idle(|number, meta| self.list(number, meta))
@@ -349,7 +349,7 @@ fn check_segment(file: &OpenFile, store: u128, number: u64) -> Result<()> {
 }
 
 /// Takes over a segment that no manifest lists: it was being written when the process ended. `None`
-/// if not even its header was; then nothing durable refers to it.
+/// if not even its header was written; then nothing durable refers to it.
 pub(crate) fn adopt(
     directory: &Directory,
     store: u128,

@@ -83,15 +83,14 @@ impl ValueReader {
         Ok(chunk.slice(from..end))
     }
 
-    /// Gives back the memory of the chunk that was read last and has bytes left. The next read
-    /// reads it again.
+    /// Frees the memory of the last chunk if it has bytes left. The next read reads it again.
     pub fn release(&self) {
         if let Source::Log(value) = &self.0 {
             *lock(&value.last) = None;
         }
     }
 
-    /// As [`ValueReader::read_at`] with no limit, but reads from disk and bypasses the cache: for
+    /// Like [`ValueReader::read_at`] with no limit, but reads from disk and bypasses the cache: for
     /// verification and collection.
     pub(crate) fn read_file_at(&self, offset: u64) -> Result<Bytes> {
         let Source::Log(value) = &self.0 else {
@@ -181,7 +180,7 @@ impl LogValue {
     }
 }
 
-/// The chunk that starts `inside` bytes behind the start of the extent; `inside` is a multiple of
+/// The chunk that starts `inside` bytes after the start of the extent; `inside` is a multiple of
 /// the chunk length.
 fn read_chunk(log: &ValueLog, extent: &Extent, chunk_bytes: u64, inside: u64) -> Result<Bytes> {
     let file = log.file(extent.segment)?;

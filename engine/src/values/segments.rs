@@ -203,7 +203,7 @@ impl Table {
         found.map(|segment| &segment.pins)
     }
 
-    /// Active segments that this holds of become full. Answers whether there were any.
+    /// Active segments that this holds of become full. Returns whether there were any.
     fn fill(&mut self, ends: impl Fn(&Arc<Writable>) -> bool) -> bool {
         let before = self.full.len();
         self.full
@@ -341,8 +341,8 @@ impl Segments {
         }
     }
 
-    /// Ends a write: its checksums add up to this, or it has failed. A segment with a hole is
-    /// ended, so that it is collected: on a full disk nothing else may free space.
+    /// Ends a write: `written` is the sum of its checksums, or its failure. A segment with a hole
+    /// is ended, so that it is collected: on a full disk nothing else may free space.
     pub(crate) fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
         let segment = &place.segment;
         match written {
@@ -410,7 +410,7 @@ impl Segments {
     }
 
     /// Seals the full segments whose writers are done: each is synced, and `record` makes its entry
-    /// in the manifest durable. Answers whether there were any.
+    /// in the manifest durable. Returns whether there were any.
     pub(crate) fn seal_idle(
         &self,
         record: impl Fn(u64, SegmentMeta) -> Result<()>,

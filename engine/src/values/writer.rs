@@ -11,17 +11,16 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Values up to here, when they are at hand as a whole, are one chunk: to verify any part of them
-/// is to read them all.
+/// Longest value that is stored as one chunk if it is in memory as a whole: verifying any part of
+/// it reads all of it.
 const WHOLE_BYTES_MAX: usize = 4 << 20;
 
 const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
 
-/// Values up to here are copied behind their header: one call costs less than two.
+/// Values up to here are copied after their header: one call costs less than two.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes of small values that are written in one write at most: short enough to be in the
-/// processor's cache still.
+/// Most bytes of small values that share a write: few enough to be still in the processor's cache.
 const TOGETHER_BYTES_MAX: u64 = 96 << 10;
 
 /// Numbers the values that this process has streamed.
@@ -153,8 +152,8 @@ impl ValueWriter {
         record.is_some_and(|record| record.len() == whole)
     }
 
-    /// The chunk that is being filled, if there is anything in it: once it is full, or at the end
-    /// of the value. It is to be written and added before another one is taken.
+    /// Takes out the chunk that is being filled, if it has any bytes: once it is full, or at the
+    /// end of the value. Write it and add it before you take another one.
     pub fn take_chunk(&mut self) -> Option<UnwrittenChunk> {
         let is_begun = |record: &mut PageBuffer| record.len() > CHUNK_HEADER_BYTES;
         let record = self.record.take_if(is_begun)?;
@@ -187,9 +186,9 @@ impl ValueWriter {
         }
     }
 
-    /// Ends the value. It is with the operating system on return; the batch that names it makes it
-    /// as durable as itself. Errors: `UnknownValue` if a chunk that was taken out was not added, or
-    /// was added out of order.
+    /// Ends the value. On return the operating system has it. It becomes durable with the batch
+    /// that names it. Errors: `UnknownValue` if a chunk that was taken out was not added, or was
+    /// added out of order.
     pub fn finish(mut self) -> Result<LargeValue> {
         self.write_chunk()?;
         if self.is_misled || self.taken != self.pointer.length {
@@ -289,8 +288,8 @@ impl Place {
         Ok(sum)
     }
 
-    /// Writes a chunk that stands behind room for its header, and the filler of the page before;
-    /// answers the sum of their checksums.
+    /// Writes a chunk, with its header in the room before it and the filler of the page before
+    /// that. Returns the sum of their checksums.
     fn write_record(&self, record: &mut PageBuffer) -> Result<u64> {
         let filler = self.write_filler()?;
         let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
@@ -320,7 +319,7 @@ impl ValueLog {
         record
     }
 
-    /// Appends a chunk that stands behind room for its header; `preferred` as for `reserve`.
+    /// Appends a chunk that has room for its header before it; `preferred` as for `reserve`.
     fn append_record(
         &self,
         record: &mut PageBuffer,
@@ -328,7 +327,7 @@ impl ValueLog {
     ) -> Result<(Extent, Pin)> {
         let payload = record.len() - CHUNK_HEADER_BYTES;
         let is_whole = payload == self.chunk_bytes;
-        // A dump looks for the next whole chunk there, behind a damaged one.
+        // A dump looks for the next whole chunk there, after a damaged one.
         let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
         let place = self.reserve(record.len() as u64, preferred, in_pages)?;
         let written = place.write_record(record);
@@ -354,7 +353,7 @@ impl ValueLog {
         self.append(value)
     }
 
-    /// As [`ValueLog::write_whole`] of each, in one write as far as they are small.
+    /// Like [`ValueLog::write_whole`] of each, in one write as far as they are small.
     pub(crate) fn write_together(self: &Arc<Self>, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
         let is_small = |value: &&[u8]| (1..=JOINED_BYTES_MAX).contains(&value.len());
         if !values.iter().all(is_small) {

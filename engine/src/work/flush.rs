@@ -34,9 +34,10 @@ const DEAD_LOG_BYTES_MIN: u64 = 64 << 10;
 const SCAN_MERGE_BYTES: u64 = 4 << 10;
 
 impl Work {
-    /// Seals active memtables that hide older data for too long (sooner when space is short), that
-    /// hold much in the value log, that keep the log from being removed, that scans pay for, or
-    /// that are idle: a copy of the store, and the next start, would have to make them anew.
+    /// Seals active memtables before they are full. Reasons: it hides older data for too long (or
+    /// for less time, if space is short), holds much in the value log, keeps the log from being
+    /// removed, scans would be cheaper, or the store is idle. A copy of the store, and the next
+    /// start, would have to make the memtable again.
     pub(crate) fn seal_aged(&self) {
         let trees = self.parts.trees.all();
         let keeps_dead_log = self.keeps_dead_log();
@@ -85,8 +86,8 @@ impl Work {
             || self.is_worth_a_file(&view)
     }
 
-    /// True if the log of an idle store is mostly of rows that are gone: it takes more space than
-    /// SSTables of the others, and the next start would read it.
+    /// True if the log of an idle store consists mostly of rows that are gone: it takes more space
+    /// than SSTables of the other rows, and the next start would read it.
     fn keeps_dead_log(&self) -> bool {
         if !self.is_idle() {
             return false;
@@ -134,7 +135,7 @@ impl Work {
         (MERGED_BYTES_MIN..=paid).contains(&bytes) && self.is_at_rest()
     }
 
-    /// Flushes the oldest sealed memtable of any keyspace. Answers whether there was one. Called
+    /// Flushes the oldest sealed memtable of any keyspace. Returns whether there was one. Called
     /// under `flushing`.
     pub(crate) fn flush_one(&self) -> Result<bool> {
         let oldest = |tree: Arc<Tree>| Some((tree.view().immutable.last()?.clone(), tree));
@@ -153,7 +154,8 @@ impl Work {
         // Makes the values durable too that the changes point to.
         self.parts.log.sync().sync_all()?;
         let meta = self.write_memtable(tree, memtable)?;
-        let (size, entries) = (meta.size, meta.entries);
+        let size = meta.size;
+        let entries = meta.entries;
         self.install_flush(tree, memtable, meta)?;
         self.parts
             .reserve
@@ -213,8 +215,9 @@ impl Work {
         writer.finish(&fragments.collect::<Vec<_>>())
     }
 
-    /// Lists the SSTable of a memtable. The same edit says how far the log is durable: where a part
-    /// of the log is lost that this SSTable does not hold, the next start has to notice.
+    /// Adds the SSTable of a memtable to the manifest. The same edit records how far the log is
+    /// durable, so that the next start notices if a part of the log is lost that this SSTable does
+    /// not hold.
     fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
         let number = meta.number;
         let file = Arc::new(LiveFile::new(meta.clone(), self.parts.cache.clone()));
@@ -239,8 +242,8 @@ impl Work {
         Ok(())
     }
 
-    /// The files of the keyspace once an edit is in the manifest. The caller holds the lock of the
-    /// manifest.
+    /// The version of the keyspace after an edit that removes and adds these files. The caller
+    /// holds the lock of the manifest.
     pub(crate) fn next_version(
         &self,
         tree: &Tree,
@@ -251,9 +254,9 @@ impl Work {
         next.map_err(|number| overlap(&self.parts.directory, number))
     }
 
-    /// Appends an edit that adds the SSTables `added`. After a failure that passes the edit is
-    /// certainly not there, and neither need they be. After any other one they may be referenced:
-    /// they stay, and writing stops.
+    /// Appends an edit that adds the SSTables `added`. After a passing failure the edit is
+    /// certainly not in the manifest, and the SSTables are removed. After any other failure it may
+    /// refer to them: they stay, and writing stops.
     pub(crate) fn append_or_remove(
         &self,
         manifest: &mut Manifest,
@@ -278,8 +281,7 @@ impl Work {
             .remove(FileName::Numbered(FileKind::Sstable, number));
     }
 
-    /// Segments of the log, but for the last, of which every change is in an SSTable once `flushed`
-    /// is.
+    /// Log segments, except the last, whose changes are all in SSTables once `flushed` is.
     fn unneeded_wals(&self, flushed: &Arc<Memtable>) -> Vec<u64> {
         let first_needed = |tree: Arc<Tree>| {
             let view = tree.view();

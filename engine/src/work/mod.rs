@@ -126,11 +126,12 @@ impl Work {
         self.parts.checkpoint(&target, flushed)
     }
 
-    /// Flushes a store that has no log, and answers the last sequence number that its SSTables
-    /// hold, and hold whole. `None` for a store with a log, which needs no flush. Called under
-    /// `flushing`, because the copy would have a part of a batch if a memtable that is sealed later
-    /// were flushed before the checkpoint, and under `removing`, because the copy does not have the
-    /// new places of values that are moved.
+    /// Flushes a store that has no log, and returns the last sequence number of the batches that
+    /// its SSTables hold whole. `None` for a store with a log, which needs no flush.
+    ///
+    /// Called under `flushing`, because a memtable that is sealed later, and flushed before the
+    /// checkpoint, would put a part of a batch into the copy. Called under `removing`, because the
+    /// copy does not know the new places of values that are moved.
     fn flush_without_log(&self) -> Result<Option<SequenceNumber>> {
         if !self.parts.is_in_memory() {
             return Ok(None);

@@ -16,8 +16,8 @@ const REST_CHANGES_MAX: u64 = 100;
 /// After how long without any change a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Between which bounds the fullness of a level below level 0, in thousandths of its limit, slows
-/// down writers who have a debt: each merge of level 0 writes most of level 1 again.
+/// Writers with a debt are slowed down while a level below level 0 is between these fullnesses, in
+/// thousandths of its limit: each merge of level 0 writes most of level 1 again.
 const BELOW_FULL: Range<u64> = 2000..6000;
 
 /// How fast changes come.
@@ -35,7 +35,8 @@ impl Work {
     /// from.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
-        let (now, sequence) = (self.parts.clock.now(), self.parts.snapshots.published());
+        let now = self.parts.clock.now();
+        let sequence = self.parts.snapshots.published();
         let elapsed = now.saturating_sub(pace.since);
         if elapsed >= REST {
             let changes = u128::from(sequence - pace.sequence);
@@ -123,7 +124,7 @@ impl Work {
         Ok(())
     }
 
-    /// Waits until the bytes of the writers before are paid for. Answers whether that took time.
+    /// Waits until the bytes of the writers before are paid for. Returns whether that took time.
     fn wait_for_turn(&self) -> bool {
         if self.parts.background.is_stepped() {
             return false;
@@ -176,8 +177,8 @@ impl Work {
         let bytes_max = config.memory_bytes_max as u64;
         let files = self.level0_files_most() as u64;
         let files_max = config.level0_files_stop as u64;
-        // A store that leaves inherited files alone merges a keyspace only once it has nearly as
-        // many.
+        // Without merges of inherited files, a keyspace is merged only once level 0 has nearly as
+        // many files as stop writers.
         let files_min = if config.merges_inherited {
             config.level0_files_max as u64
         } else {
@@ -217,8 +218,8 @@ impl Work {
         self.most_debt() > 0 || self.is_throttled.load(Ordering::Relaxed)
     }
 
-    /// Lets threads run that wait for this processor, unless compaction lags behind: then they
-    /// would wait for it the longer.
+    /// Yields the processor to waiting threads, unless compaction lags behind: it is what they wait
+    /// for.
     pub(crate) fn yield_cpu(&self) {
         if self.level0_files_most() <= self.parts.config.level0_files_max {
             std::thread::yield_now();

@@ -57,7 +57,7 @@ pub enum Job {
 pub(super) const JOBS: usize = 3;
 
 impl Work {
-    /// Runs one pending flush. Answers whether there was one.
+    /// Runs one pending flush. Returns whether there was one.
     pub(crate) fn run_flush(&self) -> Result<bool> {
         let _guard = lock(&self.flushing);
         self.seal_aged();
@@ -73,7 +73,7 @@ impl Work {
         ran
     }
 
-    /// Runs one pending compaction and one pending collection. Answers which there was, the
+    /// Runs one pending compaction and one pending collection. Returns which there was, the
     /// compaction if both.
     ///
     /// A collection follows each compaction: under a steady load of overwrites there is always

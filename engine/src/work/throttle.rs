@@ -165,8 +165,8 @@ impl Throttle {
         }
     }
 
-    /// How long the next writer is to wait at these debts. Zero without any, and then nothing is
-    /// owed.
+    /// How long the next writer waits at these debts. Without any debt: zero, and the bytes owed
+    /// are forgiven.
     pub(super) fn wait(&mut self, debts: &Debts, now: Duration) -> Duration {
         let elapsed = now.saturating_sub(self.paid_at);
         self.paid_at = now;

@@ -44,9 +44,9 @@ pub(crate) struct PendingBatch {
 
 /// Whether changes are applied as they are made, or again from the log.
 ///
-/// Again, they all come into one memtable of their keyspace. Where the process sealed its memtables
-/// is not known, and any other place may lie between a value and its replacement: the value may be
-/// gone by now, and nothing may refer to it.
+/// A replay puts all changes of a keyspace into one memtable. Where the old process sealed its
+/// memtables is not known, and a seal between a value and its replacement would keep a pointer to a
+/// value that may be gone by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
     Live,
@@ -150,8 +150,8 @@ impl CommitLog {
         self.config.durability == Durability::Memory
     }
 
-    /// As [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage to
-    /// it before that is never taken for a torn tail. Frames say the same of the frames before
+    /// Like [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage
+    /// to it before that is never taken for a torn tail. Frames say the same of the frames before
     /// them, but nothing follows the last one before a rest.
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
         self.sync.sync_all()?;
@@ -214,7 +214,7 @@ impl CommitLog {
     }
 
     /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time.
-    /// Answers the keyspaces whose memtable has grown to its limit. The caller holds the log.
+    /// Returns the keyspaces whose memtable has grown to its limit. The caller holds the log.
     pub(crate) fn apply_changes<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
@@ -275,8 +275,8 @@ impl CommitLog {
         })
     }
 
-    /// Seals all keyspaces between the same two groups, and answers the last sequence number of the
-    /// first.
+    /// Seals all keyspaces between the same two groups. Returns the last sequence number of the
+    /// first group.
     pub(crate) fn seal_all(&self) -> SequenceNumber {
         self.with_log(|log| {
             for tree in self.trees.all() {
@@ -424,8 +424,8 @@ mod tests {
     use std::cell::Cell;
     use std::sync::Arc;
 
-    /// The result of a lookup of `k` in a store with a tiny memtable, if the batch becomes visible
-    /// during the lookup, after `before` questions for the sequence number to read at.
+    /// Looks up `k` in a store with a tiny memtable. The batch becomes visible during the lookup,
+    /// after `before` calls for the sequence number to read at.
     fn found_during(batch: impl FnOnce(&mut Batch, [&Keyspace; 2]), before: u32) -> Option<Kind> {
         let config = Config {
             durability: Durability::Memory,

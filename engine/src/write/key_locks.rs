@@ -1,7 +1,7 @@
 //! KeyLocks: which transaction may change which keys. They guard nothing inside the engine:
 //! transactions hold them from the first read to the commit.
 //!
-//! A lock is that of the 128-bit hash of a key. A transaction that locks two keys of one hash holds
+//! A lock belongs to the 128-bit hash of a key. A transaction that locks two keys of one hash holds
 //! one lock, and one that waits for a key of the same hash waits longer than it has to. A key that
 //! is not locked takes no memory.
 //!
@@ -162,8 +162,8 @@ impl KeyLocks {
         };
         if held.holders == 0 {
             (held.mode, held.holders) = (mode, 1);
-            // Readers that were passed read too: otherwise they, and everything behind them, would
-            // wait for this one.
+            // Readers that were passed are admitted with this one: otherwise they, and everything
+            // after them, would wait for it.
             held.admit_readers();
             return Request::Granted;
         }
@@ -214,7 +214,7 @@ impl KeyLocks {
         true
     }
 
-    /// Makes a shared lock exclusive if it has one holder. Answers whether it did.
+    /// Makes a shared lock exclusive if it has one holder. Returns whether it did.
     fn upgrade(&self, key: LockedKey) -> bool {
         let mut shard = lock(self.shard(key));
         match shard.get_mut(&key) {
@@ -238,7 +238,7 @@ impl KeyLocks {
 }
 
 impl KeyLock {
-    /// Takes one holder away. Answers whether the lock is still in use.
+    /// Takes one holder away. Returns whether the lock is still in use.
     fn release(&mut self) -> bool {
         self.holders -= 1;
         if self.holders > 0 {
@@ -255,7 +255,7 @@ impl KeyLock {
         true
     }
 
-    /// Gives the lock to the first waiter; a shared one also to those behind it that want it
+    /// Gives the lock to the first waiter; a shared one also to those after it that want it
     /// shared.
     fn hand_over(&mut self) {
         let next = self.waiting.pop_front().expect("there is a waiter");
@@ -330,7 +330,7 @@ impl HeldLocks<'_> {
                 Error::Conflict
             });
         }
-        // New keys were taken in their order; only earlier ones may lie behind them.
+        // New keys were taken in their order; only earlier ones may lie after them.
         if !waits && had > 0 {
             self.keys.sort_unstable();
         }
@@ -344,7 +344,7 @@ impl HeldLocks<'_> {
     }
 
     /// Takes the keys that are not among the first `had` locks, up to the first that is refused.
-    /// Answers whether it took all.
+    /// Returns whether it took all.
     fn take(&mut self, had: usize, wanted: &[(LockedKey, Mode)], waits: bool) -> bool {
         let mut previous = None;
         for &(key, mode) in wanted {
@@ -567,8 +567,8 @@ mod tests {
         while !is_queued() {
             std::thread::yield_now();
         }
-        // This thread takes the lock again at once, each time before the waiter runs, or the waiter
-        // has it.
+        // This thread takes the lock again at once. Either it does so each time before the waiter
+        // runs, or the waiter has the lock by now.
         for _ in 0..=PASSED_MAX {
             drop(held);
             held = locks.begin();

@@ -47,7 +47,7 @@ pub(crate) trait Queued {
 /// How a group of batches becomes visible. The leader calls these, and holds the log meanwhile.
 pub(crate) trait Stages {
     type Batch: Queued + Debug;
-    /// The log. Each group has the numbers behind those of the group before it.
+    /// The log. Each group has the numbers after those of the group before it.
     type Log: Debug;
     /// Work that applying leaves for the moment when the group is visible.
     type Applied;
@@ -103,9 +103,9 @@ impl<B> Request<B> {
     }
 }
 
-/// Answers a group and wakes its writers. All later batches wait for the leader, so it wakes one
-/// writer, which wakes the others, unless `wakes_all`. A writer that is not parked yet sees its
-/// outcome before it parks.
+/// Sets the outcome of a group and wakes its writers. All later batches wait for the leader, so it
+/// wakes one writer, which wakes the others, unless `wakes_all`. A writer that is not parked yet
+/// sees its outcome before it parks.
 #[inline]
 fn answer<B>(
     leader: &Request<B>,
@@ -181,7 +181,7 @@ impl<S: Stages> CommitQueue<S> {
     #[inline]
     fn try_to_lead(&self, stages: &S, request: &Request<S::Batch>) -> Result<()> {
         for _ in 0..LEAD_TRIES {
-            // The outcome stands in a cache line of this writer's own; that of the log is
+            // This writer's outcome is on a cache line of its own; the lock of the log is
             // contended.
             if request.outcome.get().is_some() {
                 return Ok(());

@@ -94,7 +94,7 @@ pub(super) struct Progress {
 
 /// A sync under way.
 struct SyncTask {
-    /// The last change that it is for, and where the log ends behind it.
+    /// The last change that it is for, and where the log ends after it.
     target: SequenceNumber,
     end: LogMark,
     /// The files of the log that it syncs.
@@ -238,8 +238,8 @@ impl SharedSync {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// The last change that is durable, and where the log ended behind it. Of a log that this
-    /// process has not appended to, the manifest knows the end.
+    /// The last durable change, and the end of the log after it. For a log that this process has
+    /// not appended to, the manifest knows the end.
     pub(crate) fn durable_end(&self) -> (SequenceNumber, LogMark) {
         let progress = lock(&self.progress);
         (progress.durable, progress.end_durable)

@@ -14,8 +14,8 @@ use std::time::Duration;
 /// is marked as durable.
 const REST: Duration = Duration::from_millis(250);
 
-/// A change is synced when it is one interval old. When it is this many intervals old and still not
-/// synced, because syncs take long, writes wait: so much is the most that a power cut takes.
+/// A change is synced when it is one interval old. If it is still unsynced after this many
+/// intervals, because syncs take long, writes wait: a power cut loses at most this much.
 const INTERVALS_MAX: u32 = 4;
 
 /// The least time after which writes wait, however short the interval.
@@ -33,9 +33,8 @@ pub(crate) enum Due {
 }
 
 impl SharedSync {
-    /// Waits for something that the sync thread is to do; `None` once it is to end. A segment comes
-    /// first, because a commit may need it, and takes nothing from the time that a change may wait
-    /// for its sync.
+    /// Waits for the next task of the sync thread; `None` once it is to end. A segment comes first,
+    /// because a commit may need it. Making it does not postpone the sync of a change.
     pub(crate) fn wait_for_due(&self) -> Option<Due> {
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         let mut progress = lock(&self.progress);
@@ -74,8 +73,8 @@ impl SharedSync {
         None
     }
 
-    /// Whether the oldest change that is not durable is older than three quarters of what writers
-    /// may run ahead.
+    /// True if the oldest change that is not durable has used three quarters of the time that
+    /// writers may run ahead.
     pub(crate) fn is_nearly_late(&self) -> bool {
         self.oldest_age() >= self.lateness() / 4 * 3
     }
@@ -140,7 +139,7 @@ impl SharedSync {
     }
 }
 
-/// Waits to be notified, at most `limit`. Answers whether the time is over.
+/// Waits to be notified, at most `limit`. Returns whether the time is over.
 fn wait<'a>(
     condition: &Condvar,
     progress: MutexGuard<'a, Progress>,

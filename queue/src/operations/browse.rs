@@ -17,7 +17,7 @@ use std::time::Duration;
 
 impl QueueService {
     /// Returns messages in the order of delivery, at most `request.count` that `accepts` takes.
-    /// Reads until `is_over` says that the time is up: `next` says where to go on.
+    /// Ends early once `is_over` returns `true`; `next` is the place to continue from.
     pub fn browse_messages(
         &self,
         account: &str,
@@ -58,8 +58,8 @@ impl QueueService {
     }
 
     /// Returns at most `count` messages in the order of their ids, which is the order in which they
-    /// were put. `from` is the id at which the page begins: `next` of the page before, `None` for
-    /// the first one.
+    /// were put. `from` is the id at which the page begins: `next` of the page before, or `None`
+    /// for the first page.
     pub fn list_messages_by_id(
         &self,
         account: &str,
@@ -119,7 +119,8 @@ impl QueueService {
         is_over: &dyn Fn() -> bool,
     ) -> Result<MessageTally> {
         let live = self.browsed_queue(account, queue)?;
-        let (now, start) = (self.now(), live.head.start());
+        let now = self.now();
+        let start = live.head.start();
         let snapshot = self.db.snapshot();
         let end = now.plus_seconds(soon.as_secs());
         let range = keys::deliveries(live.id, start, Position::MAX);

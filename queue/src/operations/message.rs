@@ -57,7 +57,8 @@ impl QueueService {
     ) -> Result<Option<(Vec<DequeuedMessage>, Ticket)>> {
         let count = visibility::message_count(request.count)?;
         let seconds = visibility::seconds_hidden_by_get(&request)?;
-        let (transaction, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        let transaction = self.db.begin_deletion()?;
+        let lock = Live::lock_consumer;
         self.with_queue(
             account,
             queue,
@@ -105,8 +106,8 @@ impl QueueService {
         }
     }
 
-    /// The bounded step of [`QueueService::peek_messages`], as [`QueueService::get_messages_step`]
-    /// is of [`QueueService::get_messages`].
+    /// The bounded step of [`QueueService::peek_messages`]; see
+    /// [`QueueService::get_messages_step`].
     pub fn peek_messages_step(
         &self,
         account: &str,
@@ -168,10 +169,10 @@ impl QueueService {
         })
     }
 
-    /// One page of all messages of a queue in the order of delivery, hidden ones among them, and
-    /// changes nothing. No operation of the protocol: for exports. `from` is [`MessagePage::next`]
-    /// of the page before, empty for the first one; a place that is none is `InvalidMarker`. A
-    /// message that is delivered meanwhile may be in two pages.
+    /// One page of all messages of a queue in the order of delivery, hidden ones included. Changes
+    /// nothing. No operation of the protocol: for exports. `from` is [`MessagePage::next`] of the
+    /// page before, or empty for the first page; `InvalidMarker` if it is not a place in the order.
+    /// A message that is delivered meanwhile may be in two pages.
     pub fn list_messages(
         &self,
         account: &str,
@@ -273,7 +274,8 @@ impl QueueService {
         pop_receipt: &str,
     ) -> Result<Ticket> {
         let receipt = parse_receipt(pop_receipt)?;
-        let (transaction, lock) = (self.db.begin_deletion()?, Live::lock_consumer);
+        let transaction = self.db.begin_deletion()?;
+        let lock = Live::lock_consumer;
         self.with_queue(
             account,
             queue,

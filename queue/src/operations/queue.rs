@@ -2,7 +2,7 @@
 
 use crate::codec::{self, CounterRow, QueueRow};
 use crate::keys::{self, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
-use crate::live::{ExclusiveAccess, Live, State};
+use crate::live::{ExclusiveAccess, Existence, Live};
 use crate::model::*;
 use crate::visibility::in_range;
 use crate::{Error, QueueService, Result, check};
@@ -21,7 +21,7 @@ impl QueueService {
     ) -> Result<(Creation, Ticket)> {
         let begun = self.db.begin()?;
         self.with_exclusive_queue(account, queue, begun, |key, access, transaction| {
-            if let State::Present(_) = access.state() {
+            if let Existence::Present(_) = access.state() {
                 let row = self.existing_row(key)?;
                 return if check::metadata_equal(&row.metadata, &metadata) {
                     // The creation may not be durable yet.
@@ -36,7 +36,7 @@ impl QueueService {
                 policies: Vec::new(),
             };
             let ticket = self.commit_row(key, &row, transaction, access)?;
-            access.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
+            access.publish(Existence::Present(Arc::new(Live::new(row.id, &[]))));
             Ok((Creation::Created, ticket))
         })
     }
@@ -51,7 +51,7 @@ impl QueueService {
             batch.delete(&self.queues, key);
             batch.delete_range(&self.messages, keys::everything(row.id));
             let ticket = self.commit_exclusive(transaction, access)?;
-            access.publish(State::Missing);
+            access.publish(Existence::Missing);
             Ok(ticket)
         })
     }
@@ -94,8 +94,8 @@ impl QueueService {
         let key = keys::queue(account, queue);
         // Read before the snapshot is taken, which then holds no rows before this place.
         let first_expiry = match self.slots.get(&key).state() {
-            State::Present(live) => Some((live.id, live.next_expiry.start())),
-            State::Missing | State::Unknown => None,
+            Existence::Present(live) => Some((live.id, live.next_expiry.start())),
+            Existence::Missing | Existence::Unknown => None,
         };
         let snapshot = self.db.snapshot();
         let row = snapshot.get(&self.queues, &key)?;
@@ -149,7 +149,7 @@ impl QueueService {
             transaction.batch().delete_range(&self.messages, everything);
             row.id = self.new_queue_id();
             let ticket = self.commit_row(key, &row, transaction, access)?;
-            access.publish(State::Present(Arc::new(Live::new(row.id, &[]))));
+            access.publish(Existence::Present(Arc::new(Live::new(row.id, &[]))));
             Ok(ticket)
         })
     }
@@ -168,10 +168,10 @@ impl QueueService {
         })
     }
 
-    fn existing_row_of(&self, key: &[u8], state: &State) -> Result<QueueRow> {
+    fn existing_row_of(&self, key: &[u8], state: &Existence) -> Result<QueueRow> {
         match state {
-            State::Present(_) => self.existing_row(key),
-            State::Missing | State::Unknown => Err(Error::QueueNotFound),
+            Existence::Present(_) => self.existing_row(key),
+            Existence::Missing | Existence::Unknown => Err(Error::QueueNotFound),
         }
     }
 
@@ -199,7 +199,7 @@ impl QueueService {
     ) -> Result<Ticket> {
         let committed = transaction.commit();
         if committed.is_err() {
-            access.publish(State::Unknown);
+            access.publish(Existence::Unknown);
         }
         Ok(committed?)
     }

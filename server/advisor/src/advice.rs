@@ -89,7 +89,7 @@ pub struct Advice {
     /// The pages of the cookbook that show the remedy, by name.
     pub guide: &'static [&'static str],
     /// How often the rule fired: at its threshold, and each time that the count within a window had
-    /// doubled.
+    /// doubled since.
     pub times: u64,
     /// When the rule fired for the first time.
     #[serde(serialize_with = "as_text")]

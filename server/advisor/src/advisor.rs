@@ -1,10 +1,10 @@
 //! Takes finished requests from many threads at little cost, and applies the rules to them in turn.
 //!
-//! A thread counts its requests without touching memory of others: it takes all of them up to
-//! [`FULL_A_SECOND`] in a second, and then one in [`SAMPLE_MEAN`] on average, which stands for
+//! A thread counts its requests without touching memory of others: it takes all of them the first
+//! [`FULL_A_SECOND`] of a second, and then one in [`SAMPLE_MEAN`] on average, which counts for
 //! those between. Sampled requests go into the buffer of a shard, whose lock no other thread holds
-//! in the usual case. A full or old buffer is emptied by the thread that finds it so; if another
-//! thread is at it, requests wait, and beyond [`SHARD_MAX`] they are dropped and counted.
+//! in the usual case. A thread that finds a full or old buffer empties it; if another thread is
+//! doing so, requests wait, and beyond [`SHARD_MAX`] they are dropped and counted.
 
 use crate::advice::{Advice, AdviceBook};
 use crate::bounded::BoundedMap;
@@ -155,8 +155,8 @@ impl Advisor {
         (weight > 0).then_some(weight)
     }
 
-    /// Takes a finished request that stands for `weight` ones. Returns advice that is new, which is
-    /// rare.
+    /// Takes a finished request that counts as `weight` requests. Returns advice that is new, which
+    /// is rare.
     pub fn observe(&self, weight: u32, mut request: Request) -> Vec<Advice> {
         request.clip();
         let at = request.at;

@@ -1,5 +1,5 @@
 //! The shape of a `$filter`, as far as advice depends on it. It is read word by word, without a
-//! parser: a filter that is wrong gets no advice that matters, and the service has its own parser.
+//! parser: the service has one, and advice on a malformed filter does not matter.
 
 /// The comparisons of keys in a filter.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ enum Word<'a> {
     Text(&'a str),
 }
 
-/// The first word of `rest`, and the text behind it.
+/// The first word of `rest`, and the text after it.
 fn next_word(rest: &str) -> Option<(Word<'_>, &str)> {
     let begins = |c: char| c == '\'' || c == '_' || c.is_alphanumeric();
     let rest = &rest[rest.find(begins)?..];

@@ -161,8 +161,7 @@ impl Heat {
         others.map(|others| others.or_insert_with(|| Cell::new(minute)))
     }
 
-    /// Makes room: the partition with the fewest requests in the covered time becomes one of the
-    /// others.
+    /// Makes room: adds the partition with the fewest requests in the covered time to the others.
     fn evict(&mut self, minute: u64) {
         for cell in self.cells.values_mut() {
             cell.advance(minute);
@@ -192,11 +191,11 @@ impl Heat {
                 .map(|minute| counts[index(minute)])
                 .collect()
         };
-        let mut rows: Vec<Row> = self
+        let mut rows: Vec<PartitionLoad> = self
             .cells
             .iter()
             .filter(|(_, cell)| cell.total > 0)
-            .map(|(place, cell)| Row::of(place, cell, &series))
+            .map(|(place, cell)| PartitionLoad::of(place, cell, &series))
             .collect();
         rows.sort_by(|a, b| b.total.cmp(&a.total).then(a.partition.cmp(&b.partition)));
         let others = self.others.iter().filter(|(_, cell)| cell.total > 0);
@@ -228,7 +227,7 @@ pub struct HeatMap {
     /// The length of every series.
     pub minutes: u64,
     /// The busiest partitions, the busiest first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PartitionLoad>,
     /// All other partitions, added up.
     pub others: Vec<Others>,
     /// The reaction of the hosted service.
@@ -239,7 +238,7 @@ pub struct HeatMap {
 
 /// The load of one partition.
 #[derive(Debug, Serialize)]
-pub struct Row {
+pub struct PartitionLoad {
     /// The service of the partition.
     pub service: Service,
     /// Its account.
@@ -256,13 +255,17 @@ pub struct Row {
     pub peaks: Vec<u32>,
     /// The scalability target of the hosted service for one such partition, in a second.
     pub target: u64,
-    /// Whether a second exceeded the target: the hosted service would have answered 503 Server
+    /// True if a second exceeded the target: the hosted service would have answered 503 Server
     /// Busy.
     pub is_over_target: bool,
 }
 
-impl Row {
-    fn of(place: &Place, cell: &Cell, series: &dyn Fn(&[u32; MINUTES]) -> Vec<u32>) -> Row {
+impl PartitionLoad {
+    fn of(
+        place: &Place,
+        cell: &Cell,
+        series: &dyn Fn(&[u32; MINUTES]) -> Vec<u32>,
+    ) -> PartitionLoad {
         let target = if place.service == Service::Blob {
             BLOB_TARGET
         } else {
@@ -275,7 +278,7 @@ impl Row {
             resource,
             partition,
         } = place.clone();
-        Row {
+        PartitionLoad {
             service,
             account,
             resource,
@@ -336,13 +339,13 @@ pub struct Splits {
     pub too_hot: Vec<String>,
 }
 
-fn splits(rows: &[Row]) -> Vec<Splits> {
-    let mut tables: BTreeMap<(&str, &str), Vec<&Row>> = BTreeMap::new();
+fn splits(rows: &[PartitionLoad]) -> Vec<Splits> {
+    let mut tables: BTreeMap<(&str, &str), Vec<&PartitionLoad>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.service == Service::Table) {
         let table = tables.entry((&row.account, &row.resource));
         table.or_default().push(row);
     }
-    let split = |((account, table), rows): ((&str, &str), Vec<&Row>)| {
+    let split = |((account, table), rows): ((&str, &str), Vec<&PartitionLoad>)| {
         let (before, too_hot) = split(rows);
         let is_needed = !before.is_empty() || !too_hot.is_empty();
         is_needed.then(|| Splits {
@@ -355,9 +358,9 @@ fn splits(rows: &[Row]) -> Vec<Splits> {
     tables.into_iter().filter_map(split).collect()
 }
 
-/// The splits of one table, and its partitions that are too hot, in the minute whose peaks add up
-/// to most.
-fn split(mut rows: Vec<&Row>) -> (Vec<String>, Vec<String>) {
+/// The splits of one table, and its partitions that are too hot, in the minute with the highest sum
+/// of peaks.
+fn split(mut rows: Vec<&PartitionLoad>) -> (Vec<String>, Vec<String>) {
     rows.sort_by(|a, b| a.partition.cmp(&b.partition));
     let minutes = rows.first().map_or(0, |row| row.peaks.len());
     let load = |minute: usize| {
@@ -366,7 +369,9 @@ fn split(mut rows: Vec<&Row>) -> (Vec<String>, Vec<String>) {
             .sum::<u64>()
     };
     let busiest = (0..minutes).max_by_key(|&minute| load(minute));
-    let (mut before, mut too_hot, mut range) = (Vec::new(), Vec::new(), 0);
+    let mut before = Vec::new();
+    let mut too_hot = Vec::new();
+    let mut range = 0;
     for row in &rows {
         let peak = busiest.map_or(0, |minute| u64::from(row.peaks[minute]));
         if peak > PARTITION_TARGET {

@@ -2,13 +2,13 @@
 //! workload.
 //!
 //! [`Advisor::observe`] takes plain facts ([`Request`]); nothing here knows HTTP or the store. The
-//! rules, with their thresholds and all sentences, stand in [`rules`]; how they are applied, in
-//! `watch`. Beside the advice there is a heat map of partitions ([`HeatMap`]).
+//! rules, with their thresholds and all sentences, are in [`rules`]; `watch` applies them. Besides
+//! the advice there is a heat map of partitions ([`HeatMap`]).
 //!
-//! Memory is bounded for any workload: 128 tables, 128 queues and 128 containers are watched, the
-//! one that was used longest ago makes room; 256 pieces of advice with 5 requests each; 256
-//! partitions over 60 minutes; 1,024 waiting requests in each of 16 shards; names and keys are cut
-//! at 256 bytes, filters at 2,048. The most that these bounds allow was not measured.
+//! Memory is bounded for any workload: at most 128 tables, 128 queues and 128 containers are
+//! watched, the most recently used ones; 256 pieces of advice with 5 requests each; 256 partitions
+//! over 60 minutes; 1,024 waiting requests in each of 16 shards; names and keys are cut at 256
+//! bytes, filters at 2,048. The most that these bounds allow was not measured.
 
 mod advice;
 mod advisor;
@@ -27,7 +27,7 @@ pub use advice::{ADVICE_MAX, Advice, Evidence};
 pub use advisor::{Advisor, FULL_A_SECOND, RESOURCES_MAX, Report, SAMPLE_MEAN, SHARD_MAX};
 pub use heat::{
     ACCOUNT_TARGET, AccountLoad, BLOB_TARGET, CELLS_MAX, HeatMap, MINUTES, Others,
-    PARTITION_TARGET, Row, Splits,
+    PARTITION_TARGET, PartitionLoad, Splits,
 };
 pub use request::{Delivered, EntitySize, Keys, NAME_BYTES_MAX, QueryFacts, Request, Service};
 pub use tally::EVIDENCE_MAX;

@@ -1,5 +1,5 @@
 //! The rules: when each fires, the reason, and the remedy. Every threshold and every sentence that
-//! users read stands here.
+//! users read is here.
 //!
 //! Source of the reasons: Azure Storage table design guide; Performance and scalability checklists
 //! for Table, Queue and Blob Storage.

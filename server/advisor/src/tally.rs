@@ -33,7 +33,7 @@ impl Tally {
         self.recent.push_back(Evidence::of(request));
     }
 
-    /// Whether the threshold is reached. After that the rule fires each time the count has doubled,
+    /// Returns `true` when the count reaches the threshold, and then each time that it has doubled,
     /// so that advice stays current at little cost.
     pub(crate) fn fires(&mut self) -> bool {
         let reached = self.count >= self.fires_at;

@@ -2,9 +2,9 @@
 
 const CHUNK_BYTES: usize = 64;
 
-/// Whether `is_one` is true of all bytes of a text. The loop over a chunk does not stop at the
-/// first byte that differs, so that the compiler vectorises it. It would unroll the loop over a
-/// short chunk instead.
+/// True if `is_one` is true of all bytes of a text. The loop over a chunk does not stop early, so
+/// that the compiler vectorises it. Chunks are long, because the loop over a short one would be
+/// unrolled instead.
 pub(crate) fn all_bytes(text: &str, is_one: impl Fn(u8) -> bool) -> bool {
     let text = text.as_bytes();
     let are = |bytes: &[u8]| bytes.iter().fold(true, |all, byte| all & is_one(*byte));

@@ -23,7 +23,8 @@ pub fn rfc1123(time: SystemTime) -> String {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
     let (seconds, _) = since_epoch(time);
-    let (date, second) = (date_of(seconds), seconds.rem_euclid(SECONDS_PER_DAY));
+    let date = date_of(seconds);
+    let second = seconds.rem_euclid(SECONDS_PER_DAY);
     let (year, month, day) = date.to_calendar_date();
     let (year, day) = (i64::from(year), i64::from(day));
     let weekday = WEEKDAYS[usize::from(date.weekday().number_days_from_monday())];
@@ -55,7 +56,8 @@ pub fn parse_http(text: &str) -> Option<SystemTime> {
 pub fn iso8601(time: SystemTime) -> String {
     let (seconds, nanos) = since_epoch(time);
     let (year, month, day) = date_of(seconds).to_calendar_date();
-    let (month, second) = (u8::from(month), seconds.rem_euclid(SECONDS_PER_DAY));
+    let month = u8::from(month);
+    let second = seconds.rem_euclid(SECONDS_PER_DAY);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     format!(
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:07}Z",

@@ -1,6 +1,6 @@
-//! The headers of a request. Most headers that an operation reads are absent. A filter finds that
-//! without a look-up in the map, which would hash the name first. A GET reads some thirty and has a
-//! dozen.
+//! The headers of a request. An operation reads some thirty, of which a request has a dozen. A
+//! filter recognises most absent ones without a look-up in the map, which would hash the name
+//! first.
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::ops::Deref;
@@ -13,8 +13,7 @@ pub struct RequestHeaders {
     names: u128,
 }
 
-/// One bit, the same for a name in any case. Inlined, so that it is a constant for a name that is
-/// written in code.
+/// One bit for a name, whatever its case. Inlined, so that it is a constant for a literal name.
 #[inline]
 fn mark(name: &str) -> u128 {
     let bytes = name.as_bytes();

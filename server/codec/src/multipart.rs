@@ -27,7 +27,7 @@ pub struct SubRequest {
     /// Absolute or relative; host and scheme do not matter.
     pub target: String,
     head: Bytes,
-    /// The content behind the head.
+    /// The content after the head.
     pub body: Bytes,
 }
 
@@ -48,8 +48,8 @@ impl SubRequest {
 #[error("{0}")]
 pub struct Malformed(&'static str);
 
-/// Reads a batch. Errors: what is not multipart, nests otherwise than a batch does, or mixes a read
-/// with changes.
+/// Reads a batch. Errors: it is not multipart, is not nested like a batch, or mixes a read with
+/// changes.
 pub fn read(content_type: &str, body: &Bytes) -> Result<Batch, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
@@ -79,8 +79,8 @@ pub fn read(content_type: &str, body: &Bytes) -> Result<Batch, Malformed> {
     Ok(Batch::Changeset(operations))
 }
 
-/// Reads a batch of requests that stand alone: each with its `Content-ID`, or its place if it has
-/// none. Source: Blob Batch, "Request body".
+/// Reads a batch of independent requests, each with its `Content-ID`, or its index if it has none.
+/// Source: Blob Batch, "Request body".
 pub fn read_each(content_type: &str, body: &Bytes) -> Result<Vec<(String, SubRequest)>, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
@@ -111,8 +111,8 @@ fn boundary(content_type: &str) -> Option<String> {
 
 /// Most headers of a part, or of the request in it. The documented ones come to a dozen.
 const HEADERS_MAX: usize = 100;
-/// Most parts that are looked at. The largest batch has 256; one that is a little larger is refused
-/// as the service does it.
+/// Most parts of a batch that are read. The largest batch has 256; a slightly larger one is refused
+/// like the service does it.
 const PARTS_MAX: usize = 300;
 
 /// The parts between boundary lines. A closing boundary may be missing at the very end.
@@ -237,9 +237,9 @@ pub struct SubResponse {
     pub body: String,
 }
 
-/// Writes the answers of requests that stand alone, in order: its boundary, and its body. A client
-/// takes a part with an empty line more or less for broken, and that for C++ takes a line end
-/// behind the closing boundary for one more part. Source: Blob Batch, "Response body".
+/// Writes the answers to independent requests, in order. Returns the boundary and the body. Clients
+/// are strict: one empty line more or less breaks a part, and the C++ client takes a line end after
+/// the closing boundary for one more part. Source: Blob Batch, "Response body".
 pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String, Vec<u8>) {
     let boundary = format!("batchresponse_{id}");
     let mut out = Vec::new();
@@ -267,8 +267,8 @@ pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String,
     (boundary, out)
 }
 
-/// Writes a batch's answer: its boundary, and its body. A changeset's answers stand in a part of
-/// their own; the answer to a read stands alone. Exactly two line ends follow the last header of a
+/// Writes the answer to a batch. Returns the boundary and the body. The answers of a changeset are
+/// nested in a part; the answer to a read is not. Exactly two line ends follow the last header of a
 /// part without a body.
 pub fn write(id: &str, responses: &[SubResponse], changeset: bool) -> (String, String) {
     let (outer, inner) = (

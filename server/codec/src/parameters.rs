@@ -3,8 +3,8 @@
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// Most parameters of a request. The operation with the most takes about a dozen, and a SAS has two
-/// dozen.
+/// Most parameters of a request. The operation with the most takes about a dozen, and a SAS has up
+/// to two dozen.
 pub const PARAMETERS_MAX: usize = 100;
 
 /// A SAS and those of an operation. The memory for more is found when they come.
@@ -51,8 +51,8 @@ struct Parameter {
     fingerprint: u32,
 }
 
-/// The length of a name, and its first and last letter in lower case. Inlined, as [`mark`], so that
-/// it is a constant for a name that is written in code.
+/// The length of a name, and its first and last letter in lower case. Inlined, like [`mark`], so
+/// that it is a constant for a literal name.
 #[inline]
 fn fingerprint(name: &[u8]) -> u32 {
     let letter = |letter: Option<&u8>| letter.map_or(0, u8::to_ascii_lowercase);
@@ -180,7 +180,7 @@ impl Query {
         Some(self.decoded(parameter).into())
     }
 
-    /// All values of that name, joined by commas: of lists that may come as one value or as
+    /// All values of that name, joined by commas: for lists that may be sent as one value or as
     /// several.
     pub fn joined(&self, name: &str) -> String {
         let named = self
@@ -202,8 +202,8 @@ impl Query {
         })
     }
 
-    /// A parameter that is given again with another value, except those that may be
-    /// ([`Query::joined`]): the signature could cover one value, and the server use another.
+    /// A parameter that is given twice with different values, except those that may be
+    /// ([`Query::joined`]): the signature could cover one value, and the server use the other.
     pub fn contradicted(&self) -> Option<&str> {
         let is_contradicted = |(name, value, first): &(&str, &str, &str)| {
             first != value && !name.eq_ignore_ascii_case("include")

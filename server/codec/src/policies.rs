@@ -38,7 +38,7 @@ fn read_one(element: &Element) -> Option<StoredPolicy> {
     })
 }
 
-/// Whether the element holds children of these names only, each once at most, and no text: anything
+/// True if the element has only children of these names, each at most once, and no text: anything
 /// else would be lost.
 fn holds_at_most(element: &Element, names: &[&str]) -> bool {
     let is_known = |child: &Element| names.contains(&child.name.as_str());

@@ -1,5 +1,5 @@
-//! Structured bodies, `XSM/1.0` with CRC64: content in segments, each with its checksum, both ways
-//! and as it passes.
+//! Structured bodies, `XSM/1.0` with CRC64: content in segments, each with its checksum, read and
+//! written as a stream.
 //!
 //! ```text
 //! message   version 1 (=1), length of all 8, flags 2 (bit 0: CRC64), segments 2, segment…, [CRC64 of all content 8]
@@ -19,8 +19,8 @@ const FLAG_CRC64: u16 = 1;
 const MESSAGE_HEAD: usize = 13;
 const SEGMENT_HEAD: usize = 10;
 const CRC64: usize = 8;
-/// Content bytes of a segment that we write, unless the content needs longer ones to be numbered in
-/// 16 bits.
+/// Content bytes of a segment that we write. Longer if the content would need more segments than 16
+/// bits can number.
 const SEGMENT_BYTES: u64 = 4 << 20;
 
 /// Whether a header asks for the form that is served.

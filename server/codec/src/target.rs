@@ -4,8 +4,8 @@ use crate::parameters::decode;
 use memchr::{memchr, memchr2_iter, memchr3_iter};
 use std::borrow::Cow;
 
-/// A request target or a URL without user, password, secrets and fragment, and with nothing that
-/// could forge a line.
+/// A request target or URL without user, password, secrets, fragment, and characters that could
+/// forge a line of the log.
 pub fn redact(target: &str) -> String {
     let shown = without_credentials(target);
     let is_harmless = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
@@ -50,8 +50,8 @@ fn push_pair(shown: &mut String, pair: &str) {
     }
 }
 
-/// Whether a target certainly stays as it is: it begins with a path, and has no fragment, no secret
-/// parameter, and no escape in its query, which could hide the name of one.
+/// True if [`redact`] certainly leaves a target as it is: it begins with a path, and has no
+/// fragment, no secret parameter, and no escape in its query, which could hide the name of one.
 fn is_plain(target: &str) -> bool {
     let text = target.as_bytes();
     let query_at = memchr(b'?', text).unwrap_or(text.len());
@@ -76,7 +76,7 @@ enum Before {
     Separator,
 }
 
-/// Parameters whose values open something: signatures of SAS, keys of connection strings, keys of
+/// Parameters whose values give access: signatures of SAS, keys of connection strings, keys of
 /// Azure Functions, and those of OAuth 2.0. Source: RFC 6749, sections 2.3.1, 4.1.2, 5.1 and 6; RFC
 /// 7521, section 4.2.
 const SECRETS: [(&str, Before); 9] = [
@@ -121,8 +121,8 @@ pub fn may_have_secret(text: &[u8]) -> bool {
     memchr2_iter(b'=', b'%', text).any(|at| secret_value(text, at).is_some())
 }
 
-/// The secret parameter whose name ends before `at`, where an equals sign or its escape may stand,
-/// and the position of its value.
+/// The secret parameter whose name ends before `at`, if an equals sign or its escape follows, and
+/// the position of its value.
 fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str, Before))> {
     let value_at = match text[at] {
         b'=' => at + 1,
@@ -137,9 +137,9 @@ fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str
     Some((value_at, secret))
 }
 
-/// A text in which each value of a secret parameter is cut, wherever it stands: in a query, in one
-/// that is a parameter of another, in a connection string, or in a sentence. It ends at the next
-/// ampersand, semicolon, quote, bracket, backslash or white space.
+/// Cuts the value of each secret parameter out of a text: in a query, in a URL that is a parameter
+/// of another, in a connection string, or in a sentence. A value ends at the next ampersand,
+/// semicolon, quote, bracket, backslash or white space.
 pub fn without_secret_parameters(text: &str) -> String {
     let mut cut = String::with_capacity(text.len());
     push_without_secret_parameters(&mut cut, text);
@@ -181,8 +181,8 @@ fn ends_value(text: &[u8]) -> bool {
         .is_some_and(|byte| is_end(byte) || *byte == b'%' && is_escaped())
 }
 
-/// The length of the escape of a character, by its code, with which a text begins. A URL that is a
-/// parameter of one that is a parameter is escaped twice.
+/// If a text begins with the escape of the character with this code, its length. A URL that is a
+/// parameter of a parameter is escaped twice.
 fn escape_length(text: &[u8], code: &str) -> Option<usize> {
     let mut length = 1;
     while text[length..].starts_with(b"25") {
@@ -228,8 +228,8 @@ fn ends_with(text: &[u8], end: &str) -> bool {
     start.is_some_and(|start| begins_with(&text[start..], end))
 }
 
-/// A URL without user and password, which stand before an at sign in its authority. Source: RFC
-/// 3986, section 3.2.1.
+/// A URL without user and password, which precede an at sign in its authority. Source: RFC 3986,
+/// section 3.2.1.
 fn without_user(url: &str) -> Cow<'_, str> {
     if url.starts_with('/') && !url.starts_with("//") {
         // A path: it has no authority.

@@ -1,7 +1,6 @@
 //! XML, both ways: a small tree for what clients send, escaping and a writer for what they get.
 //!
-//! Documents are short and their limits are checked before they come here. DTDs are refused
-//! whatever they hold.
+//! Documents are short and their limits are checked before they come here. All DTDs are refused.
 
 use crate::chunks::all_bytes;
 use percent_encoding::percent_decode_str;
@@ -10,8 +9,8 @@ use quick_xml::events::{BytesRef, Event};
 
 /// Deeper nesting than any document of the protocol has.
 const DEPTH_MAX: usize = 16;
-/// More elements than any document of the protocol has that is read as a tree, which are at most
-/// dozens: a tree takes many times the memory of its text, and this bounds it to some 100 KiB.
+/// Most elements of a document that is read as a tree. The protocol's have dozens at most. A tree
+/// takes many times the memory of its text, and this bounds it to some 100 KiB.
 const ELEMENTS_MAX: usize = 1000;
 
 /// Why a document was not read, for a person.
@@ -19,8 +18,8 @@ const ELEMENTS_MAX: usize = 1000;
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// An element: its name without prefix, its own text joined, its children in document order.
-/// Attributes are dropped, but for `Encoded`.
+/// An element: its name without prefix, its own text joined, its children in document order. Of its
+/// attributes, only `Encoded`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// The name without its prefix.
@@ -121,8 +120,8 @@ fn read_tree(bytes: &[u8], elements_max: usize) -> Result<Element, Malformed> {
     root(open)
 }
 
-/// Reads a document whose root, of the name `root`, has children that hold text alone, and hands
-/// these on one by one, name and text. The memory it takes is that of one child.
+/// Reads a document whose root, named `root`, has children that contain only text. Passes on each
+/// name and text. Takes the memory of one child.
 pub fn read_list<E: From<Malformed>>(
     bytes: &[u8],
     root: &str,

@@ -10,7 +10,8 @@ use crate::time::DatePart;
 impl Parser {
     /// Parses a name and its arguments in parentheses.
     pub(super) fn call(&mut self) -> Parsed<Expr> {
-        let (at, name) = (self.at(), self.call_ahead().unwrap_or_default());
+        let at = self.at();
+        let name = self.call_ahead().unwrap_or_default();
         self.next += 2;
         let unknown = || Malformed::new(at, format!("there is no function {name}"));
         match name.as_str() {

@@ -95,8 +95,8 @@ impl DelimitedReader {
         })
     }
 
-    /// Reads to the end of the next record. `input` is the content that has arrived and is not
-    /// consumed; `is_last` if it is the end.
+    /// Reads to the end of the next record. `input` is the content that has arrived and is not yet
+    /// consumed; `is_last`: nothing follows it.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
         loop {
             if !self.in_record {
@@ -136,8 +136,8 @@ impl DelimitedReader {
         }
     }
 
-    /// Removes the CR of a CR LF from the last column. Returns whether the line is empty otherwise,
-    /// and so no record.
+    /// Removes the CR of a CR LF from the last column. Returns `true` if nothing else is in the
+    /// line, which then is not a record.
     fn drop_cr(&mut self) -> bool {
         if !self.drops_cr || self.last != *b"\r\n" {
             return false;
@@ -255,7 +255,8 @@ mod tests {
     /// All records, with the content in pieces of `piece` bytes.
     fn records(dialect: &Dialect, content: &[u8], piece: usize) -> Vec<Vec<String>> {
         let mut reader = DelimitedReader::new(dialect).unwrap();
-        let (mut found, mut pieces) = (Vec::new(), content.chunks(piece));
+        let mut found = Vec::new();
+        let mut pieces = content.chunks(piece);
         let mut input: &[u8] = &[];
         let mut is_last = false;
         loop {

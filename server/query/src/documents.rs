@@ -45,7 +45,7 @@ impl DocumentReader {
     }
 
     /// Reads to the end of the next document. `input` is the content that has arrived and is not
-    /// consumed; `is_last` if it is the end.
+    /// yet consumed; `is_last`: nothing follows it.
     pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
         if self.depth == 0 && !self.begin(input)? {
             return if !is_last {
@@ -96,7 +96,8 @@ impl DocumentReader {
                 byte if self.separates[usize::from(byte)] => {}
                 byte => {
                     self.record_start = self.taken;
-                    let (found, at) = (byte.escape_ascii(), self.taken);
+                    let found = byte.escape_ascii();
+                    let at = self.taken;
                     let message = format!(
                         "Unexpected token '{found}' at [byte: {at}]. Expecting tokens '{{', or '['."
                     );
@@ -150,7 +151,8 @@ mod tests {
     /// All documents, with the content in pieces of `piece` bytes.
     fn documents(content: &[u8], piece: usize) -> Result<Vec<String>, Fatal> {
         let mut reader = DocumentReader::new("\n;");
-        let (mut found, mut pieces) = (Vec::new(), content.chunks(piece));
+        let mut found = Vec::new();
+        let mut pieces = content.chunks(piece);
         let (mut input, mut is_last): (&[u8], bool) = (&[], false);
         loop {
             match reader.next(&mut input, is_last)? {

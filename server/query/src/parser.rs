@@ -10,7 +10,7 @@ use std::collections::HashMap;
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
 /// Deepest nesting of expressions.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Most selected columns, unless `*` is selected. Source: Query acceleration SQL language
+/// Most selected columns; `*` selects any number. Source: Query acceleration SQL language
 /// reference, "SELECT syntax".
 const COLUMNS_MAX: usize = 49;
 /// Least size of a batch of `sys.split`. Source: Query acceleration SQL language reference,

@@ -275,8 +275,8 @@ impl Running {
     }
 
     /// Consumes input until a piece of the result is ready. `input` is the content that has arrived
-    /// and is not consumed; `is_last` if it is the end. `signal` is called before each row, and
-    /// within rows that take long.
+    /// and is not yet consumed; `is_last`: nothing follows it. `signal` is called before each row,
+    /// and within rows that take long.
     pub fn go_on(
         &mut self,
         input: &mut &[u8],

@@ -162,7 +162,8 @@ impl Timestamp {
         let civil = self.civil();
         let month = civil.months().checked_add(months)?;
         let (year, month) = (month.div_euclid(12), month.rem_euclid(12) + 1);
-        let (year, month) = (i32::try_from(year).ok()?, month_of(month)?);
+        let year = i32::try_from(year).ok()?;
+        let month = month_of(month)?;
         let day = civil.date.day().min(month.length(year));
         let date = Date::from_calendar_date(year, month, day).ok()?;
         let local = days_since_1970(date) * DAY + civil.milliseconds;
@@ -295,7 +296,8 @@ fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
     let year = i32::try_from(digits(parts.next()?, 4)?).ok()?;
     let mut two = || parts.next().map_or(Some(1), |part| digits(part, 2));
-    let (month, day) = (month_of(two()?)?, u8::try_from(two()?).ok()?);
+    let month = month_of(two()?)?;
+    let day = u8::try_from(two()?).ok()?;
     let date = Date::from_calendar_date(year, month, day).ok()?;
     let is_date = YEARS.contains(&year) && parts.next().is_none();
     is_date.then(|| days_since_1970(date))

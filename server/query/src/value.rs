@@ -339,10 +339,8 @@ mod tests {
             Some(Ordering::Greater)
         );
         assert_eq!(order(text("2.5"), Value::Integer(3)), Some(Ordering::Less));
-        let (near, limit) = (
-            Value::Integer(9_007_199_254_740_993),
-            9_007_199_254_740_992.0,
-        );
+        let near = Value::Integer(9_007_199_254_740_993);
+        let limit = 9_007_199_254_740_992.0;
         assert_eq!(order(near, Value::Float(limit)), Some(Ordering::Greater));
         for (integer, float, expected) in [
             (-2, -2.5, Ordering::Greater),
@@ -351,7 +349,8 @@ mod tests {
             (i64::MAX, 1e300, Ordering::Less),
             (i64::MIN, -1e300, Ordering::Greater),
         ] {
-            let (integer, float) = (Value::Integer(integer), Value::Float(float));
+            let integer = Value::Integer(integer);
+            let float = Value::Float(float);
             assert_eq!(order(integer.clone(), float.clone()), Some(expected));
             assert_eq!(order(float, integer), Some(expected.reverse()));
         }

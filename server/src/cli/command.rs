@@ -1,4 +1,4 @@
-//! The commands of the program beside serving, with their help.
+//! The commands of the program besides serving, with their help.
 
 use crate::commands::Existing;
 use crate::service_kind::ServiceKind;
@@ -22,8 +22,8 @@ pub enum Command {
     /// Show one file of a store as text: what it holds, where, and whether its checksums are right
     ///
     /// The name of the file says what it is: 000007.wal, 000007.sst, 000007.vlog, MANIFEST-000007,
-    /// CURRENT. Keys and values of users stand in what it prints. The exit status is 0 only if
-    /// nothing is damaged. Changes nothing.
+    /// CURRENT. The output contains keys and values of users. The exit status is 0 only if nothing
+    /// is damaged. Changes nothing.
     Dump {
         /// The file
         #[arg(value_name = "FILE")]
@@ -39,9 +39,9 @@ pub enum Command {
     },
     /// Find out why a client cannot use a connection string
     ///
-    /// Looks for the known mistakes: a name that leads nowhere, nothing that listens, one service
-    /// missing, the wrong scheme, another program on the port, a wrong account or key, clocks that
-    /// differ, a proxy. One line each; the exit status is 0 only if there is none.
+    /// Looks for the known mistakes: a name that does not resolve, a port without a server, a
+    /// missing service, the wrong scheme, another program on the port, a wrong account or key,
+    /// clocks that differ, a proxy. One line each; the exit status is 0 only if there is none.
     Doctor {
         /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or
         /// AzureWebJobsStorage, else UseDevelopmentStorage=true)
@@ -76,7 +76,7 @@ pub enum Command {
         #[arg(long)]
         errors: bool,
     },
-    /// Print what a running server is, how much it stores, and how much disk and memory that takes
+    /// Print version, uptime, addresses, disk and memory of a running server
     ///
     /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it.
     Status {
@@ -380,7 +380,7 @@ pub enum ClockAction {
     },
     /// Stop the clock
     Freeze,
-    /// Let a stopped clock go on from where it stands
+    /// Let a stopped clock go on from where it is
     Run,
     /// Show the machine's time again, unless that is earlier
     Reset,
@@ -481,13 +481,13 @@ pub enum StateAction {
 pub enum ShimAction {
     /// Make the four commands
     Install {
-        /// Where (default: beside this program)
+        /// Where (default: next to this program)
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
     /// Remove them
     Remove {
-        /// Where (default: beside this program)
+        /// Where (default: next to this program)
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },

@@ -6,8 +6,7 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a
-/// sentence.
+/// Asks the server that the connection string, or the environment, names. The error is a sentence.
 pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
     let report = Client::new(text)?.advice()?;
     print_line(printed(&report).trim_end());

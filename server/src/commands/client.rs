@@ -58,8 +58,8 @@ impl Client {
         })
     }
 
-    /// As [`Client::new`] for a connection string of Azure too, which names no endpoint but their
-    /// common suffix.
+    /// Like [`Client::new`], and also accepts a connection string of Azure, which names no endpoint
+    /// but a common suffix.
     pub fn with_azure(text: &str) -> Result<Client, String> {
         let value = |wanted: &str| {
             let pairs = text.split(';').filter_map(|pair| pair.split_once('='));

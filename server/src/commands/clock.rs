@@ -9,8 +9,7 @@ use std::process::ExitCode;
 
 const PAGE: &str = "/_lazurite/clock";
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a
-/// sentence.
+/// Asks the server that the connection string, or the environment, names. The error is a sentence.
 pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode, String> {
     let body = action.map_or(Ok(None), body_of)?;
     let (_, text) = connection_string(text);

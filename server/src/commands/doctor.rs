@@ -1,8 +1,8 @@
 //! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's
 //! services.
 //!
-//! It asks as a client would: name, port, scheme, certificate, account, key or SAS, clock. Each
-//! finding is one line: what was found, why, what to do.
+//! It sends requests like a client: name, port, scheme, certificate, account, key or SAS, clock.
+//! Each finding is one line: what was found, why, what to do.
 
 mod certificate;
 
@@ -36,8 +36,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// The code of our own answer to such a request.
 pub(super) const HTTPS_REQUIRED: &str = "AccountRequiresHttps";
-/// Signed requests may be this old or this early.
-/// Source: Authorize with Shared Key, "Specifying the Date header".
+/// Signed requests may be this old, or this far in the future. Source: Authorize with Shared Key,
+/// "Specifying the Date header".
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 /// Where programs keep their connection string, in the order in which it is looked for.
 const VARIABLES: [&str; 3] = [
@@ -246,8 +246,8 @@ impl Target {
         }
     }
 
-    /// Asks without a signature, which only a server that has the account refuses for that reason,
-    /// and then with one.
+    /// Sends a request without a signature, and then one with. Only a server with the account
+    /// refuses the first for lacking a signature.
     fn examine_account(&self, title: &str, endpoint: &Endpoint, key: &str) -> Option<String> {
         let (target, query) = endpoint.listing(title);
         let url = if query.is_empty() {
@@ -280,7 +280,7 @@ impl Target {
 }
 
 impl Target {
-    /// Asks a service for what stands below the path of the account, with the account's key.
+    /// Asks a service for the data below the path of the account, with the account's key.
     pub(super) fn get(
         &self,
         title: &str,
@@ -313,8 +313,8 @@ impl Target {
         }
     }
 
-    /// Asks the server itself for JSON, with the password of its console if the environment has
-    /// one. The error is a sentence.
+    /// Requests JSON from the server itself, with the password of its console if the environment
+    /// has one. The error is a sentence.
     pub(super) fn administer(&self, method: &str, page: &str, body: &str) -> Result<Value, String> {
         // All services of a server have the same pages.
         let (_, endpoint) = &self.endpoints[0];
@@ -508,8 +508,8 @@ impl Endpoint {
         addresses.next().ok_or_else(|| "no address".to_owned())
     }
 
-    /// As [`Endpoint::address`]. A name below `localhost` is this machine, also where the system
-    /// does not know the name. Source: RFC 6761, section 6.3.
+    /// Like [`Endpoint::address`], but a name below `localhost` is this machine even if the system
+    /// does not resolve it. Source: RFC 6761, section 6.3.
     fn address_or_loopback(&self) -> Result<SocketAddr, String> {
         self.address().or_else(|reason| {
             let is_local = self.host.to_ascii_lowercase().ends_with(".localhost");

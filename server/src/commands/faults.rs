@@ -8,8 +8,7 @@ use std::process::ExitCode;
 
 const PAGE: &str = "/_lazurite/faults";
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a
-/// sentence.
+/// Asks the server that the connection string, or the environment, names. The error is a sentence.
 pub fn run(action: Option<&FaultsAction>, text: Option<&str>) -> Result<ExitCode, String> {
     let (method, body) = match action {
         None | Some(FaultsAction::Show) => ("GET", String::new()),

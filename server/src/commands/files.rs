@@ -21,8 +21,8 @@ const PUT_BYTES_MAX: u64 = 5000 << 20;
 /// A block of content whose length is not known, or that Put Blob does not take.
 const BLOCK_BYTES: u64 = 8 << 20;
 
-/// Lists containers, queues and tables; or what is in a container, below a prefix: one level, or
-/// all with `is_deep`.
+/// Lists containers, queues and tables; or the contents of a container below a prefix: one level,
+/// or all with `is_deep`.
 pub fn list(client: &Client, path: &str, is_deep: bool, as_json: bool) -> Result<ExitCode, String> {
     let mut above: Vec<String> = Vec::new();
     facts(client, path, is_deep, &mut |fact| {
@@ -42,8 +42,8 @@ pub fn list(client: &Client, path: &str, is_deep: bool, as_json: bool) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// Hands containers, queues and tables to `take`, or what is in a container, until it returns
-/// false.
+/// Passes containers, queues and tables to `take`, or the contents of a container, until it returns
+/// `false`.
 pub fn facts(
     client: &Client,
     path: &str,
@@ -225,7 +225,7 @@ pub fn put(
     if (BLOCK_BYTES..=PUT_BYTES_MAX).contains(&length) {
         put_content(client, path, content_type, Upload::new(opened, length))?;
     } else {
-        // What fits into a block is read to its end: pipes, devices and files of the system do not
+        // Reads to the end what fits into a block: pipes, devices and files of the system do not
         // say how long they are.
         let content = Content {
             name: file.display().to_string(),
@@ -297,8 +297,8 @@ fn send_blocks(
         };
         client.send(call, Upload::of(body)).map_err(explained)
     };
-    // Another client that puts the same name at the same time has other ids. They are of letters
-    // and digits only.
+    // Block ids begin with random letters and digits: another client that puts the same name at the
+    // same time has other ids.
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
     let prefix = u64::from_le_bytes(random);

@@ -1,5 +1,5 @@
-//! `lazurite health`: asks the services on this machine for their health, as a health check inside
-//! a container does.
+//! `lazurite health`: asks the services on this machine for their health, like a health check
+//! inside a container.
 
 use crate::commands::doctor::{HTTPS_REQUIRED, PATIENCE};
 use crate::commands::print_line;

@@ -1,9 +1,9 @@
-//! `lazurite mcp`: what the commands do, as tools of the Model Context Protocol over standard input
-//! and output.
+//! `lazurite mcp`: the commands as tools of the Model Context Protocol, over standard input and
+//! output.
 //!
-//! The crate `rmcp` speaks the protocol. Each tool is one function of `tools.rs`. Those that write
+//! The crate `rmcp` speaks the protocol. Each tool is one function of `tools.rs`. Tools that write
 //! are neither listed nor called without `--allow-writes`. A tool that fails answers with a
-//! sentence that the assistant sees.
+//! sentence for the assistant.
 
 mod tools;
 
@@ -21,8 +21,8 @@ use tokio::task::block_in_place;
 
 /// Serves until standard input ends. The error is a sentence.
 pub fn run(client: Client, allow_writes: bool) -> Result<ExitCode, String> {
-    // Tools block, and send their requests on a runtime of their own: only threads of this kind of
-    // runtime may do that.
+    // Tools block, and send their requests on a runtime of their own, which only threads of a
+    // multi-thread runtime may do.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -12,18 +12,18 @@ use std::process::ExitCode;
 /// Characters of a cell in a table for people.
 const CELL_MAX: usize = 40;
 
-type Row = Map<String, Value>;
+type EntityFields = Map<String, Value>;
 
 /// The entities that a filter finds.
-pub struct Found {
-    pub rows: Vec<Row>,
+pub struct QueryResult {
+    pub rows: Vec<EntityFields>,
     /// The plan of the first page and its cost, if the server says so.
     pub plan: Option<String>,
     pub has_more: bool,
 }
 
-/// Prints at most `top` entities, and on standard error what the first page cost if the server says
-/// so.
+/// Prints at most `top` entities. Prints the cost of the first page to standard error, if the
+/// server tells it.
 pub fn run(
     client: &Client,
     table: &str,
@@ -43,8 +43,10 @@ pub fn run(
 }
 
 /// Reads pages until there are `top` entities.
-pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<Found, String> {
-    let (mut rows, mut plan, mut more) = (Vec::new(), None, String::new());
+pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<QueryResult, String> {
+    let mut rows = Vec::new();
+    let mut plan = None;
+    let mut more = String::new();
     let filter = match filter {
         "" => String::new(),
         filter => format!("&$filter={}", encode(filter).replace('/', "%2F")),
@@ -63,7 +65,7 @@ pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<Fo
             break;
         }
     }
-    Ok(Found {
+    Ok(QueryResult {
         rows,
         plan,
         has_more: !more.is_empty(),
@@ -71,7 +73,7 @@ pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<Fo
 }
 
 /// The entities of a page.
-fn rows_of(text: &str) -> Result<Vec<Row>, String> {
+fn rows_of(text: &str) -> Result<Vec<EntityFields>, String> {
     let mut document: Value = serde_json::from_str(text)
         .map_err(|error| format!("the answer cannot be read: {error}"))?;
     let Value::Array(values) = document["value"].take() else {
@@ -84,7 +86,7 @@ fn rows_of(text: &str) -> Result<Vec<Row>, String> {
     Ok(values.into_iter().filter_map(row).collect())
 }
 
-fn print(rows: &[Row], format: QueryFormat) {
+fn print(rows: &[EntityFields], format: QueryFormat) {
     if format == QueryFormat::Json {
         rows.iter()
             .for_each(|row| print_line(Value::from(row.clone())));
@@ -134,7 +136,7 @@ fn visible(record: &str) -> String {
 }
 
 /// Keys first, then the properties in the order in which they are met.
-fn columns(rows: &[Row]) -> Vec<String> {
+fn columns(rows: &[EntityFields]) -> Vec<String> {
     let mut columns = vec!["PartitionKey".to_owned(), "RowKey".to_owned()];
     for name in rows.iter().flat_map(Map::keys) {
         if !columns.contains(name) {
@@ -144,7 +146,7 @@ fn columns(rows: &[Row]) -> Vec<String> {
     columns
 }
 
-fn cells(row: &Row, columns: &[String]) -> Vec<String> {
+fn cells(row: &EntityFields, columns: &[String]) -> Vec<String> {
     let text = |value: Option<&Value>| match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),

@@ -21,8 +21,7 @@ pub struct Options<'a> {
     pub errors: bool,
 }
 
-/// Prints requests until there are no more, or for as long as the server answers. The error is a
-/// sentence.
+/// Prints requests until there are no more, or while the server answers. The error is a sentence.
 pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     let (_, text) = connection_string(options.connection_string);
     let target = Target::read(&text)?;
@@ -47,7 +46,7 @@ pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     }
 }
 
-/// The page with the requests behind position `after`.
+/// The page with the requests after position `after`.
 fn page(options: &Options<'_>, after: u64) -> String {
     let mut path = format!("/_lazurite/api/requests?after={after}");
     if let Some(filter) = options.filter {

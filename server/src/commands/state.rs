@@ -10,8 +10,7 @@ use std::process::ExitCode;
 
 const RESET: &str = "/_lazurite/state/reset";
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a
-/// sentence.
+/// Asks the server that the connection string, or the environment, names. The error is a sentence.
 pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     let (_, text) = connection_string(text);
     let target = Target::read(&text)?;
@@ -63,7 +62,7 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
     (method, page, String::new())
 }
 
-/// The body that names a part; empty for everything. A part is of the account of the connection
+/// The body that names what to reset; empty for everything. The account is that of the connection
 /// string, which may be a fork, unless another is named.
 fn reset_body(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {
@@ -184,8 +183,8 @@ fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<Str
         StateAction::Release { name } => vec![format!("ended the fork {name}")],
         StateAction::Fork { .. } => vec![text(&answer["connectionString"])],
         StateAction::List => {
-            let of = |kind: &str| answer[kind].as_array().cloned().unwrap_or_default();
-            let snapshots = of("snapshots").into_iter().map(|snapshot| {
+            let list = |kind: &str| answer[kind].as_array().cloned().unwrap_or_default();
+            let snapshots = list("snapshots").into_iter().map(|snapshot| {
                 let bytes = snapshot["bytes"].as_u64();
                 let size = bytes.map_or_else(|| "in memory".to_owned(), layout_size);
                 format!(
@@ -194,7 +193,7 @@ fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<Str
                     text(&snapshot["name"])
                 )
             });
-            let forks = of("forks").into_iter().map(|fork| {
+            let forks = list("forks").into_iter().map(|fork| {
                 let from = match &fork["from"] {
                     Value::String(name) => format!("of {}", plain(name)),
                     _ => "of the store".to_owned(),

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 const PAGE: &str = "/_lazurite/api/status";
 
-/// Asks the server of a connection string, or of the one in the environment. The error is a
-/// sentence.
+/// Asks the server that the connection string, or the environment, names. The error is a sentence.
 pub fn run(text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     let (_, text) = connection_string(text);
     let status = Target::read(&text)?.administer("GET", PAGE, "")?;

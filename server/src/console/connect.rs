@@ -37,8 +37,8 @@ pub async fn page(
     Ok(layout::page(&console, "Home", "Connect", content))
 }
 
-/// The connection string of an account, or of a fork of it, under the host name that the visitor
-/// came by.
+/// The connection string of an account, or of a fork of it, with the host name that the visitor
+/// used.
 pub fn connection_string(
     console: &Console,
     visit: &Visit,

@@ -1,6 +1,6 @@
-//! Entities as comma-separated values, in the form of Azure Storage Explorer: behind each property
-//! a column `NAME@type`. Source of the syntax: RFC 4180. An empty cell with an empty type is a
-//! property that the entity does not have.
+//! Entities as comma-separated values, in the form of Azure Storage Explorer: each property is
+//! followed by a column `NAME@type`. Source of the syntax: RFC 4180. An empty cell with an empty
+//! type is a property that the entity does not have.
 
 use crate::console::value_text::{edit_text, parse, type_name};
 use crate::response::error::{Failure, Result};

@@ -1,7 +1,7 @@
 //! Two texts compared line by line.
 
-/// Lines that are compared one with another; of longer texts only what differs at their ends is
-/// told apart.
+/// Most lines that are compared one by one; of longer texts only the differing middle is shown as
+/// changed.
 const LINES_MAX: usize = 1000;
 
 /// A line of a comparison.
@@ -61,15 +61,13 @@ fn push_changed<'a>(lines: &mut Vec<Line<'a>>, old: &[&'a str], new: &[&'a str])
     }
 }
 
-/// Runs of equal lines that are longer than twice `context` are shortened to what is near a change:
-/// `None` stands for the lines left out.
+/// Shortens runs of more than twice `context` equal lines to those near a change: `None` stands for
+/// the lines left out.
 pub fn near_changes<'a>(lines: &[Line<'a>], context: usize) -> Vec<Option<Line<'a>>> {
     let is_change = |line: &Line<'_>| !matches!(line, Line::Same(_));
     let near = |at: usize| {
-        let (first, last) = (
-            at.saturating_sub(context),
-            (at + context + 1).min(lines.len()),
-        );
+        let first = at.saturating_sub(context);
+        let last = (at + context + 1).min(lines.len());
         lines[first..last].iter().any(is_change)
     };
     let mut shown = Vec::new();

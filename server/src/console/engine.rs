@@ -122,7 +122,7 @@ fn document(stats: &Stats) -> Value {
 }
 
 /// Bytes of files for each byte that is needed, as far as that is known without reading: the
-/// deepest level in use holds each key once, and the value log counts what is referred to. `None`
+/// deepest level in use holds each key once, and the value log counts its referenced bytes. `None`
 /// for an empty store.
 fn space_amplification(stats: &Stats) -> Option<f64> {
     let deepest = stats.level_bytes.iter().rev().find(|&&bytes| bytes > 0);

@@ -1,6 +1,6 @@
-//! Entities as JSON: an array of objects as the Table service takes and answers them, with the
-//! types that JSON does not have beside the values. Source: Payload format for Table service
-//! operations, "Property types in a JSON feed".
+//! Entities as JSON: an array of objects in the form of the Table service, with annotations for
+//! types that JSON does not have. Source: Payload format for Table service operations, "Property
+//! types in a JSON feed".
 
 use crate::codec::odata::read_entity;
 use crate::console::value_text::{edit_text, type_name};
@@ -32,7 +32,7 @@ pub fn line(entity: &Entity) -> String {
     Json::Object(object).to_string()
 }
 
-/// A value, and whether its type has to stand beside it.
+/// A value, and whether its type has to stand next to it.
 fn json_of(value: &Value) -> (Json, bool) {
     match value {
         Value::String(text) => (text.as_str().into(), false),

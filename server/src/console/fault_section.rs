@@ -1,5 +1,5 @@
-//! The part of the page State that sets faults: the rules, a form for one more, the faults that
-//! Azure Storage gives, and all rules as JSON.
+//! The part of the page State that sets faults: the rules, a form for another rule, the faults that
+//! Azure Storage has, and all rules as JSON.
 
 use crate::console::form::Form;
 use crate::console::layout::{self, count, cut};

@@ -1,5 +1,5 @@
-//! The text of a filter in parts: the terms that `and` joins, one more term, and values as
-//! `$filter` writes them. Source: Querying tables and entities, "Constructing filter strings".
+//! The parts of a filter: the terms that `and` joins, an added term, and values as `$filter` writes
+//! them. Source: Querying tables and entities, "Constructing filter strings".
 
 use crate::console::value_text::{edit_text, hex, parse};
 use crate::response::error::{Failure, Result};
@@ -15,7 +15,7 @@ pub const OPERATORS: [(&str, &str); 6] = [
     ("le", "≤"),
 ];
 
-/// Where the words `and` and `or` stand outside quotes and parentheses, with their lengths, and
+/// The positions and lengths of the words `and` and `or` outside quotes and parentheses, and
 /// whether one is an `or`.
 fn joints(filter: &str) -> (Vec<(usize, usize)>, bool) {
     let (mut joints, mut has_or) = (Vec::new(), false);
@@ -46,8 +46,8 @@ fn joints(filter: &str) -> (Vec<(usize, usize)>, bool) {
     (joints, has_or)
 }
 
-/// The terms that have to be true, all of them. A filter with an `or` outside parentheses is one
-/// term.
+/// The terms of a filter that must all be true. A filter with an `or` outside parentheses is a
+/// single term.
 pub fn terms(filter: &str) -> Vec<&str> {
     let (joints, has_or) = joints(filter);
     let mut terms = Vec::new();
@@ -61,7 +61,7 @@ pub fn terms(filter: &str) -> Vec<&str> {
     terms
 }
 
-/// A filter with one more term behind it. `or` joins it to the filter as a whole.
+/// A filter with one more term after it. `or` joins it to the filter as a whole.
 pub fn with_term(filter: &str, joint: &str, term: &str) -> String {
     let filter = filter.trim();
     let (joints, has_or) = joints(filter);

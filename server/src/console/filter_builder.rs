@@ -1,5 +1,5 @@
-//! The parts of a filter on the page of a table, a form for one more, and its plan while it is
-//! written.
+//! The parts of a filter on the page of a table, a form for another term, and its plan while it is
+//! typed.
 
 use crate::console::Console;
 use crate::console::filter::{OPERATORS, term, terms, with_term};
@@ -14,12 +14,12 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Terms that are shown one by one, of a filter of at most so many bytes: each link has the rest of
-/// the filter.
+/// Most terms that are shown one by one, and the longest filter for which they are: each link has
+/// the rest of the filter.
 const TERMS_SHOWN: usize = 20;
 const FILTER_BYTES_MAX: usize = 1000;
 
-/// The filter of an address: with the term of the form behind it, if there is one.
+/// The filter of an address: with the term of the form after it, if there is one.
 pub fn wanted(visit: &Visit) -> Result<String> {
     let (filter, property) = (visit.parameter("filter"), visit.parameter("p"));
     if property.trim().is_empty() {
@@ -75,8 +75,8 @@ fn without(terms: &[&str], index: usize) -> String {
     others.join(" and ")
 }
 
-/// `/_lazurite/tables/ACCOUNT/TABLE/plan.json?filter=…`: the plan of a filter, without its answer.
-/// At most a hundred rows are read.
+/// `/_lazurite/tables/ACCOUNT/TABLE/plan.json?filter=…`: the plan of a filter, without its result.
+/// Reads at most a hundred rows.
 pub async fn plan(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,

@@ -156,9 +156,8 @@ pub(super) async fn check_visitor(
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
 }
 
-/// Slows down clients that guess the password. A few wrong ones a minute cost nothing; after these,
-/// the refusals of a client come one after the other. The right password never waits, whatever
-/// others try.
+/// Slows down clients that guess the password. A few wrong passwords a minute cost nothing; after
+/// these, a client's refusals are delayed, one after the other. The right password never waits.
 #[derive(Debug, Default)]
 pub(super) struct Guesses(Mutex<HashMap<Option<IpAddr>, Guesser>>);
 
@@ -172,8 +171,8 @@ struct Guesser {
 }
 
 impl Guesses {
-    /// Waits until a wrong password of this client may be refused. Errors: `429` if too many of its
-    /// own wait.
+    /// Waits until this client's wrong password may be refused. Errors: `429` if too many of its
+    /// requests wait already.
     async fn delay(&self, client: IpAddr) -> Result<()> {
         let Some(due) = self.count(network(client), Instant::now()) else {
             let message = "Too many wrong passwords were tried. Wait for a moment.";
@@ -264,8 +263,8 @@ async fn take_form(
     }
 }
 
-/// Refuses a write without the token. A form for a file has it in its address, because the token is
-/// needed before the file.
+/// Refuses a write without the token. Forms that upload a file have it in their URL, because the
+/// token is needed before the file.
 fn check_token(token: &str, request: &Request, form: Option<&Form>) -> Result<()> {
     let header = request
         .headers()

@@ -207,8 +207,8 @@ fn bytes_of_files(directory: &Path) -> Option<u64> {
     )
 }
 
-/// Bytes of what is stored now, as the engine keeps it: without garbage of the value log, with
-/// versions of rows that a compaction removes.
+/// Bytes that the engine uses for live data: without garbage in the value log, but with old
+/// versions of rows that a compaction will remove.
 fn live_bytes(stats: &Stats) -> u64 {
     stats.memtable_bytes + stats.sstable_bytes + stats.value_log_live_bytes
 }

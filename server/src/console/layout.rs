@@ -1,5 +1,4 @@
-//! What the pages share: the frame around them, and how counts, sizes, times and long texts are
-//! written.
+//! What pages share: their frame, and the formats of counts, sizes, times and long texts.
 
 use crate::codec::date;
 use crate::console::respond::{Done, Html, Visit, put_default, text};
@@ -90,8 +89,8 @@ pub fn section_title(folder: &str) -> &'static str {
     found.map_or("", |(title, _)| title)
 }
 
-/// A page. `section` is the title of the one that is marked in the navigation; `content` begins
-/// with the heading.
+/// A page. `section` is the title of its entry in the navigation; `content` begins with the
+/// heading.
 pub fn page(console: &Console, section: &str, title: &str, content: Markup) -> Html {
     Html(frame(Some(console), section, title, content))
 }
@@ -168,7 +167,7 @@ pub fn copy_button(text: &str) -> Markup {
     html! { button.quiet.copy type="button" data-copy=(text) hidden { "Copy" } }
 }
 
-/// A bar beside a figure. `largest` is not 0.
+/// A bar next to a figure. `largest` is not 0.
 pub fn bar(value: u64, largest: u64) -> Markup {
     let width = (u128::from(value) * u128::from(BAR_WIDTH) / u128::from(largest)) as u64;
     html! {
@@ -257,8 +256,8 @@ pub fn time_of_day(at: SystemTime) -> Markup {
 }
 
 /// A JSON object or array with line breaks and indentation; `None` for any other text. Names keep
-/// their order and numbers their digits. `serde_json` would keep both with features that change the
-/// maps and numbers of every crate of the program.
+/// their order and numbers their digits. `serde_json` could do that, but only with features that
+/// change the maps and numbers of every crate of the program.
 pub fn pretty_json(text: &str) -> Option<String> {
     let text = text.trim();
     let is_structure = text.starts_with(['{', '[']);

@@ -64,7 +64,7 @@ pub struct Settings {
     pub is_on: bool,
     /// Asked of every visitor if it is set. Without one, only programs on this machine are served.
     pub password: Option<String>,
-    /// Host names beside those that only lead to this machine.
+    /// Host names besides those that only lead to this machine.
     pub allowed_hosts: Vec<String>,
     /// `None` for a store in memory.
     pub directory: Option<PathBuf>,
@@ -155,8 +155,8 @@ impl Console {
         self.stores.accounts()
     }
 
-    /// The accounts that the console shows. Without a password, any program of this machine may
-    /// come: it sees the accounts that it could read with the public key.
+    /// The accounts that the console shows. Without a password any program on this machine may open
+    /// it, so it shows the accounts that the public key can read.
     fn accounts(&self) -> impl Iterator<Item = &str> {
         let accounts = self.all_accounts();
         accounts.names().filter(|name| self.shows(name))

@@ -1,5 +1,5 @@
-//! The pages for programs: health, advice, heat map, identity. They have rules of their own about
-//! who may read them.
+//! The pages for programs: health, advice, heat map, identity. They have their own rules about who
+//! may read them.
 
 use crate::advisor;
 use crate::auth::identity;

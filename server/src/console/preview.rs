@@ -1,4 +1,4 @@
-//! Content as people read it: text in its encoding, JSON, CSV as a grid, anything else as
+//! Content in readable form: text in its encoding, JSON, CSV as a grid, anything else as
 //! hexadecimal digits.
 
 use crate::console::layout::{self, cut, size};
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// Bytes of other content than text that are shown.
 const HEX_BYTES_SHOWN: usize = 1 << 10;
-/// Bytes of a text in a page, escaped for HTML: two of them leave room for the rest of a page of
+/// Bytes of a text in a page, escaped for HTML. Two such texts leave room for the rest of a page of
 /// 150 KiB.
 const HTML_BYTES_MAX: usize = 48 << 10;
 /// Cells of a grid.
@@ -20,7 +20,7 @@ const CSV_CELL_BYTES_SHOWN: usize = 200;
 pub struct Text<'a> {
     pub text: Cow<'a, str>,
     pub encoding: &'static str,
-    /// Bytes of the content that the text stands for: a character that is cut off at the end is
+    /// Bytes of the content that the text represents. A character that is cut off at the end is
     /// left out.
     pub bytes: usize,
 }
@@ -89,8 +89,8 @@ fn utf16<'a>(
     }
 }
 
-/// A start of some content of `length` bytes. `name` may tell more than the type does; `label` is
-/// that of the region, unique in its page.
+/// The start of a content of `length` bytes. `name` may say more than the type; `label` names the
+/// region, uniquely in its page.
 pub fn shown(label: &str, content_type: &str, name: &str, start: &[u8], length: u64) -> Markup {
     let Some(text) = decode(content_type, start) else {
         let bytes = &start[..start.len().min(HEX_BYTES_SHOWN)];

@@ -132,8 +132,8 @@ pub async fn made<T: Send + 'static>(
     Ok(on_blocking_pool(move || make(&console)).await?)
 }
 
-/// Carries out a write of a page, waits until it is as durable as an acknowledged write, and sends
-/// the browser to `path`, which tells what was done. Blocks no thread that serves connections.
+/// Executes a write of a page, waits until it is as durable as an acknowledged write, and redirects
+/// the browser to `path`, which says what was done. Blocks no thread that serves connections.
 pub async fn written(
     console: Arc<Console>,
     path: String,
@@ -197,8 +197,8 @@ impl Done {
         }
     }
 
-    /// That of the address of a page. Other words have no effect: the address may come from any
-    /// page.
+    /// The message that the address of a page names. Other words are ignored: the address may come
+    /// from any page.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");
         Done::ALL.into_iter().find(|done| done.word() == word)

@@ -1,5 +1,5 @@
-//! Many rows of a table at once: those that are selected are changed or deleted, and files of CSV
-//! or JSON are read and written.
+//! Many rows of a table at once: selected rows are changed or deleted, and files of CSV or JSON are
+//! read and written.
 
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
@@ -121,7 +121,8 @@ pub async fn change(
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let (name, kind) = (form.required("name")?.to_owned(), form.text("type"));
+    let name = form.required("name")?.to_owned();
+    let kind = form.text("type");
     let value = parse(kind, form.text("value")).ok_or_else(|| {
         let message = format!("The value is not one of the type {kind}.");
         Failure::new(400, "InvalidInput", message)
@@ -137,8 +138,8 @@ pub async fn change(
     .await
 }
 
-/// Gives a property of the selected rows another type. A row without the property stays as it is.
-/// Errors: `400` for a value that the type does not have.
+/// Gives a property of the selected rows another type. A row without the property does not change.
+/// Errors: `400` for a value that the type does not allow.
 pub async fn convert(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
@@ -148,7 +149,8 @@ pub async fn convert(
         form.required("name")?.to_owned(),
         form.text("type").to_owned(),
     );
-    let (rows, names) = (selected(&form)?, (account.clone(), table.clone()));
+    let rows = selected(&form)?;
+    let names = (account.clone(), table.clone());
     edited(
         console,
         (account, table),
@@ -229,8 +231,8 @@ pub struct Executed {
     pub outcome: Result<Ticket>,
 }
 
-/// Carries out operations in transactions, as long as they come for the same partition. Ends with
-/// the first that is refused.
+/// Executes operations in transactions of consecutive operations on one partition. Stops at the
+/// first that is refused.
 pub fn execute(
     console: &Console,
     account: &str,
@@ -276,7 +278,7 @@ pub fn execute(
     }
 }
 
-/// The failure of an operation behind `done` others, with its place.
+/// The failure of an operation after `done` successful ones, with its place.
 fn of_row(done: usize, index: usize, row_key: &str, failure: Failure) -> Failure {
     let row = done + index + 1;
     let message = format!(
@@ -317,7 +319,8 @@ impl Source {
 
     /// The properties of all entities, in the order in which they are met.
     fn columns(&self) -> Result<Vec<String>> {
-        let (mut columns, mut known) = (Vec::new(), std::collections::HashSet::new());
+        let mut columns = Vec::new();
+        let mut known = std::collections::HashSet::new();
         let mut from = None;
         loop {
             let (entities, next) = self.page(from.as_ref())?;

@@ -1,5 +1,5 @@
-//! Builds a shared access signature for one container, blob, queue or table, and says in words what
-//! the link allows. Source: Create a service SAS, "Construct the signature string".
+//! Builds a shared access signature for one container, blob, queue or table, and describes what the
+//! link allows. Source: Create a service SAS, "Construct the signature string".
 
 use crate::codec::date;
 use crate::console::Console;
@@ -273,8 +273,8 @@ fn form(wanted: &Wanted) -> Markup {
     }
 }
 
-/// The times of a link, as they are signed. Only an account's own rule on expiry needs the start; a
-/// link is good at once.
+/// The start and the end of a link, as they are signed. It begins now: an account that limits the
+/// lifetime of a SAS refuses one without a start.
 fn times(wanted: &Wanted, visit: &Visit) -> (String, String) {
     let start = visit.origin.sas_now;
     let end = start + Duration::from_secs(wanted.hours * 3600);

@@ -1,5 +1,5 @@
-//! State: the snapshots and the forks of the store, its clock and its faults, and what can be done
-//! with them.
+//! The page State: the snapshots and forks of the store, its clock and its faults, and the actions
+//! on them.
 
 use crate::connection::on_blocking_pool;
 use crate::console::Console;
@@ -229,7 +229,8 @@ async fn act(
 }
 
 async fn carry_out(console: &Console, form: &Form) -> Result<Done> {
-    let (stores, name) = (&console.stores, form.text("name").to_owned());
+    let stores = &console.stores;
+    let name = form.text("name").to_owned();
     match form.text("act") {
         "reset" => stores.reset().await.map(|()| Done::Cleared),
         "snapshot" => stores.take_snapshot(name).await.map(|_| Done::Created),

@@ -1,5 +1,5 @@
-//! The pages for programs that reset, keep, restore and fork the whole store, as JSON. Who may use
-//! them is decided as for the clock and the faults.
+//! The pages for programs that reset, snapshot, restore and fork the whole store, as JSON. Access
+//! is decided like that of `test_pages.rs`.
 
 use crate::accounts::name_of_fork;
 use crate::console::respond::{HandedBody, Json, Page, Visit};
@@ -84,8 +84,8 @@ async fn list_forks(State(console): State<Arc<Console>>) -> Json<Value> {
     Json(page::list_forks(&console.stores))
 }
 
-/// The answer has what a client needs: the connection string of the account that the body names, by
-/// default of the first one.
+/// The answer contains the connection string of the account that the body names, or of the first
+/// account.
 async fn make_fork(
     State(console): State<Arc<Console>>,
     visit: Visit,

@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 const TABLES_SHOWN: u32 = 300;
 /// Rows of a page, unless the address asks for more.
 const ROWS_DEFAULT: u32 = 100;
-/// Markup of a cell beside its text, of the cell of a property that an entity does not have, and of
-/// a row beside its cells.
+/// Bytes of markup: of a cell besides its text, of an empty cell for a property that an entity does
+/// not have, and of a row besides its cells.
 const CELL_BYTES: usize = 40;
 const ABSENT_BYTES: usize = 56;
 const ROW_BYTES: usize = 500;
@@ -172,7 +172,8 @@ async fn grid(
 }
 
 fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
-    let (filter, chosen) = (filter_builder::wanted(visit)?, visit.parameter("columns"));
+    let filter = filter_builder::wanted(visit)?;
+    let chosen = visit.parameter("columns");
     let from = (visit.parameter("pk"), visit.parameter("rk"));
     let top = visit.parameter("top").parse().unwrap_or(ROWS_DEFAULT);
     let top = top.clamp(1, 1000);
@@ -183,7 +184,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         ..Query::default()
     };
     let rows = read_rows(console, account, table, &query);
-    // A filter that cannot be read is said beside the filter; anything else is another page.
+    // A malformed filter is reported next to the filter; any other error is a page of its own.
     let rows = match rows {
         Err(failure) if failure.status.as_u16() == 404 => return Err(failure),
         rows => rows,
@@ -218,7 +219,9 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
         .services()
         .tables
         .query_entities(account, table, query, &expired)?;
-    let (mut entities, mut next, took) = (page.entities, page.next, started.elapsed());
+    let mut entities = page.entities;
+    let mut next = page.next;
+    let took = started.elapsed();
     let columns = columns(&entities).len().min(COLUMNS_MAX);
     let mut bytes = 0;
     let fitting = entities.iter().position(|entity| {
@@ -243,8 +246,8 @@ fn read_rows(console: &Console, account: &str, table: &str, query: &Query<'_>) -
     })
 }
 
-/// Bytes of an entity in a grid of so many columns, markup included: at most that, of properties
-/// that are not shown as well.
+/// Upper bound of the bytes of an entity in a grid of this many columns, with markup. Counts
+/// properties that are not shown, too.
 fn row_bytes(entity: &Entity, columns: usize) -> usize {
     let cells = entity.properties.iter().map(|(_, value)| cell_bytes(value));
     let absent = columns.saturating_sub(entity.properties.len());
@@ -346,10 +349,10 @@ fn types(entities: &[Entity], column: &str) -> String {
 
 /// In which share of the page's rows a property occurs; nothing if all have it.
 fn share(entities: &[Entity], column: &str) -> String {
-    let with = entities
+    let holders = entities
         .iter()
         .filter(|entity| entity.property(column).is_some());
-    match with.count() {
+    match holders.count() {
         0 => " · in no row".to_owned(),
         all if all == entities.len() => String::new(),
         count => format!(" · in {} % of rows", (count * 100 / entities.len()).max(1)),
@@ -665,7 +668,7 @@ fn long_row((account, table): (&str, &str), entity: &Entity, name: &str, value: 
 }
 
 fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
-    let of = if name.is_empty() {
+    let label = if name.is_empty() {
         "new property"
     } else {
         name
@@ -673,16 +676,16 @@ fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
     let rows = value.lines().count().clamp(1, 12);
     html! {
         tr {
-            td { input name="name" value=(name) aria-label=(format!("Name of {of}")) autocomplete="off"; }
-            td { select name="type" aria-label=(format!("Type of {of}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
+            td { input name="name" value=(name) aria-label=(format!("Name of {label}")) autocomplete="off"; }
+            td { select name="type" aria-label=(format!("Type of {label}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
             // The first line break in a text area is dropped by browsers.
-            td { textarea name="value" rows=(rows) aria-label=(format!("Value of {of}")) { "\n" (value) } }
+            td { textarea name="value" rows=(rows) aria-label=(format!("Value of {label}")) { "\n" (value) } }
         }
     }
 }
 
-/// The properties of a form. Line breaks are sent as CR LF, whatever the value had: a value that
-/// only differs in them is kept.
+/// The properties of a form. Browsers send line breaks as CR LF, so a value that differs only in
+/// line breaks is kept.
 fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value)>> {
     let fields = form
         .all("name")
@@ -692,7 +695,8 @@ fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value
     // show.
     let stored = before.map_or(&[][..], |entity| &entity.properties);
     let number = |name: &str| form.get(name).and_then(|text| text.parse().ok());
-    let (from, until) = (number("from").unwrap_or(0), number("until"));
+    let from = number("from").unwrap_or(0);
+    let until = number("until");
     let until = until.unwrap_or(stored.len());
     let has = |field: &str, name: &str| form.all(field).any(|value| value == name);
     let is_kept = |(index, (name, _)): &(usize, &(String, Value))| {
@@ -818,7 +822,7 @@ mod tests {
             form("from=1&until=3&name=B&type=Int32&value=2&name=New&type=Int32&value=3"),
             [("A", 1), ("B", 2), ("New", 3), ("D", 1)].map(|(name, number)| property(name, number))
         );
-        // One that is written is not kept beside it.
+        // One that is written is not kept next to it.
         assert_eq!(
             form("from=0&until=1&name=D&type=Int32&value=2").len(),
             3,

@@ -1,9 +1,9 @@
-//! The pages that test suites drive the server with, as JSON: its clock and its faults.
+//! The pages with which test suites control the server, as JSON: its clock and its faults.
 //!
-//! They are for the visitors of the console, and are served without it, too. Their clients are
+//! Visitors of the console may use them, also if the console itself is off. Their clients are
 //! programs, so a write needs no token: browsers name the origin of a page with each write, and
 //! other origins are refused here. A server with an account that has a key of its own may hold data
-//! that matters, so its clock and faults are changed with the password alone.
+//! that matters, so its clock and faults can be changed only with the password.
 
 use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;

@@ -1,5 +1,5 @@
-//! The part of the page State that moves the clock, the acts of that page on clock and faults, and
-//! the note on every page while time or requests are not as usual.
+//! The part of the page State that moves the clock, the actions of that page on clock and faults,
+//! and the note on every page while the clock is moved or faults are set.
 
 use crate::clock::Shown;
 use crate::codec::date;

@@ -1,5 +1,5 @@
-//! `/_lazurite/state/export` and `/_lazurite/state/import`: an account as an archive. Who may use
-//! them is decided as for the other operations on the state.
+//! `/_lazurite/state/export` and `/_lazurite/state/import`: an account as an archive. Access is
+//! decided like that of the other operations on the state.
 
 use crate::accounts::name_of_fork;
 use crate::commands::Existing;
@@ -45,8 +45,8 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
         .route_layer(layer)
 }
 
-/// An archive that something was left out of is refused unless the client wants it: its file would
-/// not show that.
+/// An incomplete archive is refused unless the client asks for it: the file would not show that
+/// something is missing.
 async fn export(
     State(console): State<Arc<Console>>,
     method: Method,
@@ -73,7 +73,8 @@ async fn export(
     if !export.left_out.is_empty() && !takes_incomplete {
         return Err(incomplete(&export.left_out).into());
     }
-    let (not_exported, unprotected) = (export.left_out.len(), export.unprotected);
+    let not_exported = export.left_out.len();
+    let unprotected = export.unprotected;
     let mut response = archive(&name, Body::new(export.into_body()));
     let headers = response.headers_mut();
     headers.insert(NOT_EXPORTED, HeaderValue::from(not_exported));

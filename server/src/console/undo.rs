@@ -1,5 +1,5 @@
-//! The last edits of entities on pages of the console, as they can be undone: rows before and
-//! after, in memory of a bounded size.
+//! The last edits of entities on pages of the console, so that they can be undone: rows before and
+//! after, in bounded memory.
 
 use crate::console::Console;
 use crate::console::form::Form;
@@ -96,8 +96,8 @@ impl Change {
     }
 }
 
-/// Carries out operations of a page, and keeps the rows as they were, also if a later transaction
-/// is refused.
+/// Executes operations of a page, and keeps the rows as they were before, even if a later
+/// transaction is refused.
 pub fn execute(
     console: &Console,
     (account, table): (&str, &str),
@@ -219,9 +219,9 @@ fn change_rows(change: &Change) -> Markup {
     let Some(row) = before.or(after) else {
         return html! {};
     };
-    let of =
+    let properties_of =
         |entity: Option<&Entity>| entity.map_or_else(Vec::new, |entity| entity.properties.clone());
-    let (old, new) = (of(before), of(after));
+    let (old, new) = (properties_of(before), properties_of(after));
     let value = |properties: &[(String, Value)], name: &str| {
         let found = properties.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.clone())

@@ -104,8 +104,8 @@ impl Tls {
         }
     }
 
-    /// Reads the files again, or makes a new certificate, for connections from now on. The error is
-    /// a sentence, and changes nothing.
+    /// Reads the files again, or makes a new certificate, for new connections. An error, which is a
+    /// sentence, changes nothing.
     pub fn reload(&self, cli: &Cli) -> Result<(), String> {
         let newer = self.origin.certified_key(cli)?;
         let current = &self.certificate.0;
@@ -198,9 +198,9 @@ fn client_verifier(
         .map_err(|error| at(error.to_string()))
 }
 
-/// Checks that the key is that of the certificate. The library parses certificates of X.509 version
-/// 3 only. Whether to trust any other, such as those of version 1 that `openssl x509 -req -signkey`
-/// makes, is up to the client: here it is enough that the key's public half stands in it.
+/// Checks that the key belongs to the certificate. The library parses only X.509 version 3. Whether
+/// to trust others, such as those of version 1 that `openssl x509 -req -signkey` makes, is up to
+/// the client: for them it suffices that the certificate contains the key's public half.
 fn check_key(certified: &CertifiedKey) -> Result<(), Error> {
     match certified.keys_match() {
         Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
@@ -374,8 +374,8 @@ mod tests {
         }
     }
 
-    /// The certificate that a client gets that takes anything, and speaks `versions` with a
-    /// certificate of its own if `own` says so.
+    /// Connects a client that accepts any certificate and speaks `versions`, with a certificate of
+    /// its own if `own`. Returns the server's certificate.
     async fn connect(
         tls: &Tls,
         versions: &[&'static SupportedProtocolVersion],
@@ -394,8 +394,8 @@ mod tests {
         let (near, far) = tokio::io::duplex(64 << 10);
         let name = "localhost".try_into().unwrap();
         let connector = TlsConnector::from(Arc::new(config));
-        // What a client of TLS 1.3 shows of itself is judged after its half of the handshake: the
-        // server's word counts.
+        // With TLS 1.3 the server judges a client's certificate after the client's half of the
+        // handshake: the server's result counts.
         let (client, server) =
             tokio::join!(connector.connect(name, near), tls.acceptor.accept(far));
         server.map_err(|error| error.to_string())?;

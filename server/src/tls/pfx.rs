@@ -21,8 +21,8 @@ pub enum Error {
     NoIdentity,
 }
 
-/// Opens a file: its first key, the certificate of that key, and the issuers of the certificate as
-/// far as the file holds them.
+/// Opens a file: its first key, the certificate of that key, and those of its issuers that the file
+/// contains.
 pub fn read(file: &[u8], password: &str) -> Result<Identity, Error> {
     if password.chars().any(|letter| letter > '\u{FFFF}') {
         // The crate encodes passwords as UCS-2, which has no letters beyond these.

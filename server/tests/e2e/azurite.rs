@@ -64,8 +64,8 @@ fn copy_of_newest() -> TempDir {
     copy
 }
 
-/// Compares all but the times at which messages expire, which may differ by the duration of an
-/// import.
+/// Compares everything except the times at which messages expire, which may differ by the duration
+/// of an import.
 fn assert_same(mut expected: Value, mut found: Value) {
     let expires = |shown: &mut Value| shown["queues"]["work"]["expires"].take();
     let (before, after) = (expires(&mut expected), expires(&mut found));

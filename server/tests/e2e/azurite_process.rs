@@ -22,7 +22,7 @@ impl Azurite {
     pub(crate) fn start(release: &str, location: &Path) -> Azurite {
         let program = format!("node_modules/{release}/dist/src/azurite.js");
         // An Azurite that cannot send its telemetry ends two minutes later. The oldest release has
-        // neither it nor the flag.
+        // no telemetry, and no such flag.
         let telemetry = (release != RELEASES[0]).then_some("--disableTelemetry");
         let mut child = Command::new("node")
             .arg(install().join(program))

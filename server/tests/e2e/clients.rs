@@ -203,8 +203,8 @@ fn javascript_over_https_with_tokens() {
     run(command, "secure.js", &server);
 }
 
-/// Whether `LAZURITE_TEST_CLIENTS=0` skips the tests of clients, which is printed. The other tests
-/// need no network.
+/// Returns `true`, and prints a line, if `LAZURITE_TEST_CLIENTS=0` skips the tests of clients. The
+/// other tests need no network.
 pub(crate) fn skips_clients() -> bool {
     let skips = std::env::var("LAZURITE_TEST_CLIENTS").is_ok_and(|value| value == "0");
     if skips {
@@ -374,8 +374,8 @@ pub(crate) fn node_command() -> Command {
     command
 }
 
-/// The same with a browser at the path in `LAZURITE_BROWSER`. It is unpacked once, under a lock:
-/// its package unpacks it in place, and a test that begins meanwhile would start half of it.
+/// The same with a browser at the path in `LAZURITE_BROWSER`. The browser is unpacked once, under a
+/// lock: its package unpacks it in place, and another test could start a half-unpacked one.
 fn browser_command() -> Command {
     let version = finish(
         Command::new("node").arg("--version"),
@@ -468,8 +468,8 @@ pub(crate) fn node() -> PathBuf {
     made.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// `target/clients/NAME`, filled by `make` with the pinned lists already in it. A stamp of what it
-/// was made from is written last, so an interrupted or outdated one is made again; the lock keeps
+/// `target/clients/NAME`, filled by `make` with the pinned lists already in it. A stamp of the
+/// sources is written last, so an interrupted or outdated directory is made again. A lock keeps
 /// other test processes waiting meanwhile. The error is that of `make`.
 pub(crate) fn made_once(
     name: &str,
@@ -509,8 +509,8 @@ pub(crate) fn succeed(command: &mut Command, missing: &str) -> Result<(), String
     Err(format!("{command:?} failed:\n{}\n{missing}", text(&output)))
 }
 
-/// Runs a program to its end, and kills it when that takes longer than `time_max`. `missing` is
-/// said when there is no such program.
+/// Runs a program to its end, and kills it after `time_max`. Panics with `missing` if there is no
+/// such program.
 pub(crate) fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
     command
         .stdin(Stdio::null())

@@ -181,8 +181,8 @@ fn copy_of_a_store_onto_itself_is_refused_and_deletes_nothing() {
     assert!(before == exported(&server));
 }
 
-/// Runs a copy whose blobs go slowly. Once it has made the container, `interfere` writes to the
-/// destination. The output of the failed copy.
+/// Runs a copy whose blobs are sent slowly. Once it has made the container, `interfere` writes to
+/// the destination. Returns the output of the failed copy.
 fn copied_while(from: &Server, to: &Server, interfere: impl Fn()) -> String {
     set_faults(
         from,
@@ -501,8 +501,8 @@ fn snapshots_leases_and_protection_are_named() {
     assert!(text.contains(&line), "{text}");
 }
 
-/// The lines of the files of an export, without the properties of services, which Azurite words in
-/// its own way.
+/// The lines of an export's files, except the properties of services, for which Azurite uses other
+/// words.
 fn comparable(files: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<String>> {
     let kept = files
         .into_iter()

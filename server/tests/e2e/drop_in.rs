@@ -1,8 +1,8 @@
 //! Command lines that start Azurite in the wild start Lazurite unchanged: from scripts, images,
 //! test containers, editors and tools.
 //!
-//! Each row is a line as published. Two things are replaced so that tests run beside each other and
-//! write where they may: port numbers by 0, and the first part of absolute paths by a scratch
+//! Each row is a line as published. Two things are replaced, so that tests run side by side and
+//! write only where they may: port numbers by 0, and the first part of absolute paths by a scratch
 //! directory. A line without ports takes free ones from the environment. Lines of containers run
 //! with the environment that the image sets.
 
@@ -265,8 +265,8 @@ fn launch(line: &str, scratch: &Path) -> Launch {
     launch.environment("LAZURITE_PORT", "0")
 }
 
-/// What the image sets with `ENV`, its paths below `scratch`, where the directories are that the
-/// image makes.
+/// Adds what the image sets with `ENV`. Its paths are below `scratch`, which has the directories of
+/// the image.
 fn in_image(launch: Launch, scratch: &Path) -> Launch {
     let text = CONTAINERFILE.replace("\\\n", " ");
     let set = text.lines().find_map(|line| line.strip_prefix("ENV "));
@@ -345,8 +345,8 @@ fn use_service(server: &Server, service: Service) {
     probe(server, service);
 }
 
-/// Uses all services over TLS as a client that trusts the certificate; with a key, or with a token
-/// where those are taken.
+/// Uses all services over TLS, as a client that trusts the certificate, with a key, or with a token
+/// if the server accepts tokens.
 fn use_over_tls(server: &Server, by_token: bool, scratch: &Path) {
     if skips_clients() {
         return;
@@ -490,7 +490,7 @@ fn accounts_of_a_container_come_from_the_environment() {
     }
 }
 
-/// Uses all services with the key of an account, as Aspire does when it starts: it asks for one
+/// Uses all services with the key of an account, like Aspire at its start: it asks for one
 /// container, then creates what it needs.
 fn use_as(server: &Server, account: &str, key: &str) {
     let script = "import os
@@ -628,15 +628,15 @@ fn versions_begin_with_that_of_azurite() {
     assert!(own.stdout.starts_with(b"lazurite "));
 }
 
-/// `nc -z`, a request without an account, that of AZ#1539 on the secondary location with a
-/// signature in its URL, and our own.
+/// Three probes: `nc -z`, a request without an account, and that of AZ#1539 on the secondary
+/// location with a signature in its URL; and our own.
 #[test]
 fn health_checks_of_containers_pass() {
     let scratch = scratch();
     let line = command_of_image();
     let server = in_image(launch(&line, scratch.path()), scratch.path()).start();
-    // As Azurite: a probe of the root is answered, and refused. `curl -f` takes that for a failure
-    // with either.
+    // Like Azurite, the server refuses a probe of the root. `curl -f` takes that for a failure with
+    // either.
     for service in Service::ALL {
         let root = Request::exactly(service, "GET", "/").unsigned();
         root.send(&server).is(400);
@@ -678,8 +678,8 @@ fn health_checks_of_containers_pass() {
 
 /// Host names, what stands before the resource in the path, and whether that leads to the account.
 const URLS: &[(&str, &str, bool)] = &[
-    // Names of compose services, clusters, containers, machines and addresses: the account stands
-    // in the path.
+    // Names of compose services, clusters, containers, machines and addresses: the account is in
+    // the path.
     ("azurite", "/devstoreaccount1", true),
     ("azurite:10000", "/devstoreaccount1-secondary", true),
     ("storage.internal:10000", "/devstoreaccount1", true),

@@ -1,6 +1,6 @@
-//! Each row of the services' error tables once, under its code: what brings it about, its status
-//! and its message. Rows that this server never answers are named with the reason. Source: Table
-//! service error codes; Queue service error codes.
+//! Each row of the services' error tables once, under its code: the request that causes it, its
+//! status and its message. Rows that this server never answers are named with the reason. Source:
+//! Table service error codes; Queue service error codes.
 
 use crate::http::{Connection, Request};
 use crate::server::{Server, Service};
@@ -284,7 +284,7 @@ fn put(parameters: &str, text: &str) -> Request {
 }
 
 /// Not answered: `MessageTooLarge` (the service says `RequestBodyTooLarge`), `QueueBeingDeleted` (a
-/// queue is gone at once), `QueueDisabled` and `QueueNotEmpty` (no request brings them about).
+/// queue is gone at once), `QueueDisabled` and `QueueNotEmpty` (no request causes them).
 #[test]
 fn each_row_of_the_queues_error_table() {
     let server = Server::fresh();
@@ -411,8 +411,8 @@ fn each_row_of_the_queues_error_table() {
     );
 }
 
-/// Lives of more than a week came with a later version. Source: Put Message, "URI parameters",
-/// `messagettl`.
+/// Times to live of more than a week came with a later version. Source: Put Message, "URI
+/// parameters", `messagettl`.
 #[test]
 fn old_versions_keep_messages_for_a_week_at_most() {
     let server = Server::fresh();

@@ -1,5 +1,5 @@
-//! `lazurite export` and `lazurite import`: a round trip is byte-equal, and directories that nobody
-//! has checked do no harm.
+//! `lazurite export` and `lazurite import`: a round trip is byte-equal, and untrusted directories
+//! do no harm.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -249,8 +249,8 @@ fn no_public_access_closes_every_container() {
     assert!(sas("2026-01-01T00:00:00Z", "2099-01-01T00:00:00Z"));
     assert!(sas("", "2099-01-01T00:00:00Z"));
     assert!(!sas("2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"));
-    // A stored access policy decides only for a SAS that leaves its times to it, and for no account
-    // SAS, which does not sign the name.
+    // A stored access policy applies to a SAS that takes its times from the policy, not to an
+    // account SAS, which does not sign the policy's name.
     Request::new(Service::Queue, "PUT", "/que")
         .send(&server)
         .is(201);
@@ -421,8 +421,8 @@ fn a_signal_does_not_wait_for_idle_clients() {
     }
 }
 
-/// What may be under way when the signal comes. Each leaves something open that is dropped only
-/// when the server has ended.
+/// Work that may be under way when the signal comes. The result is dropped only after the server
+/// has ended.
 type Begin = fn(&Server) -> Box<dyn std::any::Any>;
 
 const STATES: [(&str, Begin); 12] = [

@@ -1,5 +1,5 @@
-//! Attacks on the framing of HTTP, and requests too large to be honest: each is answered, and the
-//! connection closed.
+//! Attacks on the framing of HTTP, and oversized requests: each is answered, and the connection
+//! closed.
 
 use crate::http::{Connection, Request, Response};
 use crate::server::{Launch, Server, Service};
@@ -212,8 +212,8 @@ fn list(service: Service) -> Request {
     )
 }
 
-/// Clients keep connections and send the next request on one that was not said to be closing: if it
-/// is closed all the same, they report a puzzling error.
+/// Clients keep connections, and send the next request on one unless the server has announced that
+/// it closes it: otherwise they report a puzzling error.
 #[test]
 fn a_refusal_that_leaves_the_body_unread_closes_the_connection_or_keeps_it_as_announced() {
     let server = Server::fresh();
@@ -246,8 +246,8 @@ fn a_refusal_that_leaves_the_body_unread_closes_the_connection_or_keeps_it_as_an
     }
 }
 
-/// Stores a blob with a metadata name in mixed case on a connection with a history, and expects the
-/// name back as sent.
+/// Stores a blob with a metadata name in mixed case, on a connection that has sent `before`, and
+/// expects the name back as sent.
 #[track_caller]
 fn keeps_case(server: &Server, before: &[u8], answers_before: usize) {
     let mut connection = Connection::open(server, Service::Blob).unwrap();

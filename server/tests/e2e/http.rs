@@ -126,8 +126,8 @@ impl Request {
         self
     }
 
-    /// The same with these values of an input and no others: of a header, or of a parameter if the
-    /// name begins with `?`.
+    /// The same with only these values of an input: of a header, or of a parameter if the name
+    /// begins with `?`.
     pub(crate) fn input(mut self, name: &str, values: &[&str]) -> Request {
         let Some(name) = name.strip_prefix('?') else {
             self.headers
@@ -412,8 +412,8 @@ impl Connection {
         self.stream.get_mut().write_all(bytes)
     }
 
-    /// Sends what may be no request at all. An error of the sending is passed over: the server may
-    /// have answered and closed before it had read everything.
+    /// Sends bytes that may not be a request. Ignores an error of the sending: the server may have
+    /// answered and closed before it had read everything.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8], method: &str) -> Result<Response> {
         let sent = self.write(bytes);
         self.read(method)
@@ -442,7 +442,7 @@ impl Connection {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Whether the server closes the connection, without waiting for another request, before it has
+    /// True if the server closes the connection, without waiting for another request, before it has
     /// been idle for long.
     pub(crate) fn is_closed(&mut self) -> bool {
         let _ = self

@@ -1,5 +1,5 @@
-//! What a client can take of the server: time, memory, open files; and what it learns of the
-//! machine.
+//! How much time, memory and open files a client can use up on the server, and what it learns about
+//! the machine.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};

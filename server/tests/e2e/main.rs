@@ -2,9 +2,8 @@
 //! official clients and, where bytes matter, by raw requests.
 //!
 //! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` makes the
-//! clients and runs their scripts, which stand in `tests/clients`; `random` repeats itself from a
-//! seed; `azurite_process` starts Azurite. The other modules are the tests, one per service or
-//! concern.
+//! clients and runs their scripts in `tests/clients`; `random` has choices that repeat from a seed;
+//! `azurite_process` starts Azurite. The other modules are the tests, one per service or concern.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,7 +1,7 @@
 //! The matrix of rights: every operation of the three services against every kind of credentials
 //! and every permission letter.
 //!
-//! A unit test of the server sees to it that every operation has a row here.
+//! A unit test of the server checks that every operation has a row here.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::http::{Connection, Request, Response};
 use crate::rights::{account_sas_for, service_sas};
 use crate::server::{Server, Service};
 
-/// An operation of the documentation's tables: a request, and the letters one of which opens it. An
-/// empty text is for none. Sources: Create an account SAS, "Account SAS permissions by operation";
+/// An operation of the documentation's tables: a request, and the letters each of which permits it.
+/// Empty: no letter does. Sources: Create an account SAS, "Account SAS permissions by operation";
 /// Create a service SAS, "Permissions for a directory, container, or blob", "Permissions for a
 /// queue", "Permissions for a table"; Set Blob Tier, Lease Blob, "Authorization".
 struct Row {
@@ -555,8 +555,8 @@ fn is_refused(answer: &Response) -> bool {
 /// The permission letters of all kinds of SAS.
 const LETTERS: &str = "rwdxylactmeopiuf";
 
-/// A snapshot or version that requests name. There is none: what is asked is whether a request gets
-/// that far.
+/// A snapshot or version that requests name. It does not exist: the tests check how far a request
+/// gets.
 const MOMENT: &str = "2024-01-01T00:00:00.0000000Z";
 
 fn blob(method: &str, target: &str) -> Request {
@@ -778,9 +778,9 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Account SAS of all types and of other services, service SAS and user delegation SAS of every
-/// kind of resource and of others, anonymous callers of public and of private containers, bearers
-/// of tokens and of the account's key.
+/// Credentials: account SAS of all types and of other services, service SAS and user delegation SAS
+/// of every kind of resource and of others, anonymous callers of public and of private containers,
+/// bearers of tokens and of the account's key.
 #[test]
 fn each_operation_is_opened_by_its_letters_and_by_no_other() {
     let location = TempDir::new().unwrap();

@@ -1,6 +1,6 @@
 //! The packages, made by `.ci/package` around the program under test, installed by their own tools
-//! into empty directories, and used by what their READMEs show. The official clients come from the
-//! lists of the other tests.
+//! into empty directories, and used with the examples of their READMEs. The official clients come
+//! from the lists of the other tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Values that cannot be read: of the parameters and headers that hold numbers and flags, on all
-//! services. None is taken for absent.
+//! Malformed values of the parameters and headers that hold numbers and flags, on all services.
+//! None counts as absent.
 
 use crate::http::{BLOB_VERSION, Connection, Request};
 use crate::rights::account_sas_for;

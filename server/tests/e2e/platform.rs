@@ -1,4 +1,4 @@
-//! Code for one operating system stands behind one seam in each crate: `engine/src/fs/platform` and
+//! Code for one operating system is behind one seam in each crate: `engine/src/fs/platform` and
 //! `server/src/platform`.
 
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ const MARKS: [&str; 10] = [
     "\"/proc",
 ];
 
-/// Where it may stand. Four files of the engine and a half of `write_paths` exist on Linux alone;
-/// `main.rs` chooses the allocator; `error.rs` has the numbers of one kind of error.
+/// Where such code may be. Four files of the engine and a half of `write_paths` exist on Linux
+/// alone; `main.rs` chooses the allocator; `error.rs` has the numbers of one kind of error.
 const SEAM: [&str; 10] = [
     "engine/src/base/error.rs",
     "engine/src/fs/platform/",

@@ -10,8 +10,8 @@ use crate::server::{Server, Service};
 
 const CLIENTS: usize = 16;
 
-/// Runs `work` on that many threads, each with its number and a connection of its own; collects
-/// what they return.
+/// Runs `work` on that many threads, each with its number and a connection of its own. Returns
+/// their results.
 fn all_at_once<T: Send>(
     server: &Server,
     service: Service,
@@ -231,8 +231,8 @@ fn a_reader_gets_to_the_end_of_a_replaced_blob() {
     };
     blob("PUT", "/race?restype=container").send(&server).is(201);
     put(b'a');
-    // Far more than sockets hold: the server waits in the middle of the body until the rest is
-    // read.
+    // The bodies are far longer than socket buffers: the server waits in the middle of one until
+    // the rest is read.
     let begin = || {
         let mut reader = Connection::open(&server, Service::Blob).unwrap();
         reader.write(&blob("GET", "/race/b").bytes()).unwrap();

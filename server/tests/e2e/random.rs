@@ -35,7 +35,7 @@ pub(crate) fn environment_number(name: &str, default: u64) -> u64 {
 }
 
 /// The seeds of a randomized test: one fixed and one fresh, or the one in `LAZURITE_TEST_SEED`.
-/// Prints each as its run begins, so that the last one in the output of a failure repeats it.
+/// Prints each as its run begins, so that the last seed in the output of a failure repeats it.
 pub(crate) fn test_seeds() -> impl Iterator<Item = u64> {
     // Short enough to type.
     let fresh = RandomState::new().hash_one(0) >> 32;

@@ -4,8 +4,8 @@
 //!
 //! A transcript in `recordings/` holds the facts of one recording: method, target, headers and body
 //! of each request, then status, headers and parts of the body of the answer. Names are shortened,
-//! signatures and dates made anew, and content types lose the spaces between their parameters. `*`
-//! stands for any value, and `{name} place` keeps a header, or the text behind a tag, for later
+//! signatures and dates are made anew, and content types lose the spaces between their parameters.
+//! `*` stands for any value, and `{name} place` keeps a header, or the text after a tag, for later
 //! requests.
 
 use std::collections::HashMap;
@@ -102,8 +102,7 @@ fn request(
         if name == "Date" || name == "x-ms-date" {
             date = Some(value.clone());
         }
-        // The signatures of these tests are made over x-ms-date, where Java dates its requests by
-        // Date alone.
+        // These tests sign x-ms-date; Java dates its requests by Date alone.
         if name == "Date" && service != Service::Table {
             continue;
         }

@@ -1,5 +1,5 @@
-//! The ways around the rights of a SAS that were found, one test each. `matrix` asks for every
-//! operation with every kind of credentials.
+//! Ways around the rights of a SAS that were found, one test each. `matrix` tries every operation
+//! with every kind of credentials.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -375,8 +375,8 @@ fn headers_of_an_answer_are_overridden_where_the_signature_covers_them() {
 #[test]
 fn no_field_of_a_sas_has_a_line_feed() {
     let server = prepared();
-    // Without the check, the fields below sign the same string as their neighbours: one may be
-    // dropped, another made up.
+    // Without the check, the fields below sign the same string as their neighbours, so that one
+    // could be dropped or invented.
     for name in ["sp", "se", "sip", "spr", "ses", "rscc", "rsct", "si", "st"] {
         let mut sas = service_sas(Service::Blob, "con/victim", &[("sr", "b"), ("sp", "r")]);
         sas.fields.retain(|(known, _)| *known != name);
@@ -554,8 +554,8 @@ fn create_permission_does_not_update_an_incremental_copy() {
     copy(&blob_sas("con", "c", "w")).is(202);
 }
 
-/// A copy takes tags along, or depends on them, with permission to read tags of the source and set
-/// tags of the destination.
+/// A copy that copies tags, or depends on them, needs permission to read tags of the source and to
+/// set tags of the destination.
 #[test]
 fn tags_of_a_source_need_permission_to_read_tags() {
     let server = prepared();

@@ -16,8 +16,8 @@ pub(crate) const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// What the log says of a request that made the others on its connection thread wait. Every test
-/// fails on it.
+/// The log's message about a request that held up others on its connection thread. Every test fails
+/// on it.
 const HELD: &str = "a connection thread was held";
 
 const STDERR: &str = "stderr.txt";
@@ -247,8 +247,8 @@ impl Launch {
         child.wait().unwrap();
     }
 
-    /// Starts a server that is expected to refuse, and waits for it to exit: its status, and what
-    /// it wrote to standard error.
+    /// Starts a server that is expected to refuse, and waits for it to exit. Returns its status,
+    /// and what it wrote to standard error.
     pub(crate) fn refused(self) -> (ExitStatus, String) {
         let scratch = TempDir::new().unwrap();
         let port_file = scratch.path().join(PORTS);
@@ -405,8 +405,8 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Sends the named signal, waits for the exit: the status, and every line standard output ever
-    /// held.
+    /// Sends the named signal and waits for the exit. Returns the status, and all lines of standard
+    /// output.
     pub(crate) fn signal(mut self, name: &str) -> (ExitStatus, Vec<String>) {
         let sent = Command::new("kill")
             .args([format!("-{name}"), self.pid().to_string()])
@@ -493,8 +493,8 @@ impl Drop for Server {
     }
 }
 
-/// A server whose standard output and standard error are pipes without a reader, as many programs
-/// start their children.
+/// A server whose standard output and standard error are pipes that are never read: many programs
+/// start their children like this.
 pub(crate) struct Unread {
     child: Child,
     pub(crate) ports: Ports,

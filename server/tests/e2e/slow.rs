@@ -1,5 +1,5 @@
-//! Clients that stall: they cost little memory, harm no neighbour, and are given up within a
-//! minute.
+//! Clients that stall: they take little memory, do not affect other clients, and are disconnected
+//! within a minute.
 
 #![cfg(target_os = "linux")]
 
@@ -15,8 +15,8 @@ const MIB: usize = 1 << 20;
 /// How many clients of each kind stall.
 const CLIENTS: usize = 150;
 
-/// What the budget for bodies allows, and 100 KiB for each connection: 65 MiB in all were seen,
-/// three times as many before there was a budget.
+/// The budget for bodies, and 100 KiB for each connection. 65 MiB in all were observed; before
+/// there was a budget, three times as many.
 const MEMORY_MAX: usize = 40 * MIB + 3 * CLIENTS * (100 << 10);
 
 /// A connection on which something was begun and not ended.
@@ -104,8 +104,8 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
         assert!(asked.elapsed() < Duration::from_secs(1));
         std::thread::sleep(Duration::from_millis(200));
     }
-    // Half a minute for memory, half a minute for the client, and some seconds in which it may take
-    // the answer.
+    // Half a minute of waiting for memory, half a minute for the client, and some seconds to
+    // deliver the answer.
     let until = began + Duration::from_secs(75);
     for (what, clients) in [
         ("head", &mut heads),
@@ -202,8 +202,8 @@ fn slow_batches_leave_room_for_the_uploads_of_others() {
     );
 }
 
-/// More of them than there is memory for at once: each has room for its body or waits for it, and
-/// none waits for more while it has some.
+/// More batches than there is memory for at once: each has room for its whole body or waits for it
+/// without holding any.
 #[test]
 fn batches_that_come_together_do_not_wait_for_each_other() {
     let server = Server::fresh();
@@ -407,7 +407,7 @@ fn accepted_connections_are_kept_alive() {
     }
 }
 
-/// Whether the timer of the connection between two local ports is that of TCP keep-alive. Source:
+/// True if the timer of the connection between two local ports is that of TCP keep-alive. Source:
 /// proc(5), `/proc/net/tcp`.
 fn is_kept_alive(local: u16, remote: u16) -> bool {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();

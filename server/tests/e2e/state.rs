@@ -1,5 +1,5 @@
-//! `/_lazurite/state/…`: a store is reset, kept and restored while clients use it, and the process
-//! may be killed at any time.
+//! `/_lazurite/state/…`: a store is reset, snapshotted and restored while clients use it, and the
+//! process may be killed at any time.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -227,7 +227,7 @@ fn names_that_contradict_each_other_or_are_unknown_are_refused_and_nothing_is_de
     assert!(everything(&server).is_empty());
 }
 
-/// Writes blobs, and makes their container again when it is gone. Returns the acknowledged ones,
+/// Writes blobs, and makes their container again when it is gone. Returns the acknowledged blobs,
 /// with the times at which their requests began and ended.
 fn write_on(
     mut connection: Connection,

@@ -1,5 +1,5 @@
-//! Exports and imports over HTTP: the archive of the commands, who may have it, and what is left
-//! when either ends early.
+//! Exports and imports over HTTP: the archive of the commands, who may have it, and what remains
+//! when one ends early.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -579,8 +579,7 @@ fn full_disk_is_said_of_exports_and_imports() {
             }
         });
     }
-    // Nothing is left, so that there is room again, once the files of the fork that was exported
-    // are gone.
+    // Nothing is left: once the files of the exported fork are gone, there is room again.
     let again = Request::new(Service::Blob, "PUT", "/aaa/b5").header("x-ms-blob-type", "BlockBlob");
     let again = again.body(noise(5, 4 << 20));
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -55,7 +55,7 @@ impl Filter {
             .ok()
     }
 
-    /// As [`Filter::slot`], for a stored name.
+    /// Like [`Filter::slot`], for a stored name.
     pub(crate) fn slot_of_bytes(&self, name: &[u8]) -> Option<usize> {
         match self.names.len() {
             // Most names differ in length.

@@ -117,7 +117,7 @@ impl TableService {
         })
     }
 
-    /// As [`TableService::get_entity`], but shows the row to `read` as it is stored.
+    /// Like [`TableService::get_entity`], but shows the row to `read` as it is stored.
     pub fn read_entity<T>(
         &self,
         account: &str,

@@ -100,7 +100,7 @@ impl TableService {
         Ok(record.id)
     }
 
-    /// The id of a table that is not deleted before the transaction ends; other writers of its
+    /// The id of a table, which is not deleted before the transaction ends; other writers of its
     /// entities go on. Errors: as [`TableService::check_table`].
     pub(crate) fn lock_table(
         &self,
@@ -113,7 +113,7 @@ impl TableService {
         self.table_id(account, table)
     }
 
-    /// As [`TableService::lock_table`], but locks out all other writers of its entities.
+    /// Like [`TableService::lock_table`], but locks out all other writers of its entities.
     pub(crate) fn lock_table_alone(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,6 +1,6 @@
-//! Every operation with every conditional header, on a blob that is there and on one that is not.
-//! Source: Specifying conditional headers for Blob service operations, and what the service was
-//! seen to answer.
+//! Every operation with every conditional header, on an existing and on a missing blob. Source:
+//! Specifying conditional headers for Blob service operations, and what the service was seen to
+//! answer.
 
 use super::*;
 use crate::{ETag, ETags, TagCondition};
@@ -339,7 +339,8 @@ fn containers_honour_dates_and_refuse_etags() {
             Ok(deleted.wait()?)
         }),
         ("Set Container ACL", |s, name, c| {
-            let (private, none) = (PublicAccess::Private, Vec::new());
+            let private = PublicAccess::Private;
+            let none = Vec::new();
             let service = &s;
             done(
                 service

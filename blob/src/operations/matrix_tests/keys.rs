@@ -47,8 +47,8 @@ fn treats(name: &str) -> Key {
         | "Set Blob Legal Hold"
         | "Lease Blob"
         | "Undelete Blob"
-        // The first block of a list is the first of its key, whatever the blob has; the others must
-        // have the same.
+        // The key of the first block of a list becomes the list's, whatever key the blob has; the
+        // others must have the same.
         | "Put Block" => Key::Ignores,
         other => panic!("the treatment of a key by {other} is undecided"),
     }
@@ -211,7 +211,8 @@ fn content_with_a_customer_key_is_not_copied_without_it() {
         state: BlobState::Snapshot(moment),
         ..address("pages")
     };
-    let (copy, none) = (address("copy"), Conditions::default());
+    let copy = address("copy");
+    let none = Conditions::default();
     let copied = service
         .at(at(1))
         .incremental_copy_blob(&snapshot, &copy, String::new(), &none);

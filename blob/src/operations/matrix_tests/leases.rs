@@ -174,7 +174,8 @@ fn every_call_on_a_container_treats_the_lease_id_as_in_its_table() {
             )
         }),
         ("Set Container ACL", false, |s, name, c| {
-            let (private, none) = (PublicAccess::Private, Vec::new());
+            let private = PublicAccess::Private;
+            let none = Vec::new();
             let service = &s;
             done(
                 service
@@ -187,7 +188,8 @@ fn every_call_on_a_container_treats_the_lease_id_as_in_its_table() {
             s.at(at(NOW)).check_container_lease(&container, c.lease_id)
         }),
     ];
-    let (store, none) = (store(), Conditions::default());
+    let store = store();
+    let none = Conditions::default();
     let mut count = 0;
     for (call, needs, act) in calls {
         for given in [None, Some(A), Some(B)] {
@@ -226,7 +228,8 @@ fn leases_of_the_blobs_do_not_keep_their_container() {
 
 #[test]
 fn lease_operations_leave_the_validators_as_they_are() {
-    let (store, none) = (store(), Conditions::default());
+    let store = store();
+    let none = Conditions::default();
     let put = store.put("name", b"body").unwrap().written;
     let service = &store;
     let container = service

@@ -15,8 +15,8 @@ use std::time::SystemTime;
 /// How an operation treats `x-ms-lease-id`. Source: Lease Blob, "Remarks".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lease {
-    /// It needs the id of a lease that holds, and changes the blob: a lease that holds no longer is
-    /// forgotten.
+    /// The operation needs the lease id while the lease holds, and changes the blob: an expired
+    /// lease is forgotten.
     Changes,
     /// It needs the id, and leaves the blob and its lease as they are.
     Needs,
@@ -268,7 +268,8 @@ fn creations() -> Vec<Operation> {
             Changes,
             Create,
             |s, name, c, now| {
-                let (source, request) = (address("source"), s.copy_request(c));
+                let source = address("source");
+                let request = s.copy_request(c);
                 done(s.at(now).copy_blob(&source, &address(name), request))
             }
         ),
@@ -278,7 +279,8 @@ fn creations() -> Vec<Operation> {
             Changes,
             Create,
             |s, name, c, now| {
-                let (source, request) = (address("source"), s.copy_request(c));
+                let source = address("source");
+                let request = s.copy_request(c);
                 done(
                     s.at(now)
                         .copy_blob_from_url(&source, &address(name), request),
@@ -412,7 +414,8 @@ fn settings() -> Vec<Operation> {
             Needs,
             Tags,
             |s, name, c, now| {
-                let (tier, soon) = (AccessTier::Cool, RehydratePriority::Standard);
+                let tier = AccessTier::Cool;
+                let soon = RehydratePriority::Standard;
                 done(s.at(now).set_blob_tier(&address(name), tier, soon, c))
             }
         ),

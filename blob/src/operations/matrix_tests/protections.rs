@@ -169,7 +169,8 @@ impl Store {
             }
             State::Archived => {
                 self.make(name, blob_type);
-                let (tier, soon) = (AccessTier::Archive, RehydratePriority::Standard);
+                let tier = AccessTier::Archive;
+                let soon = RehydratePriority::Standard;
                 let none = Conditions::default();
                 done(
                     self.at(at(1))

@@ -74,8 +74,8 @@ impl Run {
         }
         self.service = None;
         self.db.take().unwrap().close().unwrap();
-        // A restart takes longer than the ticks by which writes at one instant have pushed the
-        // ETags ahead of the time.
+        // Writes at one instant have pushed the ETags ahead of the time; a restart takes longer
+        // than that.
         self.now += Duration::from_secs(1);
         self.open();
     }
@@ -175,8 +175,7 @@ impl Run {
     }
 }
 
-/// Whether the store under test keeps anything when it is closed; one that lives in memory does
-/// not.
+/// True if the store under test keeps its data when it is closed; a store in memory does not.
 fn store_keeps_data() -> bool {
     static KEEPS: LazyLock<bool> = LazyLock::new(|| {
         let directory = tempfile::tempdir().unwrap();

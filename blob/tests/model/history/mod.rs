@@ -225,7 +225,7 @@ impl Walk {
         }
     }
 
-    /// As [`Walk::step`], but mostly of page blobs, with steps of the sweep in between.
+    /// Like [`Walk::step`], but mostly of page blobs, with steps of the sweep in between.
     fn step_of_pages(&mut self) {
         self.now += Duration::from_millis(self.random.below(3000) as u64);
         let at = (
@@ -339,7 +339,7 @@ impl Walk {
         self.set_policy(self.policy);
     }
 
-    /// As [`Walk::step`], with policies that change, and a clock that is set back while the store
+    /// Like [`Walk::step`], with policies that change, and a clock that is set back while the store
     /// is closed.
     fn step_of_policies(&mut self) {
         match self.random.below(40) {

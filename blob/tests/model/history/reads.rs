@@ -18,7 +18,7 @@ impl Walk {
     }
 
     /// The moments of snapshots and of versions of a name, as listed; the number of deleted ones;
-    /// whether there is a blob.
+    /// and whether the blob exists.
     pub(super) fn listed(&self, at: At) -> (Vec<SnapshotTime>, Vec<SnapshotTime>, usize, bool) {
         let mut request = ListBlobs {
             prefix: NAMES[at.1].to_string(),

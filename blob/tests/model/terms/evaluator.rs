@@ -5,8 +5,8 @@ use lazurite_blob::*;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Why a request is refused. What the protocol looks at first decides; of several reasons of one
-/// rank, any may be told.
+/// Why a request is refused: the reasons of the lowest rank, which the protocol checks first. The
+/// service may give any of these.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Vec<(Rank, String)>);
 
@@ -75,7 +75,7 @@ impl Secret {
     }
 
     /// Why a write that encrypts with `given` cannot add to the content, or change properties.
-    /// `named`: the request itself names the scope, not only the container.
+    /// `named`: the scope comes from the request, not from the container's default.
     pub(super) fn refuses_write(self, given: Secret, named: bool) -> Option<String> {
         let code = match self {
             _ if self == given => return None,
@@ -94,8 +94,8 @@ impl Secret {
     }
 }
 
-/// The access tier, and the one it is on its way to from the archive, how soon, and when it is
-/// there.
+/// The access tier, and the one that it is being rehydrated to, with the priority and the time when
+/// it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Tier {
     pub(super) set: Option<AccessTier>,
@@ -159,8 +159,8 @@ impl Known {
 pub(super) struct Name {
     pub(super) current: Option<Known>,
     pub(super) snapshots: BTreeMap<SnapshotTime, Known>,
-    /// Snapshots that were deleted or overwritten blobs before, and of which only the number is
-    /// known.
+    /// The number of snapshots that came from blobs deleted or overwritten before. Nothing else of
+    /// them is known.
     pub(super) others: usize,
     /// Whether a blob of the name became a version.
     pub(super) has_versions: bool,

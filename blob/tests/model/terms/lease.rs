@@ -144,7 +144,7 @@ impl Lease {
         }
     }
 
-    /// As [`Lease::refuses_write`], of operations that need no lease id.
+    /// Like [`Lease::refuses_write`], of operations that need no lease id.
     pub(super) fn refuses_read(self, given: Option<Guid>, of: &str) -> Option<String> {
         match self {
             Leased(id, ..) | Breaking(id, _) if id == given? => None,

@@ -192,8 +192,8 @@ impl Walk {
             .expect("the service found one")
     }
 
-    /// Time goes by, on both sides. The snapshots of a blob that expires are there until the sweep
-    /// comes, which is at once.
+    /// Moves time on both sides. The snapshots of a blob that expires stay until the sweep, which
+    /// runs at once.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;

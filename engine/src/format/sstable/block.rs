@@ -10,13 +10,13 @@
 //! | … | more entries |
 //! | n | the values, in the order of the entries |
 //! | 8 each | heads of the restart points, every 16th entry |
-//! | 4 + 4 each | of each restart point: its offset, and where its value stands among the values |
+//! | 4 + 4 each | of each restart point: its offset, and where its value is among the values |
 //! | n | skip bytes, which all keys share |
 //! | 4 | where the entries end |
 //! | 4 | skip |
 //! | 4 | how many restart points |
 //!
-//! The head of a key is the eight bytes behind the first `skip`, as a number that sorts as they do:
+//! The head of a key is the eight bytes after the first `skip`, as a number that sorts as they do:
 //! a search looks at one array of integers, and at keys only where heads are equal.
 
 use crate::base::codec::Decoder;
@@ -208,8 +208,8 @@ impl Layout {
         Ok((entry, next))
     }
 
-    /// Where to walk from to find the first entry at or behind version `sequence` of `key`; `None`
-    /// if it is behind all.
+    /// Where to begin the walk to the first entry at or after version `sequence` of `key`; `None`
+    /// if all entries come before it.
     fn walk_start(
         &self,
         data: &[u8],
@@ -222,7 +222,8 @@ impl Layout {
             Ordering::Equal => {}
         }
         let equal = self.heads(data).equal_to(head(key, self.skip));
-        let (mut low, mut high) = (equal.start, equal.end);
+        let mut low = equal.start;
+        let mut high = equal.end;
         while low < high {
             let middle = (low + high) / 2;
             let (entry, _) = self.entry(data, self.restart(data, middle)?)?;
@@ -256,7 +257,7 @@ struct Place {
     value: usize,
 }
 
-/// An entry as it stands in the block.
+/// An entry as it is in the block.
 #[derive(Debug, Clone, Copy)]
 struct RawEntry<'a> {
     shared: usize,
@@ -284,7 +285,7 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
         match entry.shared.cmp(&matched) {
             // It still differs from `key` where the one before did.
             Ordering::Greater => continue,
-            // It differs from the one before where that one was equal to `key`, and is behind it.
+            // It differs from the one before where that one was equal to `key`, and is after it.
             Ordering::Less => return Ok(Lookup::Absent),
             Ordering::Equal => {}
         }
@@ -306,7 +307,7 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
     Ok(Lookup::Behind)
 }
 
-/// The result of [`find`]: of a value, where it stands in the block, or the value itself.
+/// The result of [`find`]. `V` is the place of a value in the block, or the value.
 #[derive(Debug)]
 pub(crate) enum Lookup<V> {
     Found {
@@ -314,7 +315,7 @@ pub(crate) enum Lookup<V> {
         kind: Kind,
         value: V,
     },
-    /// A key behind it was met first.
+    /// A later key was met first.
     Absent,
     /// All entries stand before it.
     Behind,
@@ -344,7 +345,7 @@ impl Lookup<Range<usize>> {
 pub(crate) struct BlockCursor {
     data: Bytes,
     layout: Layout,
-    /// Where the current entry stands and where the next one does.
+    /// Offsets of the current entry and of the next one.
     here: Place,
     next: Place,
     key: Vec<u8>,
@@ -473,7 +474,7 @@ impl BlockCursor {
         self.prev()
     }
 
-    /// To behind the last entry.
+    /// To after the last entry.
     fn go_behind(&mut self) {
         self.here = Place {
             entry: self.layout.entries_end,
@@ -483,7 +484,7 @@ impl BlockCursor {
         self.on_entry = false;
     }
 
-    /// To the first entry at or behind version `sequence` of `key`; on none if all stand before it.
+    /// To the first entry at or after version `sequence` of `key`; on none if all stand before it.
     pub(crate) fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         let Some(start) = self.layout.walk_start(&self.data, key, sequence)? else {
             self.go_behind();

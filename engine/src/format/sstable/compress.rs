@@ -6,8 +6,9 @@ use crossbeam_queue::ArrayQueue;
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Contexts of zstd to be used again: to set one up costs more than a block does. They belong to no
-/// thread, because a server has hundreds that read now and then, and one takes 160 KiB.
+/// Contexts of zstd for reuse: setting one up costs more than compressing a block. They are shared,
+/// not kept per thread, because one takes 160 KiB, and hundreds of a server's threads read now and
+/// then.
 static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| ArrayQueue::new(4));
 static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
     LazyLock::new(|| ArrayQueue::new(16));
@@ -62,8 +63,8 @@ pub(crate) fn compress<'a>(
     }
 }
 
-/// Undoes `compress`, to a block of `length` bytes in `out`, unless the payload is the block. The
-/// checksum has been verified; `Err` says why the bytes are still not a block.
+/// Reverses `compress`: writes a block of `length` bytes to `out`, unless the payload was stored
+/// uncompressed. The checksum has been verified; `Err` says why the bytes are still not a block.
 pub(crate) fn decompress<'a>(
     payload: &'a [u8],
     compression: u8,
@@ -83,8 +84,8 @@ pub(crate) fn decompress<'a>(
     }
 }
 
-/// LZ4 packs at most 255 bytes into one: a length beyond that is not believed before memory is
-/// taken for it.
+/// LZ4 packs at most 255 bytes into one: a declared length beyond that is refused before memory is
+/// allocated for it.
 fn is_lz4_ratio(packed: usize, length: u32) -> bool {
     length as usize / 255 <= packed
 }

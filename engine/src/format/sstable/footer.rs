@@ -45,8 +45,8 @@ impl Footer {
         out
     }
 
-    /// The footer that stands at `offset` of file `number`. `Err` is the reason why the bytes are
-    /// no footer.
+    /// Decodes the footer at `offset` of file `number`. `Err` is the reason why the bytes are no
+    /// footer.
     pub(crate) fn decode(
         bytes: &[u8],
         number: u64,

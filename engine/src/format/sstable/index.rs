@@ -10,7 +10,7 @@
 //! | n | those bytes, which all separators share |
 //! | 4, 4 | skip; how many separators |
 //!
-//! A separator is at or behind the last key of its block, and before the first of the next unless
+//! A separator is at or after the last key of its block, and before the first of the next unless
 //! both are versions of one key.
 
 use crate::base::codec::Decoder;
@@ -162,7 +162,7 @@ impl IndexBlock {
         separators.get(start..self.end(index)).ok_or(Malformed)
     }
 
-    /// Which block holds the first key at or behind `key`, if this index leads to it; `len()` if
+    /// Which block holds the first key at or after `key`, if this index leads to it; `len()` if
     /// all are before it.
     pub(crate) fn seek(&self, key: &[u8]) -> Result<usize> {
         let end = self.data.len() - TAIL_BYTES;
@@ -173,7 +173,8 @@ impl IndexBlock {
             Ordering::Equal => {}
         }
         let equal = self.heads().equal_to(head(key, self.skip));
-        let (mut low, mut high) = (equal.start, equal.end);
+        let mut low = equal.start;
+        let mut high = equal.end;
         while low < high {
             let middle = (low + high) / 2;
             if self.rest(middle)? < &key[self.skip..] {

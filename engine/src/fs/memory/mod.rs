@@ -105,7 +105,7 @@ impl MemoryFs {
         }
     }
 
-    /// As [`MemoryFs::volatile`], until its files hold `bytes_max` bytes: then it is a full disk,
+    /// Like [`MemoryFs::volatile`], until its files hold `bytes_max` bytes: then it is a full disk,
     /// until some are removed.
     pub fn volatile_up_to(bytes_max: u64) -> MemoryFs {
         let bytes = AtomicU64::new(0);
@@ -126,7 +126,7 @@ impl MemoryFs {
     }
 
     #[cfg(any(test, feature = "testing"))]
-    /// As [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write
+    /// Like [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write
     /// takes no space, the sync after it does, and answers `StorageFull` where there is none. A log
     /// has its space from the beginning.
     pub fn crashable_up_to(bytes_max: u64) -> MemoryFs {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 #[derive(Debug)]
 pub(super) struct UnsyncedLog {
     file: MemoryFile,
-    /// Bytes that are allocated. Bytes behind the last whole page of them go to the file at once.
+    /// Bytes that are allocated. Bytes after the last whole page of them go to the file at once.
     length: u64,
     pending: Mutex<Pending>,
 }

@@ -14,8 +14,8 @@ use std::path::Path;
 
 /// Opens for reading.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
-    // To look whether the time of the last access has to be noted costs each read a sixth of its
-    // time.
+    // Checking whether the access time has to be updated would take a sixth of the time of each
+    // read.
     let flag = OFlags::NOATIME.bits().try_into();
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(flag.unwrap_or(0));

@@ -40,8 +40,8 @@ impl Operation {
 /// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// It answers this error. A failed write has written its first half, but nothing if the disk
-    /// was full before; the changes that a failed sync was for are lost.
+    /// The call returns this error. A failed write has written its first half, or nothing if the
+    /// disk was full before. The changes that a failed sync was for are lost.
     Error(io::ErrorKind),
     /// No file handle is left. Only calls that open something count and fail.
     NoHandle,

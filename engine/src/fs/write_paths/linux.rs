@@ -17,9 +17,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// For the log, which is written through a mapping: its pages are as long as the writes that made
-/// them, and each is taken into the mapping once instead of every 4 KiB. The price is that a sync
-/// writes 16 KiB for a row that came alone.
+/// For the log, which is written through a mapping: its pages in the cache are as long as the
+/// writes that made them, and a page is mapped once, however long. The price is that a sync writes
+/// 16 KiB for a single row.
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
 pub(in crate::fs) fn open_log(
@@ -32,7 +32,7 @@ pub(in crate::fs) fn open_log(
     open_log_with(allocate, file, path, present, length, writes)
 }
 
-/// As [`open_log`]. `allocate` answers whether the blocks of the file are allocated.
+/// Like [`open_log`]. `allocate` answers whether the blocks of the file are allocated.
 fn open_log_with(
     allocate: impl FnOnce(&fs::File, u64) -> io::Result<bool>,
     file: fs::File,
@@ -60,7 +60,7 @@ fn open_log_with(
     })
 }
 
-/// Writes zeros behind the present contents, up to `length`.
+/// Writes zeros after the present contents, up to `length`.
 fn fill(file: &DiskFile, present: u64, length: u64) -> io::Result<()> {
     let zeros = [0; LOG_WRITE_BYTES];
     let first = present.next_multiple_of(LOG_WRITE_BYTES as u64);
@@ -72,7 +72,7 @@ fn fill(file: &DiskFile, present: u64, length: u64) -> io::Result<()> {
         })
 }
 
-/// A log segment: writes within its length go through a mapping, those behind it through the file.
+/// A log segment: writes within its length go through a mapping, those after it through the file.
 #[derive(Debug)]
 struct MappedFile {
     file: DiskFile,

@@ -32,12 +32,12 @@ pub(crate) struct Rows {
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is
     /// the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
-    /// Whether that lies at or behind where all sources stand.
+    /// True if the pending seek only moves forward.
     goes_on: bool,
-    /// The source that stands on the row; `None` when on none.
+    /// The source that is on the row; `None` when on none.
     current: Option<usize>,
-    /// The sources that stand on a row, in the order of their rows, of equal keys the newest first;
-    /// if `is_ordered`.
+    /// Sources that are on a row, in the order of their rows; of equal keys the newest source
+    /// first. Valid if `is_ordered`.
     order: Vec<usize>,
     is_ordered: bool,
     has_range_tombstones: bool,
@@ -83,7 +83,7 @@ impl Rows {
         }
     }
 
-    /// The source that stands on the current row.
+    /// The source that is on the current row.
     #[inline]
     pub(crate) fn source(&self) -> Option<&Source> {
         self.current.map(|current| &self.sources[current])
@@ -132,8 +132,8 @@ impl Rows {
         }
     }
 
-    /// The source that stands on the current row, if it is the only one left and nothing hides its
-    /// rows but deletions of its own: so it is in most scans.
+    /// The source of the current row, if it is the only one left and only its own deletions can
+    /// hide its rows. Most scans reach this state.
     #[inline]
     fn alone(&self) -> Option<usize> {
         match self.order[..] {
@@ -225,7 +225,7 @@ impl Rows {
         let mut bound = bound.map(Cow::Borrowed);
         for index in 0..self.sources.len() {
             let source = &mut self.sources[index];
-            // One that stands behind the bound already has nothing before it.
+            // A source that is after the bound already has nothing before it.
             if !goes_on
                 || source
                     .key()
@@ -248,7 +248,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Where a walk from `start` begins: behind the empty span around it, if one is known.
+    /// Where a walk from `start` begins: after the empty span around it, if one is known.
     fn begin_search(&self, start: Vec<u8>) -> Vec<u8> {
         self.empty_spans
             .end_around(&start, self.at)
@@ -264,8 +264,7 @@ impl Rows {
         }
     }
 
-    /// The walk has come to `end` without finding anything live before it; `None`: it was broken
-    /// off.
+    /// Ends the search for a live row: the walk found none before `end`. `None`: it was broken off.
     fn end_search(&mut self, end: Option<&[u8]>) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {
@@ -319,8 +318,8 @@ impl Rows {
         self.order.first().copied()
     }
 
-    /// Moves the source at `place` behind those whose rows come before its own, all that follow
-    /// being in order.
+    /// Moves the source at `place` after all whose rows come before its own. The sources after
+    /// `place` are in order.
     fn sift_down(&mut self, mut place: usize) {
         while place + 1 < self.order.len()
             && self.precedes(self.order[place + 1], self.order[place])
@@ -330,7 +329,7 @@ impl Rows {
         }
     }
 
-    /// Moves the first source, and every other that stands on the same key, beyond it.
+    /// Moves the first source, and every other that is on the same key, beyond it.
     fn pass(&mut self) -> Result<()> {
         let key = self.sources[self.order[0]].key();
         let others = self.order[1..].iter();
@@ -350,8 +349,8 @@ impl Rows {
         Ok(())
     }
 
-    /// The deletion that hides the row of source `first`, and the source that it is in; newer
-    /// sources' deletions are newer.
+    /// The newest deletion that hides the row of source `first`, and the index of its source. Looks
+    /// at newer sources first, because their deletions are newer.
     fn cover(&self, first: usize) -> Result<Option<(usize, Cover)>> {
         if !self.has_range_tombstones {
             return Ok(None);

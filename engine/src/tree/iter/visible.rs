@@ -14,8 +14,7 @@ use crate::{Direction, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// One source, positioned on a row or at its end. Key, number and value may be asked for only on a
-/// row.
+/// One source, on a row or at its end. Key, number and value may be read only on a row.
 #[allow(
     clippy::large_enum_variant,
     reason = "most sources are runs, and a box for each would cost every scan an allocation"
@@ -64,8 +63,8 @@ impl Source {
         }
     }
 
-    /// To the first row at or beyond `bound` in the direction of the scan; a backward `bound` is
-    /// exclusive.
+    /// Moves to the first row at or beyond `bound` in the direction of the scan; a backward `bound`
+    /// is exclusive.
     pub(crate) fn seek(&mut self, bound: Option<&[u8]>) -> Result<()> {
         match self {
             Source::Memtable(rows) => rows.seek(bound),
@@ -99,8 +98,8 @@ impl Source {
         }
     }
 
-    /// Whether it has no rows beyond the end of a forward scan: then they need not be compared with
-    /// it one by one.
+    /// True if its rows end with the range of a forward scan: then the merge need not compare each
+    /// with the end.
     pub(crate) fn ends_with_the_scan(&self) -> bool {
         matches!(self, Source::Memtable(_))
     }
@@ -133,7 +132,7 @@ pub(crate) struct MemtableRows {
     index: usize,
     fetch: usize,
     done: bool,
-    /// Memory for the last key of a fetch, which the next begins behind.
+    /// Memory for the last key of a fetch, which the next begins after.
     last: Vec<u8>,
 }
 
@@ -386,7 +385,7 @@ impl RunRows {
         self.settle_forward()
     }
 
-    /// From where the cursor stands to the first visible version.
+    /// From where the cursor is to the first visible version.
     fn settle_forward(&mut self) -> Result<()> {
         while self.in_file {
             let cursor = self.cursor();
@@ -404,8 +403,8 @@ impl RunRows {
         Ok(())
     }
 
-    /// From the oldest version of a key down to where the next key's versions begin, remembering
-    /// the newest visible.
+    /// Walks from the oldest version of a key to where the versions of the next key begin, and
+    /// remembers the newest visible one.
     fn settle_backward(&mut self) -> Result<()> {
         let mut key = self.row.take().map_or_else(Vec::new, |(key, _)| key);
         while self.in_file {

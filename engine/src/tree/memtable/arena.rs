@@ -36,7 +36,7 @@ pub(super) struct Row {
     pub(super) kind: Kind,
 }
 
-/// Memory of a row beside its bytes.
+/// Memory of a row besides its bytes.
 pub(super) const ROW_BYTES: usize = size_of::<Row>();
 
 const _: () = assert!(crate::base::config::KEY_BYTES_MAX <= u16::MAX as usize);
@@ -161,8 +161,8 @@ impl Arena {
         std::hint::black_box(ends.map(|end| bytes.get(end).copied()));
     }
 
-    /// Has the beginning of the row's value fetched, and with it the rest of the key, without
-    /// waiting for them.
+    /// Prefetches the beginning of the row's value, and with it the rest of the key, without
+    /// waiting.
     pub(super) fn touch_start(&self, id: RowId) {
         let row = self.row(id);
         let bytes = self.chunks[row.chunk as usize].bytes();
@@ -186,7 +186,8 @@ impl Arena {
 
     /// Adds the row, with its key and its value, to those that are kept.
     pub(super) fn pin(&self, row: &Row, kept: &mut PinnedRows) {
-        let (start, end) = (row.offset as usize, row.value_range().end);
+        let start = row.offset as usize;
+        let end = row.value_range().end;
         let (place, start) = match &self.chunks[row.chunk as usize] {
             Chunk::Full(bytes) => (kept.place_of(row.chunk, bytes), start),
             Chunk::Filling(bytes) => {

@@ -1,7 +1,7 @@
 //! Index: a B+-tree from keys to the newest row of each, for one writer.
 //!
 //! A node does not hold keys. All keys that are routed to it share a prefix; it holds, for each,
-//! the eight bytes behind that (its *head*), the eight behind those (its *tail*), and the number of
+//! the eight bytes after that (its *head*), the eight after those (its *tail*), and the number of
 //! a row that has the whole key. So a search in a node looks at one array of integers, at another
 //! where heads are equal, and at a key only where tails are too. The prefix is known from the
 //! separators on both sides of the node; at the two edges of the tree it is the common prefix of
@@ -55,7 +55,7 @@ struct Inner {
     children: [NodeId; FANOUT + 1],
 }
 
-/// A place in the order of keys: on one, or behind the last.
+/// A place in the order of keys: on one, or after the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Position {
     leaf: NodeId,
@@ -112,7 +112,7 @@ struct Fences {
     high: Option<RowId>,
 }
 
-/// Where `wanted` stands in ascending integers; where it would if it does not.
+/// The place of `wanted` in ascending integers, or the place where it belongs.
 fn equal_to(wanted: u64, all: &[u64]) -> Range<usize> {
     let start = first_head_not_below(all.len(), wanted, |slot| all[slot]);
     let equal = all[start..].iter().take_while(|&&here| here == wanted);
@@ -130,7 +130,7 @@ impl Keys {
         }
     }
 
-    /// The slot of the first key at or behind `key`, and whether it is `key`.
+    /// The slot of the first key at or after `key`, and whether it is `key`.
     fn search(&self, key: &[u8], arena: &Arena) -> (usize, bool) {
         let heads = equal_to(head(key, self.skip), &self.heads.0[..self.length]);
         let tails = equal_to(
@@ -192,7 +192,7 @@ impl Index {
         exact.then(|| self.row(position)).flatten()
     }
 
-    /// The first key at or behind `key`, and whether it is `key`.
+    /// The first key at or after `key`, and whether it is `key`.
     pub(super) fn locate(&self, key: &[u8], arena: &Arena) -> (Position, bool) {
         if self.leaves.is_empty() {
             return (self.end(), false);
@@ -213,7 +213,7 @@ impl Index {
         (self.settle(position), exact)
     }
 
-    /// Where `key` lies beside the keys here, as far as the bytes that they all share tell.
+    /// Where `key` lies next to the keys here, as far as the bytes that they all share tell.
     fn compare_with_common(&self, key: &[u8]) -> Ordering {
         key[..key.len().min(self.common.len())].cmp(&self.common)
     }
@@ -223,7 +223,7 @@ impl Index {
         self.settle(Position { leaf: 0, slot: 0 })
     }
 
-    /// Behind the last key.
+    /// After the last key.
     pub(super) fn end(&self) -> Position {
         Position {
             leaf: NO_NODE,
@@ -231,7 +231,7 @@ impl Index {
         }
     }
 
-    /// From behind the last slot of a leaf to the first of the next.
+    /// Moves from the end of a leaf to the first slot of the next.
     fn settle(&self, position: Position) -> Position {
         match self.leaves.get(position.leaf as usize) {
             Some(leaf) if position.slot >= leaf.keys.length => Position {
@@ -276,7 +276,7 @@ impl Index {
         })
     }
 
-    /// Makes `row`, whose key is `key`, the newest of its key. Answers the row that was.
+    /// Makes `row`, whose key is `key`, the newest of its key. Returns the row that was.
     pub(super) fn set(&mut self, key: &[u8], row: RowId, arena: &Arena) -> Option<RowId> {
         if self.leaves.is_empty() {
             self.begin(key, row);
@@ -301,7 +301,7 @@ impl Index {
         None
     }
 
-    /// Adds a key that lies behind all others, if the last leaf has room: inserts in key order need
+    /// Adds a key that lies after all others, if the last leaf has room: inserts in key order need
     /// no search.
     fn append(&mut self, key: &[u8], row: RowId, arena: &Arena) -> bool {
         let keys = &mut self.leaves[self.last_leaf as usize].keys;
@@ -403,7 +403,7 @@ impl Index {
         self.add_child(path, separator, leaf, right_id, arena);
     }
 
-    /// Adds a leaf behind the leaf `left`.
+    /// Adds a leaf after the leaf `left`.
     fn add_leaf(&mut self, left: NodeId, keys: Keys) -> NodeId {
         let id = self.leaves.len() as NodeId;
         let next = std::mem::replace(&mut self.leaves[left as usize].next, id);
@@ -482,7 +482,7 @@ impl Inner {
         }
     }
 
-    /// Enters `right`, whose keys begin at `separator`, behind child `child`.
+    /// Enters `right`, whose keys begin at `separator`, after child `child`.
     fn insert(&mut self, child: usize, separator: RowId, right: NodeId, arena: &Arena) {
         let length = self.keys.length;
         self.keys.insert(child, arena.key(separator), separator);
@@ -490,7 +490,7 @@ impl Inner {
         self.children[child + 1] = right;
     }
 
-    /// Moves the upper half to a new node. Answers the separator between both, and the new node.
+    /// Moves the upper half to a new node. Returns the separator between both, and the new node.
     fn split(&mut self) -> (RowId, Inner) {
         let middle = FANOUT / 2;
         let mut children = [NO_NODE; FANOUT + 1];

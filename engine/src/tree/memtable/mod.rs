@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// Memory of one version beside its bytes.
+/// Memory of one version besides its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 
 /// Rows covered by a range deletion above which the memtable is better sealed first: a scan can
@@ -33,17 +33,16 @@ const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 /// tombstone.
 const COVERED_ROWS_MAX: usize = 256;
 
-/// Rows, older versions included, that a reader visits under one hold of the lock: hardly any may
-/// be visible to an old snapshot, and the writer waits meanwhile.
+/// Rows, older versions included, that a reader visits under one hold of the lock, while the writer
+/// waits. Without a limit, a reader at an old snapshot may pass many rows that it does not see.
 const VISITED_MAX: usize = 1024;
 
-/// Versions of a key that a writer looks through for those that no reader sees any more. Behind a
-/// longer chain of versions that readers may see the rest is unlinked by a later write, or by the
-/// flush.
+/// Versions of a key that a writer examines for versions that no reader sees any more. In a longer
+/// chain, a later write or the flush unlinks the rest.
 const UNLINK_STEPS_MAX: usize = 64;
 
-/// Rows that a walk over all of them touches before it visits them: neighbours in the order of keys
-/// lie anywhere, and so the processor fetches them all at once instead of one after the other.
+/// Rows that a walk over all of them prefetches before it visits them. Neighbours in key order are
+/// scattered in memory: so the processor fetches them all at once, not one after the other.
 const TOUCHED_ROWS: usize = 16;
 
 #[derive(Debug)]
@@ -52,7 +51,7 @@ pub(crate) struct Memtable {
     bytes: CachePadded<AtomicUsize>,
     has_range_tombstones: AtomicBool,
     created: Duration,
-    /// How often scans had to find their place here beside SSTables.
+    /// How often scans had to find their place here next to SSTables.
     scan_merges: AtomicU64,
 }
 
@@ -74,7 +73,7 @@ struct Rows {
 
 /// The state of a key in a memtable at a sequence number.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct NewestVersion {
     pub(crate) entry: Option<Entry>,
     pub(crate) deleted: SequenceNumber,
 }
@@ -102,9 +101,9 @@ pub(crate) struct Version<'a> {
 pub(crate) enum From<'a> {
     /// The first row in the direction of the fetch.
     Edge,
-    /// Upwards: at or behind the key. Downwards: before it.
+    /// Upwards: at or after the key. Downwards: before it.
     Key(&'a [u8]),
-    /// Behind the key, in the direction of the fetch.
+    /// After the key, in the direction of the fetch.
     Behind(&'a [u8]),
 }
 
@@ -196,7 +195,7 @@ impl Memtable {
         true
     }
 
-    /// Applies changes of ascending sequence numbers. Answers the memory they took.
+    /// Applies changes of ascending sequence numbers. Returns the memory they took.
     pub(crate) fn apply<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
@@ -221,7 +220,7 @@ impl Memtable {
     }
 
     /// Looks up `key` at the sequence number that `at` returns under the lock.
-    pub(crate) fn find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Found {
+    pub(crate) fn find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> NewestVersion {
         loop {
             if let Some(found) = self.try_find(key, &at) {
                 return found;
@@ -229,9 +228,9 @@ impl Memtable {
         }
     }
 
-    /// As `find`; `None` if the versions were unlinked while it let the writer have the lock: no
-    /// snapshot keeps them.
-    fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<Found> {
+    /// Like `find`, but `None` if the versions were unlinked while it had released the lock to the
+    /// writer: no snapshot keeps them.
+    fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<NewestVersion> {
         let mut rows = self.read();
         let at = at();
         let deleted = rows.deleted(key, at);
@@ -251,7 +250,7 @@ impl Memtable {
             Walk::Visible(row) => Some(rows.entry(row)),
             Walk::Absent | Walk::Next(_) => None,
         };
-        Some(Found { entry, deleted })
+        Some(NewestVersion { entry, deleted })
     }
 
     pub(crate) fn has_range_tombstones(&self) -> bool {
@@ -285,8 +284,8 @@ impl Memtable {
         }
     }
 
-    /// As `fetch`, but visits a bounded number of rows. It begins with `version` if there is one,
-    /// and goes on from there. Answers where it paused if that was not enough.
+    /// Like `fetch`, but visits a bounded number of rows, from `version` on if there is one.
+    /// Returns where it paused if that was not enough.
     fn fetch_some(
         &self,
         from: From<'_>,
@@ -353,8 +352,8 @@ impl Memtable {
 }
 
 impl Rows {
-    /// Fills `rows` with the newest rows of keys from `position` on, which moves behind them.
-    /// Answers how many there were.
+    /// Fills `rows` with the newest row of each key from `position` on, and moves `position` past
+    /// them. Returns their number.
     fn take_newest(
         &self,
         position: &mut Option<Position>,
@@ -376,8 +375,8 @@ impl Rows {
         taken
     }
 
-    /// Adds to `out` the visible versions of the keys of these newest rows, until a key has more
-    /// versions than may be visited: answers its newest row and the next version.
+    /// Appends to `out` the visible version of each key, given by its newest row. Stops at a key
+    /// with more versions than may be visited, and returns its newest row and the next version.
     fn pin_visible(
         &self,
         few: &[RowId],
@@ -512,8 +511,8 @@ impl Rows {
         }
     }
 
-    /// Of `newest` and older versions, keeps those that readers at or behind `floor` can see, as
-    /// far as they are found in a few steps.
+    /// Unlinks the versions after `newest` that no reader at or after `floor` can see, as far as a
+    /// few steps find them.
     fn unlink_unseen(&mut self, newest: RowId, floor: SequenceNumber) {
         let mut id = newest;
         let mut steps = 0;

@@ -75,7 +75,7 @@ impl SstableCursor {
         }
     }
 
-    /// To the first version at or behind version `at` of `key`.
+    /// To the first version at or after version `at` of `key`.
     pub(crate) fn seek(&mut self, cache: &Cache, key: &[u8], at: SequenceNumber) -> Result<()> {
         self.data.unload();
         self.partition = None;
@@ -93,7 +93,7 @@ impl SstableCursor {
             self.at_partition = found.map_err(|error| self.malformed(cache, error))?;
         }
         self.load(cache, &mut |block| block.seek(key, at))?;
-        // A shortened separator may lie behind all versions of its block, and a key's versions may
+        // A shortened separator may lie after all versions of its block, and a key's versions may
         // fill several blocks.
         if !self.data.is_on_entry() {
             self.next_block(cache)?;
@@ -148,7 +148,7 @@ impl SstableCursor {
         }
     }
 
-    /// To the first version of the next block that has one; on none behind the last.
+    /// To the first version of the next block that has one; on none after the last.
     fn next_block(&mut self, cache: &Cache) -> Result<()> {
         let Some(root) = &self.reader.index else {
             return Ok(());
@@ -176,8 +176,8 @@ impl SstableCursor {
         }
     }
 
-    /// To the beginning of the partition that entry `at_root` of the root leads to, if it leads to
-    /// one.
+    /// Moves to the beginning of the partition that entry `at_root` of the root leads to, if it
+    /// leads to one.
     fn enter_partition(&mut self, cache: &Cache) -> Result<()> {
         let partition = self.reader.partition(cache, self.at_root)?;
         self.partition = partition.map(|partition| match partition {

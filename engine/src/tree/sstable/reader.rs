@@ -205,8 +205,8 @@ impl SstableReader {
         }))
     }
 
-    /// Takes the index into memory, as far as there is room, and the first block into the cache:
-    /// rows that are deleted from the front leave the rest there.
+    /// Takes the index into memory, as far as there is room, and the first block into the cache.
+    /// The first block only: rows of a queue are deleted from the front.
     pub(crate) fn warm(&self, cache: &Cache) {
         let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
         (0..self.partitions.len()).all(is_pinned);

@@ -291,7 +291,7 @@ impl SstableWriter {
     }
 }
 
-/// A short key at or behind `last` and before `next`, or `last` itself if they are versions of one
+/// A short key at or after `last` and before `next`, or `last` itself if they are versions of one
 /// key.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let shared = last.iter().zip(next).take_while(|(a, b)| a == b).count();

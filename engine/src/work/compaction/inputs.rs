@@ -15,7 +15,7 @@ struct RunVersions<'a> {
 }
 
 impl<'a> RunVersions<'a> {
-    /// At the first version at or behind `start`. A run has at least one file.
+    /// At the first version at or after `start`. A run has at least one file.
     fn open(cache: &Cache, files: &'a [Arc<LiveFile>], start: &[u8]) -> Result<RunVersions<'a>> {
         let ends_before =
             |file: &Arc<LiveFile>| !is_before_end(start, file.meta.range.end.as_deref());
@@ -50,15 +50,15 @@ impl<'a> RunVersions<'a> {
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     runs: Vec<RunVersions<'a>>,
-    /// Which of them stands in the level that is written.
+    /// Which of them is in the level that is written.
     below: Option<usize>,
-    /// Those that have not ended, in the order of their versions: by key, and of one key the newest
-    /// first.
+    /// The inputs that have not ended, in the order of their present versions: by key, and of one
+    /// key the newest first.
     order: Vec<usize>,
 }
 
 impl<'a> Inputs<'a> {
-    /// All versions at or behind `start`. Each of `runs`, and `below`, is a list of files in key
+    /// All versions at or after `start`. Each of `runs`, and `below`, is a list of files in key
     /// order.
     pub(crate) fn open(
         cache: &Cache,
@@ -86,7 +86,7 @@ impl<'a> Inputs<'a> {
         Ok(inputs)
     }
 
-    /// The version that comes first, and whether it stands in the level that is written.
+    /// The version that comes first, and whether it is in the level that is written.
     pub(crate) fn first(&self) -> Option<(&SstableCursor, bool)> {
         let &run = self.order.first()?;
         Some((&self.runs[run].cursor, self.below == Some(run)))
@@ -103,7 +103,7 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    /// Moves the first run behind those whose versions come before its own.
+    /// Moves the first run after those whose versions come before its own.
     fn sift_down(&mut self) {
         let sort = |place: usize| {
             let cursor = &self.runs[self.order[place]].cursor;

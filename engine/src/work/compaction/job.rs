@@ -21,12 +21,12 @@ use std::time::Duration;
 /// other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
-/// While writes go on, at most this many bytes of value-log segments are rewritten in a second for
-/// less garbage than live values: space comes back within a minute after a delete, and the copies
+/// Most bytes of value-log segments with less garbage than live values that are rewritten in a
+/// second while writes go on. Space then comes back within a minute after a delete, and the copies
 /// take a small part of what the disk can do.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
-/// A merge leaves an SSTable beside its outputs alone if it is at least this part of a full one.
+/// A merge does not rewrite an SSTable next to its outputs that is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
 /// A store that leaves inherited SSTables alone merges them with its own once they are at most this
@@ -142,9 +142,10 @@ impl Work {
         self.rewrite_rule().garbage_percent
     }
 
-    /// Less garbage at rest, when copies of live values disturb no writer, and least when space is
-    /// short, when the copies of one segment must fit into the reserve. While writes go on, one
-    /// segment now and then is rewritten for little garbage too.
+    /// How much garbage a segment may have, and how many are rewritten at once. At rest less
+    /// garbage, because copies of live values disturb no writer. Least when space is short; then
+    /// one segment, because its copies must fit into the reserve. While writes go on, now and then
+    /// one segment with little garbage too.
     fn rewrite_rule(&self) -> RewriteRule {
         let (garbage_percent, segments) = if self.parts.reserve.is_short() {
             (4, 1)
@@ -182,8 +183,8 @@ impl Work {
         }
         let rule = self.rewrite_rule();
         let trees = self.parts.trees.all();
-        // A value to which only a memtable refers is copied once that is flushed, and must not
-        // stand before others until then.
+        // A value to which only a memtable refers is copied once that is flushed, and must not hold
+        // up others until then.
         let referred: HashSet<u64> = trees
             .iter()
             .flat_map(|tree| picker::referred(&tree.view().version))

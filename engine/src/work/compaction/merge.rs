@@ -21,11 +21,11 @@ use crate::{Error, KeyRange, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// After how many keys a merge lets others run. A thread that wakes beside it may wait for the next
-/// tick of the scheduler otherwise, which is milliseconds.
+/// Keys after which a merge yields the processor. Otherwise a thread that becomes ready on the same
+/// processor may wait for the scheduler's next tick, some milliseconds.
 const KEYS_PER_SLICE: u32 = 64;
 
-/// An output ends behind a stretch of new keys that is at least this part of a full SSTable.
+/// An output ends after a stretch of new keys that is at least this part of a full SSTable.
 const APPENDED_PART: u64 = 8;
 
 type File = Arc<LiveFile>;
@@ -140,8 +140,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Runs the merge. Its outputs are durable once their names are, and the value log if they have
-    /// pins. Returns what there is of them if it fails, and notes the failure.
+    /// Runs the merge. The outputs are durable once their names are, and the value log if they have
+    /// pins. A failure is noted, and the outputs made so far are returned.
     pub(crate) fn run(mut self) -> Outputs {
         if let Err(error) = self.merge() {
             // The first failure is the one that counts.
@@ -180,8 +180,8 @@ impl<'a> Merge<'a> {
                 .retention
                 .keeps(&mut newer, (sequence, kind), covered_by, bottom)
             {
-                // With no older version and no deletion to compare it with, the number is no longer
-                // needed.
+                // The number of a row only serves to compare it with older versions and deletions.
+                // Without any it can be left out.
                 let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
                 let sequence = if is_plain && bottom() {
                     SEQUENCE_MIN
@@ -195,7 +195,7 @@ impl<'a> Merge<'a> {
         self.finish_outputs()
     }
 
-    /// Finishes the present output, and the empty ones behind it that have range tombstones.
+    /// Finishes the present output, and the empty ones after it that have range tombstones.
     fn finish_outputs(&mut self) -> Result<()> {
         while let Some(cut) = self.cuts.pop_front() {
             self.finish_output(Some(&cut))?;
@@ -203,9 +203,8 @@ impl<'a> Merge<'a> {
         self.finish_output(self.end)
     }
 
-    /// The deleted spans of all inputs that are still needed for files below. Rows of the inputs
-    /// are dropped by all of them, so spans that are dropped themselves are kept until the merge
-    /// ends; `finish_output` sorts them out.
+    /// The deleted spans of all inputs. Each may hide rows of the inputs, so spans that files below
+    /// do not need are kept too until the merge ends; `finish_output` drops them.
     fn merge_fragments(&self) -> Result<Vec<Fragment>> {
         let mut all = RangeTombstones::default();
         let files = self.spec.runs.iter().flatten().chain(self.spec.below);
@@ -254,8 +253,8 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Counts the files that the present output lies over: a merge that takes it further down has
-    /// to rewrite most of them.
+    /// Counts the files of the next level that the present output overlaps: merging it further down
+    /// rewrites most of them.
     fn pass_files_of_next_level(&mut self, key: &[u8]) {
         let next = self.version.levels.get(self.spec.level + 1);
         let rest = next.and_then(|files| files.get(self.passed..));
@@ -314,7 +313,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Copies the value to the end of the value log if it lies in a segment that shall become free.
-    /// Answers the pointer to the copy.
+    /// Returns the pointer to the copy.
     fn relocate(&mut self, pointer: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(pointer) =
             ValuePointer::decode(pointer).filter(|_| !self.spec.relocate.is_empty())

@@ -58,7 +58,7 @@ impl OverlapSplit {
 }
 
 /// The span whose keys make a merge rewrite the file: its own range, and for a small file the gaps
-/// beside it as well.
+/// next to it as well.
 fn span(files: &[File], index: usize, size_min: u64) -> KeyRange {
     let meta = &files[index].meta;
     if meta.size >= size_min {

@@ -23,7 +23,7 @@ const PARTS_MAX: usize = 4;
 const PART_SSTABLES_MIN: u64 = 2;
 
 /// The output of a merge. Its pins protect relocated values that no installed SSTable refers to
-/// yet, so the files can only be had together with them: by installing.
+/// yet, so only installing them takes the files out, together with the pins.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Merged {

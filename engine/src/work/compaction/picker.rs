@@ -3,10 +3,10 @@
 //! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many
 //! files in level 0, or a level over its size, whichever is more so; files full of tombstones,
 //! which slow down scans; and while hardly anything is written, files that can join the run below
-//! them at a fair price, so that readers find few runs. A level weighs its SSTables and the values
-//! in the value log that they refer to: so overwritten pointers meet, and garbage in the value log
-//! is found, as soon as if the values stood in the SSTables. No plan rewrites more than a bounded
-//! part of a large level: a file over more than that is cut first.
+//! them for few rewritten bytes, so that readers find few runs. A level weighs its SSTables and the
+//! values in the value log that they refer to: so overwritten pointers meet, and garbage in the
+//! value log is found, as soon as if the values were in the SSTables. No plan rewrites more than a
+//! bounded part of a large level: a file over more than that is cut first.
 
 use crate::base::key::{SequenceNumber, is_before_end, later_end};
 use crate::format::edit::LEVELS;
@@ -27,8 +27,8 @@ pub(crate) enum Plan {
     Drop(Vec<File>),
     /// Put files into a deeper level as they are.
     Move(Vec<File>, usize),
-    /// Merge runs, each a list of files in key order, into a level. Of the files `below`, which
-    /// stand in that level, only those that the runs have something for.
+    /// Merge runs, each a list of files in key order, into a level. Of `below`, files of that
+    /// level, only those are rewritten in whose key ranges the runs have keys.
     Merge {
         runs: Vec<Vec<File>>,
         below: Vec<File>,
@@ -139,9 +139,9 @@ fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
     (!files.is_empty()).then_some(Plan::Drop(files))
 }
 
-/// How many times as full a level 0 counts that may soon stop writers. A merge of it takes seconds,
-/// and files come meanwhile; but were it always the first, level 1 would grow, and with it each
-/// merge.
+/// Factor by which the fullness of level 0 counts when it may soon stop writers. Merging it takes
+/// seconds, and more files come meanwhile. If it always came first, level 1 would grow, and with it
+/// each merge.
 const URGENCY: u128 = 2;
 
 /// Whether the merge of so many files in level 0 is urgent.
@@ -206,8 +206,7 @@ fn below_level0(version: &Version) -> (usize, Vec<File>) {
         .unwrap_or_else(|| below(1))
 }
 
-/// How many times as large the files may be that are rewritten, compared with the files that join
-/// them.
+/// Files that are rewritten may be at most this many times as large as the files that join them.
 const JOINED_MAX: u64 = 4;
 
 fn size(files: &[File]) -> u64 {
@@ -246,8 +245,9 @@ fn weight(file: &File) -> u64 {
     file.meta.size + file.meta.value_bytes()
 }
 
-/// Takes something off the level that is most over its limit. If it was always the first of them,
-/// the next one would grow for as long as much is written, and with it every merge into it.
+/// Moves files down from the level that is most over its limit. If the uppermost full level always
+/// came first, the next one would grow for as long as much is written, and with it every merge into
+/// it.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     match fullest_level(version, config)?.1 {
         0 => Some(down_from_level0(version, config)),
@@ -300,8 +300,8 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
 }
 
 /// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th
-/// of the one below it, or the size of level 1 if that is more: so nearly all stands in the deepest
-/// level, and overwritten rows take little space, however full the deepest level itself is.
+/// of the one below it, or the size of level 1 if that is more: so nearly all data is in the
+/// deepest level, and overwritten rows take little space, however full that level is.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     let ratio = config.level_ratio;
     let base = config.level_bytes_base;
@@ -321,8 +321,8 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     limits
 }
 
-/// How much one file may be merged with, in SSTables of full size. While a merge runs there is no
-/// other one: level 0 grows, and in the end writers wait.
+/// Most that one file may be merged with, in SSTables of full size. No other merge runs meanwhile:
+/// level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
 /// Takes neighbours of a level down; a file that lies over too much is cut first.
@@ -347,8 +347,8 @@ fn down(version: &Version, level: usize, files: &[File], config: &Config) -> Pla
     }
 }
 
-/// Where a file over these files is to be cut, so that each part lies over `bytes_max` of them, or
-/// a single one.
+/// Keys at which to cut a file, so that each part overlaps at most `bytes_max` of the files below,
+/// or a single one.
 fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
     let mut cuts = Vec::new();
     let mut bytes = 0;
@@ -362,8 +362,8 @@ fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
     cuts
 }
 
-/// Files whose tombstones slow down scans, and that all readers see: they go down, and vanish at
-/// the bottom.
+/// Files whose tombstones slow down scans, if all readers see the tombstones. They move down; at
+/// the bottom the tombstones vanish.
 fn tombstones(
     version: &Version,
     retention: &Retention,
@@ -401,9 +401,8 @@ fn tombstones(
 /// How many bytes may be rewritten for one that tombstones free.
 const REWRITTEN_MAX: u64 = 64;
 
-/// Whether going down is worth it for the tombstones of a file: each is taken to free a row, and
-/// its value, of the average size that those below have. A few tombstones all over a large level
-/// wait for others.
+/// True if the tombstones of a file are worth moving down. Each counts as freeing one row, with its
+/// value, of the average size below. A few tombstones scattered over a large level wait for others.
 fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     let below = overlapping(&version.levels[level + 1], &file.meta.range);
     let entries: u64 = below.iter().map(|file| file.meta.entries).sum();
@@ -412,10 +411,10 @@ fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     file.meta.range_tombstones > 0 || freed.saturating_mul(REWRITTEN_MAX) >= size(&below)
 }
 
-/// Overwritten values keep their space until their pointers meet. While the pointers above the
-/// deepest level that has any stand for more than half the bytes of that level's, and moving them
-/// is cheap, they go down; if it costs next to nothing, because there is little but pointers in the
-/// files, always.
+/// Moves down pointers whose values may be overwritten: those keep their space until the pointers
+/// meet. It moves them if the pointers above the deepest level with values stand for more than half
+/// the bytes of that level's, and moving is cheap; always, if it costs next to nothing because
+/// there is little but pointers in the files.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
     let bytes = |files: &[File]| {
         files

@@ -15,7 +15,7 @@ pub(crate) struct Log {
     pub(crate) wal: Option<WalWriter>,
     /// Number of the segment before the first of this process, and where it ends.
     pub(crate) previous: (u64, u64),
-    /// Segment and offset behind the last batch. A sync of all batches need not have synced a
+    /// Segment and offset after the last batch. A sync of all batches need not have synced a
     /// segment that has none.
     pub(crate) last_batch: (u64, u64),
     pub(crate) last_sequence: SequenceNumber,

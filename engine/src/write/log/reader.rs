@@ -1,4 +1,4 @@
-//! Reading a segment of the log: its whole frames, and the lost ones behind them.
+//! Reading a segment of the log: its whole frames, and the lost ones after them.
 
 use crate::Result;
 use crate::base::config::WAL_SEGMENT_BYTES_MAX;
@@ -29,11 +29,11 @@ pub(crate) struct Segment {
     /// The highest durable sequence number recorded in any valid frame, including frames after a
     /// bad one.
     pub(crate) durable: SequenceNumber,
-    /// The records that are lost behind `end`, if anything stands there.
+    /// The records that are lost after `end`, if there are any.
     pub(crate) torn: Option<Torn>,
 }
 
-/// Records that are not applied: those behind a bad one, and that one.
+/// Records that are not applied: those after a bad one, and that one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Torn {
     pub(crate) batches: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Torn {
 
 /// What was found in the file of a segment.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum SegmentContents {
     Segment(Segment),
     /// The segment was not taken into use.
     Unused,
@@ -57,7 +57,7 @@ pub(crate) fn read(
     number: u64,
     end: Option<u64>,
     bytes: Vec<u8>,
-) -> Result<Found> {
+) -> Result<SegmentContents> {
     let file = directory.open(FileName::Numbered(FileKind::Wal, number))?;
     let bytes = read_bytes(&file, end, bytes)?;
     let header = &bytes[..bytes.len().min(HEADER_BYTES as usize)];
@@ -68,7 +68,7 @@ pub(crate) fn read(
     let Some(beginning) = beginning_of(&bytes, key) else {
         return without_beginning(file, &bytes, key);
     };
-    Ok(Found::Segment(Segment::from_bytes(
+    Ok(SegmentContents::Segment(Segment::from_bytes(
         number, file, bytes, key, beginning,
     )))
 }
@@ -86,19 +86,19 @@ fn read_bytes(file: &OpenFile, end: Option<u64>, mut bytes: Vec<u8>) -> Result<V
 }
 
 /// A segment without a beginning. Errors: its frames say that it had one which was durable.
-fn without_beginning(file: OpenFile, bytes: &[u8], key: u64) -> Result<Found> {
+fn without_beginning(file: OpenFile, bytes: &[u8], key: u64) -> Result<SegmentContents> {
     let behind = frames_behind(bytes, key, 0, HEADER_BYTES as usize, 0);
     if behind.durable > 0 {
         return Err(file.corrupt(HEADER_BYTES, BEGINNING_DAMAGED));
     }
     if behind.batches == 0 {
-        return Ok(Found::Unused);
+        return Ok(SegmentContents::Unused);
     }
     let torn = Torn {
         batches: behind.batches,
         bytes: behind.end as u64 - HEADER_BYTES,
     };
-    Ok(Found::NoBeginning(file, torn))
+    Ok(SegmentContents::NoBeginning(file, torn))
 }
 
 /// The frames of a segment up to the first bad one.
@@ -211,7 +211,7 @@ fn torn_at(bytes: &[u8], offset: usize, behind: &Behind) -> Option<Torn> {
     })
 }
 
-/// The good frames behind a bad one.
+/// The good frames after a bad one.
 #[derive(Debug, Default)]
 struct Behind {
     batches: u64,
@@ -280,7 +280,7 @@ mod tests {
         let (number, torn) = log_end();
         put(&db, &keyspace, b"torn", b"value");
         let (_, end) = log_end();
-        // Behind the head of its frame, tag, keyspace, key and length of the value the value lies
+        // After the head of its frame, tag, keyspace, key and length of the value the value lies
         // here.
         let offset = end + FRAME_HEADER_BYTES as u64 + 2 + 4 + 1;
         let mut fake = Vec::new();

@@ -29,14 +29,15 @@ const FIRST_BYTES: u64 = 512 << 10;
 /// How many times its length a segment may grow to while the next one is being made. Then writers
 /// are not admitted until it is.
 const OVERLONG: u64 = 4;
-/// As [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait for
-/// the disk. Their number bounds their writes; beyond this the next one makes the segment itself.
+/// Like [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait
+/// for the disk. Their number bounds their writes; beyond this the next one makes the segment
+/// itself.
 const OVERLONG_ADMITTED: u64 = 64;
 /// Bytes beyond which no segment grows, whatever its length is: recovery reads it as a whole.
 const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
 
-/// How many sequence numbers a segment may be used for: its frames count from its base in 32 bits.
-/// They are used up by writes that fail for lack of space too.
+/// Most sequence numbers that a segment is used for: its frames count from its base in 32 bits.
+/// Writes that fail for lack of space use up numbers too.
 const SEQUENCES_MAX: u64 = 1 << 31;
 
 /// How many segments are kept to be used again while the store is written to.
@@ -147,7 +148,7 @@ impl LogSegments {
         self.is_overlong.load(Ordering::Relaxed) && !self.has_next()
     }
 
-    /// Changes up to here should be flushed, because the log behind them is longer than
+    /// Changes up to here should be flushed, because the log after them is longer than
     /// `bytes_max`.
     pub(crate) fn limit(&self, bytes_max: u64) -> SequenceNumber {
         let used = lock(&self.used);

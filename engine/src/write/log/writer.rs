@@ -40,7 +40,7 @@ impl Prepared {
             directory.rename(FileName::Numbered(FileKind::Wal, old), name)?;
         }
         let file = directory.open_log(name, length, writes)?;
-        // Records that stood behind the length of the old one.
+        // Records that stood after the length of the old one.
         file.set_length(length)?;
         file.write(&encode_header(FileKind::Wal, store, number), 0)?;
         file.sync()?;
@@ -52,8 +52,8 @@ impl Prepared {
         })
     }
 
-    /// A writer to the segment, whose first sequence number is behind `base`. It is to be begun
-    /// before anything is appended.
+    /// A writer to the segment, whose first sequence number is after `base`. Begin it before
+    /// anything is appended.
     pub(crate) fn writer(self, base: SequenceNumber) -> WalWriter {
         WalWriter {
             base,
@@ -102,7 +102,7 @@ impl WalWriter {
         self.end
     }
 
-    /// The length it was made with. It may be appended to behind it, only not as fast.
+    /// The length it was made with. Appends beyond it are allowed, but slower.
     pub(crate) fn length(&self) -> u64 {
         self.segment.length
     }
@@ -134,7 +134,7 @@ impl WalWriter {
     /// Appends a group of frames in one write. After a failure the end has not moved.
     pub(crate) fn append(&mut self, group: &mut Vec<u8>) -> Result<()> {
         let end = self.end + group.len() as u64;
-        // A segment that is used again holds old frames behind the end. Zeros there tell a clean
+        // A segment that is used again holds old frames after the end. Zeros there tell a clean
         // end from a torn frame.
         let room = self.segment.length.saturating_sub(end) as usize;
         group.resize(group.len() + room.min(LOG_TAIL_BYTES), 0);
@@ -163,7 +163,7 @@ impl WalWriter {
 mod tests {
     use super::*;
     use crate::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
-    use crate::write::log::reader::{self, Found};
+    use crate::write::log::reader::{self, SegmentContents};
     use std::io::ErrorKind;
     use std::sync::Arc;
 
@@ -190,7 +190,7 @@ mod tests {
             wal.append(&mut group).unwrap_err();
             wal.undo(bytes).unwrap();
             let found = reader::read(&directory, 1, 7, None, Vec::new()).unwrap();
-            let Found::Segment(segment) = found else {
+            let SegmentContents::Segment(segment) = found else {
                 panic!("{found:?}");
             };
             assert!(segment.frames.is_empty(), "{writes:?}: {segment:?}");

@@ -1,5 +1,5 @@
 //! OData JSON: entities in (`read.rs`) and out (`write.rs`) at the three metadata levels. Types
-//! that JSON does not have travel as text beside an annotation. Source: Payload Format for Table
+//! that JSON does not have are sent as text with an annotation. Source: Payload Format for Table
 //! Service Operations; Understanding the Table Service Data Model.
 
 mod read;

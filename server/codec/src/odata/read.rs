@@ -1,4 +1,4 @@
-//! The body of a write: names, values and the types that are named beside them.
+//! The body of a write: names, values and the types that are named next to them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,8 +22,8 @@ pub struct EntityBody {
     pub properties: Vec<(String, Value)>,
 }
 
-/// Reads an entity. Errors: `InvalidInput` for what is not JSON, not flat, or not of its type;
-/// `OutOfRangeInput` for instants before 1601; `DuplicatePropertiesSpecified`.
+/// Reads an entity. Errors: `InvalidInput` if it is not JSON, not flat, or has a value that is not
+/// of its type; `OutOfRangeInput` for instants before 1601; `DuplicatePropertiesSpecified`.
 pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
     let invalid = || Error::InvalidInput(InvalidInput::Request);
     let text = std::str::from_utf8(bytes).map_err(|_| invalid())?;
@@ -80,7 +80,7 @@ fn has_repeated_name(members: &[Member<'_>]) -> bool {
 
 type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
-/// The types that a body names, sorted by the property they are of. If one is named twice, the last
+/// The types that a body gives for properties, sorted by property. If one is given twice, the last
 /// counts.
 struct Annotations<'a>(Vec<(&'a str, Cow<'a, str>)>);
 
@@ -116,11 +116,11 @@ fn set_key(key: &mut Option<String>, raw: &RawValue) -> Result<(), Error> {
     }
 }
 
-/// Most members of an entity: all its properties, each with the four annotations that clients know,
-/// come to about as many. A member takes many times the memory of a short text.
+/// Most members of an entity: its properties, and the four annotations that clients know for each,
+/// are about as many. A member takes many times the memory of a short text.
 const MEMBERS_MAX: usize = 5 * 255;
 
-/// The members of an object in order, repeated ones too; of one with too many, one more than
+/// Reads the members of an object in order, repeated ones too. Stops after one more than
 /// [`MEMBERS_MAX`].
 struct Members;
 
@@ -187,8 +187,7 @@ fn read_value(name: &str, raw: &str, annotation: Option<&str>) -> Result<Option<
         }
         Some(_) => None,
     };
-    // What stands unquoted is read by the same rules as the text in quotes, but for booleans and
-    // strings.
+    // Except for booleans and strings, unquoted text is read by the same rules as quoted text.
     let plain = text.as_deref().unwrap_or(raw);
     let value = match (annotation, &text) {
         (None | Some("Edm.String"), Some(text)) => Value::String(text.clone().into_owned()),
@@ -207,8 +206,8 @@ fn read_value(name: &str, raw: &str, annotation: Option<&str>) -> Result<Option<
     Ok(Some(value))
 }
 
-/// A number or truth value without annotation. Whole numbers are Int32, never wider: the client
-/// would not know.
+/// A number or truth value without annotation. Whole numbers become Int32, never a wider type that
+/// the client would not expect.
 fn read_bare(raw: &str) -> Option<Value> {
     match raw {
         "true" => Some(Value::Boolean(true)),

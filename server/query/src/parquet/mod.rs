@@ -103,8 +103,8 @@ impl ParquetReader {
         }
     }
 
-    /// Reads the next row. The first call returns the columns: those of `fields`, whose names are
-    /// set to those in the file, or all.
+    /// Reads the next row. The first call returns the columns. With `fields` these are the named
+    /// columns, and the names are changed to their spelling in the file; without, all columns.
     pub fn next(&mut self, fields: Option<&mut [Field]>) -> std::result::Result<Step, Fatal> {
         // After a panic the reader is not used again, since the query ends.
         let step = decoding(|| match &self.file {
@@ -268,8 +268,8 @@ impl ParquetReader {
     }
 
     /// The number of rows that a group declares, if its columns agree and have room for them. A
-    /// column of nulls takes next to no bytes, so that their number cannot be told from the size of
-    /// the content.
+    /// column of nulls takes next to no bytes, so the size of the content does not limit their
+    /// number.
     fn row_count(&self, group: &RowGroupMetaData) -> Result<u64> {
         let rows = u64::try_from(group.num_rows())
             .map_err(|_| failed("a row group has a negative number of rows"))?;
@@ -316,8 +316,8 @@ thread_local! {
     static IS_DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread decodes a file. A panic of the decoder is then an error of the file, and
-/// ends the query alone.
+/// True while this thread decodes a file. A panic is then an error of the file, and ends only the
+/// query.
 pub fn is_decoding() -> bool {
     IS_DECODING.get()
 }

@@ -1,7 +1,7 @@
 //! Reads the pages of a column chunk in order. Sizes that a file declares are checked before memory
 //! is allocated: all pages in memory count against one limit, and a compressed page may not expand
-//! beyond its declared size. The decoder is handed no encoding that it cannot decode, and as many
-//! values as the column chunk declares. Source: Apache Parquet, parquet.thrift, "PageHeader";
+//! beyond its declared size. The decoder never gets an encoding that it cannot decode, and gets
+//! exactly the declared number of values. Source: Apache Parquet, parquet.thrift, "PageHeader";
 //! Encodings; Compression.
 
 use crate::parquet::content::{Content, failed};
@@ -440,8 +440,8 @@ impl Header {
     }
 }
 
-/// The encodings whose decoders allocate no memory by a size in the page alone. The decoders of the
-/// deltas of lengths and texts do.
+/// Accepts encodings whose decoders do not allocate memory by a size that the page declares. The
+/// decoders for delta-encoded lengths and texts do.
 fn encoding(number: usize) -> Result<Encoding> {
     Ok(match number {
         0 => Encoding::PLAIN,
@@ -502,9 +502,9 @@ fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Resu
     Ok(content)
 }
 
-/// Decompresses blocks of LZ4 with their sizes before and after, in four bytes each, big-endian.
-/// The older of the two forms of LZ4 is not specified; this is what Hadoop writes. `None` if it is
-/// something else, or longer than `bytes`.
+/// Decompresses the older form of LZ4, which is not specified, as Hadoop writes it: blocks, each
+/// after its decompressed and its compressed size in four bytes, big-endian. `None` for anything
+/// else, or more than `bytes`.
 fn hadoop_lz4(mut compressed: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     let size = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes) as usize;

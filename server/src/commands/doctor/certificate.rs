@@ -1,5 +1,5 @@
-//! TLS for the requests of commands. The handshake completes with any certificate; the reason why
-//! clients refuse it, if they do, is reported beside the connection.
+//! TLS for the requests of commands. The handshake completes with any certificate; the connection
+//! reports why clients refuse it, if they do.
 
 use crate::http_client::{self, Stream};
 use crate::local_ca;
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-/// Where clients are told which authorities to trust beside the system's.
+/// Where clients are told which authorities to trust besides the system's.
 const VARIABLES: [&str; 3] = ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"];
 
 /// The result of a handshake.
@@ -247,8 +247,8 @@ mod tests {
         }
     }
 
-    /// Serves one connection with the certificate and key, echoes three bytes, and then answers one
-    /// in clear.
+    /// Serves one TLS connection with the certificate and key: echoes three bytes. Then answers one
+    /// connection without TLS.
     fn serve(listener: TcpListener, certificate: CertificateDer<'static>, key: &KeyPair) {
         let key = PrivatePkcs8KeyDer::from(key.serialize_der()).into();
         let config = ServerConfig::builder_with_provider(ring::default_provider().into())

@@ -97,8 +97,8 @@ struct NewMessage {
 #[derive(Deserialize, JsonSchema)]
 struct NewEntity {
     table: String,
-    /// PartitionKey, RowKey and properties; a type that JSON does not have stands beside a value as
-    /// NAME@odata.type
+    /// PartitionKey, RowKey and properties; a type that JSON does not have stands next to a value
+    /// as NAME@odata.type
     entity: Map<String, Value>,
 }
 

@@ -21,8 +21,8 @@ const LEVEL: i32 = 3;
 const FILE_BYTES_MAX: u64 = 200 << 40;
 /// Bytes of the head of an entry, with its long name and what pads the entry before it.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
-/// Segments of the path of a file, with the directory of its container. Directories are made and
-/// removed by recursion.
+/// Most segments of a file's path, with its container's directory. Directories are made and removed
+/// by recursion.
 const DEPTH_MAX: usize = SEGMENTS_MAX + 2;
 /// Bytes that a file system hands out at a time, at least.
 const BLOCK_BYTES: u64 = 4 << 10;
@@ -35,7 +35,7 @@ pub fn is_name(path: &Path) -> bool {
     name.is_some_and(|name| name.ends_with(ENDING))
 }
 
-/// Error: a path whose name is that of another kind of archive, of which an export would make a
+/// Fails for a path with the extension of another kind of archive, which an export would make a
 /// directory.
 pub fn check_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -60,8 +60,8 @@ pub fn pack(root: &Path, target: &Path) -> Result<()> {
     file.get_ref().sync_all().map_err(unwritten)
 }
 
-/// Packs a directory that holds files and directories alone, in the order of their names: of equal
-/// directories, all bytes are equal. Returns the target, which is flushed.
+/// Packs a directory of files and directories, in the order of their names, so that equal
+/// directories make equal archives. Returns the target, flushed.
 pub fn pack_into<W: Write>(root: &Path, target: W) -> Result<W> {
     let unwritten =
         |error: io::Error| Error::of_file(Path::new("the archive cannot be written"), error);
@@ -124,8 +124,8 @@ impl UnpackLimits<'static> {
 
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Unpacks an unchecked archive into an empty directory, and reads it to its end. Errors: it has
-/// entries other than files and directories, one that leads out of the directory, or more than the
+/// Unpacks an unchecked archive into an empty directory, and reads it to its end. Errors: an entry
+/// is neither a file nor a directory, or leads out of the directory; more bytes or entries than the
 /// limits allow; it was stopped.
 pub fn unpack(
     source: impl Read,
@@ -171,7 +171,7 @@ pub fn unpack(
         }
         last = name;
     }
-    // An archive that was cut behind its last entry is not whole either.
+    // An archive that was cut after its last entry is not whole either.
     left.set(HEAD_BYTES_MAX);
     let rest = io::copy(&mut archive.into_inner(), &mut io::sink());
     rest.map_err(|error| behind(&last, unread(error)))?;
@@ -230,7 +230,7 @@ fn check_quota(name: &Path, length: u64, room: u64) -> Result<u64> {
     })
 }
 
-/// Error: the disk has no room for a file, which is then not begun. A small archive can hold files
+/// Fails before the file is begun if the disk has no room for it. A small archive can contain files
 /// of many gigabytes.
 fn check_space(target: &Path, name: &Path, length: u64, spare: u64) -> Result<()> {
     match platform::free_bytes(target) {
@@ -263,8 +263,8 @@ fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
     }
 }
 
-/// A reader that fails beyond a number of bytes: the archive reader takes whole names into memory
-/// before it shows them.
+/// A reader that fails after a number of bytes: the archive reader takes whole names into memory
+/// before it returns them.
 struct Metered<'a, R> {
     source: R,
     left: Rc<Cell<u64>>,

@@ -104,8 +104,8 @@ fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
     check_pairs(&pairs)
 }
 
-/// Error: the service refuses such metadata. Azurite keeps values that are not ASCII, as Lazurite
-/// did once; the hosted service has none.
+/// Fails for metadata that the service refuses. Azurite keeps values that are not ASCII, and
+/// Lazurite did in the past; the hosted service does not.
 pub fn check_pairs(pairs: &[(String, String)]) -> Result<(), String> {
     match pairs.iter().find(|(_, value)| !value.is_ascii()) {
         Some((name, _)) => Err(format!(
@@ -124,7 +124,7 @@ fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {
     }
 }
 
-/// Errors: what the service would refuse of the line of a blob, beside its name and the length of
+/// Fails for what the service would refuse in the line of a blob, except its name and the length of
 /// its content.
 pub fn check_properties_of_blob(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
     check_metadata(fields)?;

@@ -1,5 +1,4 @@
-//! The content of a blob that is imported: a file of the layout, or ranges of the files of another
-//! program.
+//! The content of an imported blob: a file of the layout, or ranges of another program's files.
 
 use crate::commands::transfer::Result;
 use crate::commands::transfer::files::Source;

@@ -15,7 +15,7 @@
 //! methods = ["GET", "PUT"]
 //! ```
 //!
-//! The file becomes a directory of the layout of an export. It is checked as a whole before that,
+//! The file becomes a directory in the layout of an export. Before that it is checked as a whole,
 //! so that errors name its lines.
 
 use crate::commands::transfer::checks::check_service_properties;

@@ -50,8 +50,8 @@ impl Error {
         Cause::NoSpace(sentence).into()
     }
 
-    /// A connection that breaks within the body of a response, or brings other bytes than it
-    /// announces.
+    /// A connection that broke within the body of a response, or delivered other bytes than it
+    /// announced.
     pub fn broken(sentence: String) -> Error {
         RequestError::Unanswered(sentence).into()
     }
@@ -86,7 +86,7 @@ impl Error {
         matches!(self.cause, Cause::NoSpace(_))
     }
 
-    /// Whether a request has no answer, or that of a service or a gateway that failed: it may have
+    /// True if a request has no answer, or a server error of the service or a gateway: it may have
     /// been executed.
     pub fn is_broken(&self) -> bool {
         match &self.cause {
@@ -100,7 +100,7 @@ impl Error {
         matches!(self.status(), Some(429 | 503))
     }
 
-    /// Whether no further request can succeed: there is no answer, the credentials are refused, or
+    /// True if no later request can succeed: there is no answer, the credentials are refused, or
     /// the service cannot write.
     pub fn is_fatal(&self) -> bool {
         match &self.cause {

@@ -22,16 +22,16 @@ pub struct Exported {
     pub unprotected: u64,
 }
 
-/// Exports all services of the connection string. A path that ends with `.tar.zst` becomes an
-/// archive; any other becomes a directory, which may be there if it is empty.
+/// Exports all services of the connection string. A path that ends in `.tar.zst` becomes an
+/// archive, any other one a directory, which may exist if it is empty.
 pub fn export(client: &Client, path: &Path) -> Result<Exported> {
     archive::check_name(path)?;
     check_place(path)?;
     write_beside(client, path, |_, _| Ok(path.to_path_buf()))
 }
 
-/// Exports to an empty directory, and shows no progress. Sentences about what was left out, and the
-/// number of blobs that are exported without their immutability policy or legal hold.
+/// Exports to an empty directory, without showing progress. Returns sentences about what was left
+/// out, and the number of blobs that are exported without their immutability policy or legal hold.
 pub fn write_to(client: &Client, root: &Path) -> Result<(Vec<String>, u64)> {
     let progress = Progress::silent();
     write(client, &Target::new(root), &progress)?;
@@ -39,8 +39,8 @@ pub fn write_to(client: &Client, root: &Path) -> Result<(Vec<String>, u64)> {
     Ok((progress.end_with_all(), unprotected))
 }
 
-/// As [`export`], in the place of an archive that may be there. An archive that something was left
-/// out of replaces nothing: it becomes `FILE.incomplete`, and the error says so.
+/// Like [`export`], and replaces an earlier archive. An archive that is not complete replaces
+/// nothing: it becomes `FILE.incomplete`, and the error says so.
 pub fn replace(client: &Client, path: &Path) -> Result<Exported> {
     let exported = write_beside(client, path, |written, left_out| {
         keep_private(written, path).map_err(|error| Error::of_file(path, error))?;
@@ -69,8 +69,9 @@ fn incomplete(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Exports to a place beside `path`, of the kind that its name says, and renames the export to the
-/// path that `place` chooses for it by the sentences about what was left out.
+/// Exports to a temporary path next to `path`, and renames the result to the path that `place`
+/// chooses, given the sentences about what was left out. The name of `path` decides between a
+/// directory and an archive.
 fn write_beside(
     client: &Client,
     path: &Path,

@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Bytes of a segment of a path, and of a path: below the limits of file systems.
 const SEGMENT_BYTES_MAX: usize = 200;
 const PATH_BYTES_MAX: usize = 800;
-/// Segments of the path of a content: a name of 1,024 characters has no more that are not empty.
+/// Most segments of a content's path: a name of 1,024 characters has no more that are not empty.
 /// Directories are walked by recursion.
 pub const SEGMENTS_MAX: usize = 512;
 /// Where contents lie whose names no file can have: no escaped name is so.
@@ -33,9 +33,9 @@ const DEVICES: [&str; 22] = [
 
 /// Chooses the files of the blobs of a container, in the order of their names.
 ///
-/// The path of a file is the name of its blob. Characters that not every file system takes are
-/// escaped as `%` and two hexadecimal digits for each byte. If the path is too long, or is taken in
-/// lower case by another file or a directory, the file is `%/` and the hash of the name.
+/// The path of a file is the name of its blob. Characters that some file systems do not allow are
+/// escaped as `%` and two hexadecimal digits for each byte. If the path is too long, or equals that
+/// of another file or a directory in lower case, the file is `%/` and the hash of the name.
 #[derive(Default)]
 pub struct BlobFiles {
     files: HashSet<u128>,
@@ -105,8 +105,8 @@ fn escaped_segment(segment: &str) -> Option<String> {
     (escaped.len() <= SEGMENT_BYTES_MAX).then_some(escaped)
 }
 
-/// The name of the blob whose content lies at a path that no line names; `None` if it can have
-/// none.
+/// The name of the blob whose content is at a path that no line names; `None` if a blob cannot have
+/// the name.
 pub fn name_of(path: &str) -> Option<String> {
     if path.starts_with("%/") {
         return None;
@@ -136,7 +136,7 @@ impl Target<'_> {
         Target { root }
     }
 
-    /// A new file; its directories are made. Both are for their owner alone. Error: the path leads
+    /// Creates a file and its directories, with access for the owner only. Error: the path leads
     /// out of the directory.
     pub fn create(&self, path: &str) -> Result<BufWriter<TargetFile>> {
         check_inside(path)?;
@@ -203,8 +203,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Opens a file; `None` if it is not there. Errors: the path leads out of the directory or over
-    /// a link, or names no file.
+    /// Opens a file; `None` if it does not exist. Errors: the path leads out of the directory or
+    /// through a link, or is not a file.
     pub fn open(&self, path: &str) -> Result<Option<File>> {
         let found = self.find(path)?;
         let Some((path, is_file)) = found else {
@@ -219,8 +219,7 @@ impl<'a> Source<'a> {
             .map_err(|error| Error::of_file(&path, error))
     }
 
-    /// Where the path leads, and whether to a file rather than a directory; `None` if nothing is
-    /// there.
+    /// The file or directory at the path, and whether it is a file; `None` if there is nothing.
     fn find(&self, path: &str) -> Result<Option<(PathBuf, bool)>> {
         check_inside(path)?;
         let relative = Path::new(path);
@@ -291,8 +290,8 @@ impl<'a> Source<'a> {
         Ok(Some(bytes))
     }
 
-    /// Hands on each line of a file that is not blank. Errors begin with the path and the number of
-    /// the line.
+    /// Passes on each line of a file that is not blank. Errors begin with the path and the number
+    /// of the line.
     pub fn lines(&self, path: &str, mut line: impl FnMut(&str) -> Result<()>) -> Result<()> {
         self.numbered_lines(path, |_, text| line(text))
     }
@@ -390,7 +389,7 @@ fn names_in(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(S
     Ok(names)
 }
 
-/// Each directory is looked at once: a check of the whole way to each would take minutes at the
+/// Each directory is checked once: checking the whole path of each would take minutes at the
 /// greatest depth that a system allows.
 fn walk(
     directory: &Path,

@@ -40,8 +40,8 @@ pub struct Import<'a> {
     pub source: &'a Source<'a>,
     pub existing: Existing,
     pub progress: &'a Progress,
-    /// The directory of another program, of whose files the contents of blobs are parts. What the
-    /// service refuses is left out then.
+    /// The directory of another program whose files contain the contents of blobs. With it, an
+    /// import leaves out what the service refuses.
     pub foreign: Option<&'a Path>,
     /// Sentences about what was there.
     notes: Mutex<Vec<String>>,
@@ -60,10 +60,11 @@ pub struct Imported {
 }
 
 impl Import<'_> {
-    /// The names of the containers, queues or tables: those of directories, and of files with the
-    /// endings of the kind.
+    /// The names of the containers, queues or tables: of directories, and of files with the
+    /// extensions of the kind.
     pub fn resources(&self, kind: ResourceKind) -> Result<Vec<String>> {
-        let (directory, endings) = (kind.directory(), kind.endings());
+        let directory = kind.directory();
+        let endings = kind.endings();
         let mut names = BTreeSet::new();
         for (name, is_file) in self.source.list(directory)? {
             let by_ending = || {
@@ -85,8 +86,8 @@ impl Import<'_> {
         Ok(names.into_iter().collect())
     }
 
-    /// Makes a container, queue or table by its settings. Answers whether it is new; `None` if it
-    /// is there and stays as it is.
+    /// Makes a container, queue or table with its settings. Returns whether it is new; `None` if it
+    /// exists and stays as it is.
     pub fn make(&self, kind: ResourceKind, name: &str) -> Result<Option<bool>> {
         let settings = kind.settings(name);
         let mut fields = self.source.read_settings(&settings)?;
@@ -131,7 +132,7 @@ impl Import<'_> {
         }
     }
 
-    /// Whether the import goes on without the item of this error.
+    /// Whether the import continues without the item of this error.
     pub fn leaves_out(&self, error: &Error) -> bool {
         self.foreign.is_some() && !error.is_fatal()
     }
@@ -215,8 +216,8 @@ pub fn import(
     import_directory(client, &source, existing, Progress::new(), begin)
 }
 
-/// Unpacks an archive into an empty directory. Errors: as of [`archive::unpack`], and that it is no
-/// whole export.
+/// Unpacks an archive into an empty directory. Errors: those of [`archive::unpack`]; it is not a
+/// complete export.
 pub fn unpack(
     archive: impl Read,
     root: &Path,
@@ -263,7 +264,7 @@ pub fn import_directory(
     })
 }
 
-/// Reads everything that is to be imported. Errors: what an import would refuse without asking the
+/// Reads and checks everything to import. Errors: what an import would refuse without asking the
 /// service.
 fn check(import: &Import<'_>) -> Result<(), ImportError> {
     check_format(import.source)
@@ -275,8 +276,8 @@ fn check(import: &Import<'_>) -> Result<(), ImportError> {
     tables::check(import)
 }
 
-/// Imports a directory that was made from the files of another program, those at `foreign`.
-/// Sentences about what was there.
+/// Imports a directory that was converted from the files of another program, those at `foreign`.
+/// Returns sentences about what already existed.
 pub fn import_converted(
     client: &Client,
     root: &Path,
@@ -312,8 +313,8 @@ fn check_format(source: &Source<'_>) -> Result<()> {
     }
 }
 
-/// Refuses names at the top and among the service properties that no import reads: they would be
-/// left out silently. People keep notes and hidden files beside their data.
+/// Refuses names that no import reads, at the top and among the service properties: they would be
+/// left out silently. Notes and hidden files next to the data are allowed.
 fn check_places(source: &Source<'_>) -> Result<()> {
     for (name, is_file) in source.list_top()? {
         let is_known = if is_file {

@@ -1,8 +1,8 @@
-//! Finds keys that come twice, in memory that does not grow with their number.
+//! Finds repeated keys, in memory that does not grow with their number.
 //!
-//! Keys are known by their hashes of 128 bits. These are sorted in runs, of which one is in memory
-//! and the others are temporary files, and the runs are merged at the end, so that equal hashes
-//! follow each other.
+//! Keys are identified by hashes of 128 bits. These are sorted in runs, one in memory and the
+//! others in temporary files, and the runs are merged at the end, so that equal hashes follow each
+//! other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -49,8 +49,8 @@ impl KeyHashes {
         }
     }
 
-    /// The first line whose key an earlier one has, behind that one. Error: a temporary file could
-    /// not be written or read.
+    /// The first line whose key an earlier line has, and that earlier line. Error: a temporary file
+    /// could not be written or read.
     pub fn first_repeated(mut self) -> io::Result<Option<(u64, u64)>> {
         if let Some(failure) = self.failure {
             return Err(failure);

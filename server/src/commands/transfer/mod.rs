@@ -15,9 +15,9 @@
 //! tables/Customers.entities.jsonl
 //! ```
 //!
-//! An archive is the same as a tar file, compressed by Zstandard. An export is written beside its
-//! place and renamed. Nothing of a directory or an archive is trusted: paths stay inside, links are
-//! refused, lines and settings have limits.
+//! An archive is the same as a tar file, compressed by Zstandard. An export is written under a
+//! temporary name next to its path, and renamed. Directories and archives are not trusted: paths
+//! stay inside, links are refused, lines and settings have limits.
 
 mod archive;
 pub mod azurite;
@@ -87,7 +87,7 @@ pub enum ImportError {
     InUse(String),
     /// Another failure before the first write. Nothing was imported.
     NotBegun(Error),
-    /// A failure behind the first write. What came before it is imported.
+    /// A failure after the first write. What came before it is imported.
     Begun(Error),
 }
 
@@ -113,8 +113,8 @@ impl From<String> for ImportError {
     }
 }
 
-/// The choices about what is there, as a sentence without its end. `option` is what stands before
-/// the value of the option.
+/// A clause, without a full stop, with the choices that a user has about existing items. `option`
+/// precedes the value of the option.
 pub fn choices_about_existing(option: &str) -> String {
     format!(
         "With {option}skip it stays as it is; with {option}replace, blobs and entities of the same names are replaced, and the messages of \
@@ -174,7 +174,7 @@ pub struct Seeded {
     pub skipped: Option<String>,
 }
 
-/// Imports into the server of a connection string, and skips what is there. Calls `begin` after all
+/// Imports into the server of a connection string, and skips what exists. Calls `begin` after all
 /// checks and before the first write.
 pub fn seed(
     connection_string: &str,
@@ -191,9 +191,8 @@ pub fn seed(
     })
 }
 
-/// Exports the store of a connection string to an archive, which replaces an earlier one. A
-/// sentence about what was done. Error: also if something was left out, and then the earlier
-/// archive stays.
+/// Exports the store of a connection string to an archive, which replaces an earlier one. Returns a
+/// sentence. Fails if something was left out; then the earlier archive stays.
 pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
     let client = Client::new(Some(connection_string))?;
     let exported = export::replace(&client, path)?;
@@ -204,15 +203,15 @@ pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
     ))
 }
 
-/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Sentences
-/// about what was left out, and the number of blobs that are exported without their immutability
-/// policy or legal hold.
+/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Returns
+/// sentences about what was left out, and the number of blobs that are exported without their
+/// immutability policy or legal hold.
 pub fn export_to(connection_string: &str, root: &Path) -> Result<(Vec<String>, u64)> {
     export::write_to(&Client::new(Some(connection_string))?, root)
 }
 
-/// Imports a directory that [`unpack`] has made into the store of a connection string. Ends once
-/// `stop` is true.
+/// Imports a directory that [`unpack`] has made into the store of a connection string. Ends early
+/// once `stop` is true.
 pub fn import_unpacked(
     connection_string: &str,
     root: &Path,
@@ -279,8 +278,8 @@ fn send_opened(
     })
 }
 
-/// Sends again while the service is busy, and after a connection broke for as long as the client
-/// says, with growing waits.
+/// Repeats a request with growing waits: while the service is busy, and after a broken connection
+/// for as long as the client says.
 fn patiently<T, E: Into<Error>>(client: &Client, send: impl Fn() -> Result<T, E>) -> Result<T> {
     let mut tries = 1;
     let mut wait = BROKEN_WAIT;
@@ -315,7 +314,7 @@ fn check_container_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Text that stands in a query.
+/// Text in a query.
 fn in_query(text: &str) -> String {
     crate::commands::client::encode(text).replace('/', "%2F")
 }

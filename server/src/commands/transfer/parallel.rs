@@ -12,8 +12,8 @@ const WAITING_MAX: usize = 64;
 /// Hands a job to a thread. Error: the work has failed.
 pub type Hand<'a, T> = dyn FnMut(T) -> Result<()> + 'a;
 
-/// Runs `produce` on this thread, and `work` for each job that it hands on, on others. Returns
-/// after the last. The error is the first one; nothing is begun after it.
+/// Runs `produce` on this thread, and `work` on others for each job that it produces. Returns when
+/// all are done. The first error is returned; no job begins after it.
 pub fn in_parallel<T: Send>(
     produce: impl FnOnce(&mut Hand<'_, T>) -> Result<()>,
     work: impl Fn(T) -> Result<()> + Sync,

@@ -33,8 +33,8 @@ pub fn put(
     put_with_access(client, kind, name, settings, access)
 }
 
-/// Gives the policies of its settings to a resource that is there and has none: an import or a copy
-/// that broke off may have made it without them.
+/// Sets the policies of an existing resource that has none: an interrupted import or copy may have
+/// made it without them.
 pub fn complete(
     client: &Client,
     kind: ResourceKind,
@@ -66,7 +66,8 @@ fn put_with_access(
     let document = to_xml(&settings["policies"])?;
     let access = access.map(|access| header(PUBLIC_ACCESS, access));
     let headers = Vec::from_iter(access);
-    let (service, acl) = (kind.service(), kind.acl(name));
+    let service = kind.service();
+    let acl = kind.acl(name);
     send(client, service, "PUT", &acl, &headers, document.as_bytes()).map(drop)
 }
 

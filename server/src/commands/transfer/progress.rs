@@ -111,20 +111,19 @@ impl Progress {
 
     /// All counts, by their names.
     pub fn json(&self) -> Value {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         json!({
-            "containers": of(&self.containers),
-            "blobs": of(&self.blobs),
-            "bytes": of(&self.bytes),
-            "queues": of(&self.queues),
-            "messages": of(&self.messages),
-            "tables": of(&self.tables),
-            "entities": of(&self.entities),
+            "containers": value(&self.containers),
+            "blobs": value(&self.blobs),
+            "bytes": value(&self.bytes),
+            "queues": value(&self.queues),
+            "messages": value(&self.messages),
+            "tables": value(&self.tables),
+            "entities": value(&self.entities),
         })
     }
 
-    /// Ends the line of the terminal. The first sentences about what was left out; none if nothing
-    /// was.
+    /// Ends the line of the terminal. Returns the first sentences about what was left out, if any.
     pub fn end(self) -> Vec<String> {
         self.end_with(LEFT_OUT_SHOWN)
     }

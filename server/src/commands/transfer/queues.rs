@@ -82,8 +82,8 @@ fn export_messages(
     lines.flush().map_err(Error::of_named_file)
 }
 
-/// Hands on the lines of all messages that the service shows, and returns their number: all of
-/// Lazurite, the first [`PEEKED_MAX`] of others.
+/// Passes on the lines of all messages that the service shows, and returns their number. Lazurite
+/// shows all, other services the first [`PEEKED_MAX`].
 pub fn each_message(
     client: &Client,
     queue: &str,
@@ -221,7 +221,8 @@ pub fn put_message(client: &Client, queue: &str, line: &str) -> Result<()> {
     let path = format!("{}/messages{}", encode(queue), message.query());
     let count = message.dequeue_count;
     let count = count.map(|count| header(DEQUEUE_COUNT, &count.to_string()));
-    let (headers, body) = (Vec::from_iter(count), message.body());
+    let headers = Vec::from_iter(count);
+    let body = message.body();
     send(
         client,
         ServiceKind::Queue,

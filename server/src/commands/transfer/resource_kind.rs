@@ -58,8 +58,8 @@ impl ResourceKind {
         format!("{}/{name}.{ending}", self.directory())
     }
 
-    /// A name of a listing, which becomes part of paths. Error: the server names a resource that
-    /// can have no such name.
+    /// Checks a name from a listing, which becomes part of paths. Error: no such resource can have
+    /// the name.
     pub fn listed(self, name: &str) -> Result<String> {
         let checked = match self {
             ResourceKind::Container => resource_names::check_container_name(name),

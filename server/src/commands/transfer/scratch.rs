@@ -1,7 +1,7 @@
 //! Directories for intermediate files of commands, which only their owner can enter.
 //!
-//! A directory is removed when its command ends. A command that is killed leaves it: a lock shows
-//! that nothing uses it any more, and the next command that makes one in the same place removes it.
+//! A directory is removed when its command ends. A killed command leaves it. A lock shows whether
+//! it is in use; the next command that makes one in the same place removes unused ones.
 
 use crate::commands::transfer::{Error, Result};
 use crate::platform::restrict_to_owner;
@@ -36,8 +36,8 @@ impl Scratch {
     }
 }
 
-/// Makes the lock of a directory. It gets its name once it is held: another command that begins now
-/// never finds it free.
+/// Makes the lock of a directory. It gets its name only once it is held, so a command that begins
+/// now never finds it unlocked.
 fn locked(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join(".lock-new");
     let lock = File::create_new(&unnamed)?;

@@ -33,8 +33,8 @@ const CHANGES: &str = "changeset_lazurite";
 /// Transactions.
 const BATCH_ENTITIES_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 3 << 20;
-/// Bytes of transactions that wait for more entities of their partitions, and of what each takes
-/// beside them.
+/// Most bytes of transactions that wait for more entities of their partitions, and the bytes that
+/// each takes besides its entities.
 const OPEN_BYTES_MAX: usize = 16 << 20;
 const OPEN_BATCH_BYTES: usize = 1 << 10;
 
@@ -102,8 +102,8 @@ fn export_entities(
     }
 }
 
-/// The lines of a page of entities, and the parameters of the next page; these are empty before the
-/// first page and after the last.
+/// The lines of a page of entities, and the parameters of the next page. `more` is empty for the
+/// first page; the result's is empty after the last one.
 pub fn read_page(client: &Client, table: &str, more: &str) -> Result<(Vec<String>, String)> {
     let resource = format!("{}()?$top=1000{more}", encode(table));
     let (page, more) = patiently(client, || {
@@ -169,8 +169,8 @@ fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
     Ok(tables)
 }
 
-/// Reads a file whose lines are in the order of their keys once, as exports are, and any other
-/// twice.
+/// Checks the entities of a file. Reads it once if its lines are in the order of their keys, as in
+/// exports; otherwise twice.
 fn check_entities(source: &Source<'_>, path: &str) -> Result<(), ImportError> {
     let mut last = None;
     let mut is_in_order = true;
@@ -276,8 +276,8 @@ struct Operation {
     text: String,
 }
 
-/// Writes lines of a table, in transactions on some threads. Entities that are refused are left
-/// out, and named. Their number.
+/// Writes lines of a table, in transactions on several threads. Refused entities are left out and
+/// named. Returns the number written.
 pub fn write_lines(
     client: &Client,
     table: &str,
@@ -295,7 +295,8 @@ pub fn write_lines(
     };
     on_threads(threads, produce, |batch: Batch| {
         each_refused(client, &batch.operations, &mut |operation, error| {
-            let (partition_key, row_key) = (&batch.partition_key, &operation.row_key);
+            let partition_key = &batch.partition_key;
+            let row_key = &operation.row_key;
             progress.leave_out(format!(
                 "table {table}, partition {partition_key:?}, row {row_key:?}: {error}"
             ));
@@ -305,8 +306,8 @@ pub fn write_lines(
     Ok(refused.into_inner())
 }
 
-/// Writes the entities, one by one if their transaction is refused, and hands on those that are
-/// refused. The error is that of a request.
+/// Writes the entities, one by one if their transaction is refused, and passes on refused ones. The
+/// error is that of a request.
 fn each_refused(
     client: &Client,
     operations: &[Operation],
@@ -342,8 +343,8 @@ fn with_types_of_doubles(line: &str) -> Result<String, String> {
     Ok(typed + "}")
 }
 
-/// Hands on the lines that `each` takes from somewhere, as transactions. Lines of a partition need
-/// not follow each other.
+/// Groups the lines that `each` produces into transactions, and passes those on. Lines of a
+/// partition need not be adjacent.
 fn each_batch(
     table: &str,
     each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,

@@ -42,7 +42,8 @@ pub fn card(console: &Console) -> Markup {
 }
 
 fn advice_page(console: &Console, visit: &Visit) -> Html {
-    let (report, wanted) = (report(console), Wanted::of(visit));
+    let report = report(console);
+    let wanted = Wanted::of(visit);
     let found = matching(&report, &wanted);
     let kept = kept_requests(console, &found);
     let pieces = found.iter().skip(wanted.from);
@@ -155,7 +156,9 @@ fn where_it_is(advice: &Advice) -> &'static str {
 }
 
 fn resource(advice: &Advice) -> Markup {
-    let (service, account, name) = (advice.service, &advice.account, &advice.resource);
+    let service = advice.service;
+    let account = &advice.account;
+    let name = &advice.resource;
     let path = match name.split_once('/').filter(|_| service == Service::Blob) {
         Some((container, blob)) => blob_path(account, container, blob),
         None => resource_path(service, account, name),

@@ -8,7 +8,7 @@ use crate::console::layout::{self, count, cut};
 use crate::console::respond::{Html, Page, Visit, made};
 use axum::extract::State;
 use lazurite_advisor::{
-    CELLS_MAX, HeatMap, MINUTES, Others, PARTITION_TARGET, Row, Service, Splits,
+    CELLS_MAX, HeatMap, MINUTES, Others, PARTITION_TARGET, PartitionLoad, Service, Splits,
 };
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const STEPS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
 const CELL_HEIGHT: u32 = 10;
 /// Units of the mark of a minute above the target.
 const MARK_HEIGHT: u32 = 3;
-/// Bytes of the rows of partitions, and of each list beside them.
+/// Bytes of the rows of partitions, and of each list besides them.
 const ROWS_BYTES_MAX: usize = 80 << 10;
 const BESIDE_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a name in a row.
@@ -41,12 +41,13 @@ pub fn heat_map(console: &Console, now: SystemTime) -> HeatMap {
 }
 
 fn heat_page(console: &Console, visit: &Visit) -> Html {
-    let (map, wanted) = (heat_map(console, visit.origin.now), Wanted::of(visit));
+    let map = heat_map(console, visit.origin.now);
+    let wanted = Wanted::of(visit);
     let found = map.rows.iter().filter(|row| {
         let texts = [&*row.account, &row.resource, &row.partition];
         wanted.matches(row.service, &texts)
     });
-    let found: Vec<&Row> = found.collect();
+    let found: Vec<&PartitionLoad> = found.collect();
     let rows = found.iter().skip(wanted.from);
     let rows = layout::fitting(rows.map(|row| shown(row, &map)), ROWS_BYTES_MAX);
     let content = html! {
@@ -139,7 +140,7 @@ pub fn clock(first: SystemTime, minutes: u64) -> String {
     text.get(11..16).unwrap_or_default().to_owned()
 }
 
-fn shown(row: &Row, map: &HeatMap) -> Markup {
+fn shown(row: &PartitionLoad, map: &HeatMap) -> Markup {
     let peak = row.peaks.iter().max().copied().unwrap_or_default();
     html! {
         tr {
@@ -155,7 +156,7 @@ fn shown(row: &Row, map: &HeatMap) -> Markup {
 }
 
 /// The name of a partition: that of a queue, a PartitionKey, or that of a blob.
-pub fn name(row: &Row) -> Markup {
+pub fn name(row: &PartitionLoad) -> Markup {
     match row.service {
         Service::Queue => cut(&row.resource, NAME_BYTES_SHOWN),
         _ if row.partition.is_empty() => html! { i { "empty" } },
@@ -163,7 +164,7 @@ pub fn name(row: &Row) -> Markup {
     }
 }
 
-pub fn above_target(row: &Row) -> Markup {
+pub fn above_target(row: &PartitionLoad) -> Markup {
     html! { @if row.is_over_target { small.above { "above " (count(row.target)) } } }
 }
 
@@ -181,7 +182,7 @@ fn shown_others(others: &Others, map: &HeatMap) -> Markup {
 
 /// The cells of a row as a picture; its label has the busiest minute, and the page of the partition
 /// has all figures.
-fn strip(first: SystemTime, requests: &[u32], row: Option<&Row>) -> Markup {
+fn strip(first: SystemTime, requests: &[u32], row: Option<&PartitionLoad>) -> Markup {
     let step = |minute: usize| {
         STEPS
             .iter()

@@ -1,8 +1,8 @@
-//! Advice: what the advisor found in the workload, and the heat map of partitions. The same as JSON
-//! is for programs: `open_pages.rs`.
+//! Advice: what the advisor found in the workload, and the heat map of partitions. `open_pages.rs`
+//! has the same as JSON, for programs.
 //!
-//! Pages show the accounts that the rest of the console shows, and never more of a list than fits
-//! into a page.
+//! Pages show only the accounts that the console shows, and never more of a list than fits into a
+//! page.
 
 mod advice;
 mod heat;
@@ -80,7 +80,7 @@ impl Wanted {
         )
     }
 
-    /// The form, with links to related pages behind it.
+    /// The form, with links to related pages after it.
     fn form(&self, page: &[&str], placeholder: &str, links: &Markup) -> Markup {
         html! {
             form.filter method="get" role="search" action=(layout::path(page, &[])) {
@@ -96,7 +96,7 @@ impl Wanted {
         }
     }
 
-    /// Where the list goes on behind `shown` rows of `found`.
+    /// Where the list continues after `shown` rows of `found`.
     fn next(&self, page: &[&str], shown: usize, found: usize) -> Markup {
         let end = self.from.saturating_add(shown);
         html! { @if shown > 0 && end < found { " " a rel="next" href=(self.path(page, end)) { "Next page" } } }
@@ -134,8 +134,7 @@ fn blob_path(account: &str, container: &str, blob: &str) -> String {
     layout::path(&["blobs", account, container, "blob"], &[("name", blob)])
 }
 
-/// Whether the advisor may have cut a name. It cuts between characters, of which the longest has
-/// four bytes.
+/// True if the advisor may have cut a name. It cuts between characters, of at most four bytes.
 fn is_cut(name: &str) -> bool {
     name.len() > NAME_BYTES_MAX - 4
 }

@@ -9,12 +9,12 @@ use crate::console::layout::{self, count};
 use crate::console::respond::{Html, Page, Visit, made};
 use crate::response::error::{Failure, Result};
 use axum::extract::State;
-use lazurite_advisor::{HeatMap, Row, Service};
+use lazurite_advisor::{HeatMap, PartitionLoad, Service};
 use maud::{Markup, html};
 use std::sync::Arc;
 
 /// The page of a partition.
-pub fn path(row: &Row) -> String {
+pub fn path(row: &PartitionLoad) -> String {
     layout::path(
         &["advisor", "partition"],
         &[
@@ -55,7 +55,7 @@ fn partition_page(console: &Console, visit: &Visit) -> Result<Html> {
     Ok(layout::page(console, "Advice", "Partition", content))
 }
 
-fn find<'a>(map: &'a HeatMap, visit: &Visit) -> Result<&'a Row> {
+fn find<'a>(map: &'a HeatMap, visit: &Visit) -> Result<&'a PartitionLoad> {
     let wanted = |name: &str| visit.parameter(name);
     let (account, resource, partition) =
         (wanted("account"), wanted("resource"), wanted("partition"));
@@ -73,8 +73,10 @@ fn find<'a>(map: &'a HeatMap, visit: &Visit) -> Result<&'a Row> {
 }
 
 /// The page of what the partition holds: a queue, a blob, or the entities of the PartitionKey.
-fn stored_path(row: &Row) -> String {
-    let (account, resource, partition) = (&row.account, &row.resource, &row.partition);
+fn stored_path(row: &PartitionLoad) -> String {
+    let account = &row.account;
+    let resource = &row.resource;
+    let partition = &row.partition;
     match row.service {
         Service::Blob => blob_path(account, resource, partition),
         Service::Table if !is_cut(partition) => {
@@ -85,7 +87,7 @@ fn stored_path(row: &Row) -> String {
     }
 }
 
-fn minutes(map: &HeatMap, row: &Row) -> Markup {
+fn minutes(map: &HeatMap, row: &PartitionLoad) -> Markup {
     let most = row.requests.iter().max().copied().unwrap_or_default();
     let figures = (0..).zip(row.requests.iter().zip(&row.peaks));
     let busy = figures.filter(|(_, (requests, _))| **requests > 0);

@@ -65,7 +65,8 @@ pub async fn page(
 }
 
 fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
-    let (name, state) = (visit.parameter("name"), visited_state(visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(visit)?;
     let place = Place { account, container };
     let address = place.address(&name, state);
     let services = console.services();
@@ -247,7 +248,7 @@ pub async fn delete(
     .await
 }
 
-/// The range that a header asks for, if it is one range from a first byte. Source: RFC 9110,
+/// The range that a header names, if it is a single one with a first byte. Source: RFC 9110,
 /// section 14.2.
 fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
     let (first, last) = headers
@@ -266,16 +267,18 @@ fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
         .then_some(ByteRange { first, last })
 }
 
-/// The content, to be saved; or to be shown on the page of the blob, if it is a picture, a film or
-/// a sound. Players ask for ranges.
+/// The content, as a download, or for the page of the blob if it is a picture, a film or a sound.
+/// Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    let (name, state) = (visit.parameter("name"), visited_state(&visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(&visit)?;
     let file_name = name.rsplit('/').next().unwrap_or_default().to_owned();
-    let (shared, range) = (console.clone(), range_of(&visit.headers));
+    let shared = console.clone();
+    let range = range_of(&visit.headers);
     let opened = on_blocking_pool(move || {
         let place = Place {
             account: &account,

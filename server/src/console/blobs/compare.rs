@@ -1,5 +1,5 @@
-//! A snapshot or version beside the present blob: properties, size, and the text of small ones line
-//! by line.
+//! Compares a snapshot or version with the current blob: properties, size, and small texts line by
+//! line.
 
 use crate::blob::header_text;
 use crate::console::Console;
@@ -37,7 +37,8 @@ pub async fn page(
 }
 
 fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<Html> {
-    let (name, state) = (visit.parameter("name"), visited_state(visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(visit)?;
     let services = console.services();
     let blobs = &services.blobs;
     let addresses = [place.address(&name, state), place.current(&name)];

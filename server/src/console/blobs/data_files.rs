@@ -1,5 +1,5 @@
-//! Previews of data files: the schema and the first rows of a Parquet file, by reading its footer
-//! and its first pages alone, and the schema of an Avro file.
+//! Previews of data files: the schema and first rows of a Parquet file, for which only the footer
+//! and first pages are read, and the schema of an Avro file.
 
 use crate::console::Console;
 use crate::console::blobs::Place;
@@ -50,7 +50,8 @@ impl Content for Stored {
             first: offset,
             last: Some(offset + length as u64 - 1),
         };
-        let (address, none) = (place.address(&self.name, self.state), Conditions::default());
+        let address = place.address(&self.name, self.state);
+        let none = Conditions::default();
         let download = self.services.blobs.get_blob(&address, Some(range), &none);
         let mut body = download.map_err(io::Error::other)?.body;
         while let Some(chunk) = body.next_chunk(length).map_err(io::Error::other)? {

@@ -1,5 +1,5 @@
-//! What is kept of a blob beside its present content: snapshots, versions, and deleted ones of
-//! each; how they are made and restored.
+//! The history of a blob: snapshots, versions, and deleted ones of each; how they are made and
+//! restored.
 
 use crate::console::Console;
 use crate::console::blobs::{Place, state_of};

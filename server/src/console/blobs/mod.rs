@@ -1,5 +1,5 @@
-//! Blobs: containers, their names as a tree that is read page by page, and one blob with all that
-//! is kept of it.
+//! Blobs: containers, their names as a tree that is read page by page, and one blob with its
+//! history.
 
 mod blob;
 mod change;

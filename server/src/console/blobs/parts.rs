@@ -160,14 +160,15 @@ fn page_map(ranges: &[PageRange], length: u64) -> Markup {
     }
 }
 
-/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the same as JSON, also of a
-/// name that has uncommitted blocks alone.
+/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the same as JSON. Also for a
+/// name that has only uncommitted blocks.
 pub async fn json(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
     visit: Visit,
 ) -> Page<Json<Value>> {
-    let (name, state) = (visit.parameter("name"), visited_state(&visit)?);
+    let name = visit.parameter("name");
+    let state = visited_state(&visit)?;
     made(console, move |console| {
         let place = Place {
             account: &account,

@@ -115,8 +115,8 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     Ok(layout::page(console, "Blobs", container, content))
 }
 
-/// A page of names and its rows. Rows of long names may be too long for a page: then a shorter page
-/// is read, which knows where the next one begins.
+/// A page of names, as rows. If long names make the rows too long for a page, a shorter page is
+/// read, which knows where the next one begins.
 fn listed(
     console: &Console,
     place: &Place<'_>,
@@ -203,7 +203,7 @@ fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
     }
 }
 
-/// The part of a name behind the prefix.
+/// The part of a name after the prefix.
 fn shown_name(name: &str, view: &View) -> Markup {
     let rest = name.strip_prefix(&*view.prefix);
     cut(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
@@ -247,8 +247,8 @@ fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
     }
 }
 
-/// Stores the body of a request as a blob; or as the uncommitted block that `block` names. With
-/// `blocks`, the body has the ids of the blocks that become the blob, a line each.
+/// Stores the body of a request as a blob, or as the uncommitted block that `block` names. With
+/// `blocks`, the body is a list of the ids of the blocks that become the blob, one a line.
 pub async fn upload(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
@@ -309,7 +309,8 @@ fn put_block(
     upload: Upload,
 ) -> Result<Ticket> {
     let address = Place { account, container }.current(blob);
-    let (services, none) = (console.services(), Conditions::default());
+    let services = console.services();
+    let none = Conditions::default();
     let put = services
         .blobs
         .put_block(&address, block.as_bytes(), upload, &none)?;

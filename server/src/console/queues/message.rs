@@ -1,7 +1,7 @@
-//! One message: its text, its state, and the acts on it. None of them counts a delivery but taking.
+//! One message: its text, its state, and the actions on it. Only taking it counts a delivery.
 //!
-//! The console acts with the receipt that the message has now, so a consumer that holds the message
-//! loses it: its receipt is no longer valid. The page says so where that can happen.
+//! The console uses the message's present receipt, so a consumer that holds the message loses it:
+//! its receipt becomes invalid. The page says so where that can happen.
 
 use crate::console::Console;
 use crate::console::form::Form;
@@ -160,8 +160,8 @@ fn carry_out(
             if message.pop_receipt != receipt {
                 return Err(lazurite_queue::Error::PopReceiptMismatch.into());
             }
-            // Before the deletion: a failure in between leaves the message in both queues, and
-            // loses none.
+            // The copy is put before the message is deleted: a failure in between leaves it in both
+            // queues, and loses nothing.
             put_copy(queues, (account, to), &text, message.expires_at, now)?;
             Ok(queues.delete_message(account, queue, id, receipt)?)
         }
@@ -195,7 +195,8 @@ pub async fn take(
         visibility_seconds,
     };
     let db = console.services().db.clone();
-    let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
+    let shared = console.clone();
+    let names = (account.clone(), queue.clone());
     let taking = move || {
         let (messages, ticket) = shared
             .services()

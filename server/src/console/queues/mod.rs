@@ -205,7 +205,7 @@ fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> R
     Ok(layout::page(console, "Queues", queue, content))
 }
 
-/// A page of messages that have all the words, hidden ones included. Ends early if it is full or
+/// A page of messages that contain all the words, hidden ones included. Ends early if it is full or
 /// the time is up.
 fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result<BrowsedMessages> {
     let started = Instant::now();
@@ -326,7 +326,7 @@ fn shown(
     }
 }
 
-/// What is known of a message beside its text.
+/// What is known of a message besides its text.
 fn state_facts(message: &StoredMessage, now: SystemTime) -> Markup {
     let hidden = message
         .visible_at
@@ -359,8 +359,8 @@ fn text_block(message: &StoredMessage, size: String) -> Markup {
     }
 }
 
-/// The text inside Base64, if that is a text, else the text itself; and whether it was inside
-/// Base64.
+/// The text inside Base64 if it decodes to text, otherwise the text itself; and whether it was
+/// decoded.
 fn inner_text(text: &str) -> (bool, String) {
     let from_base64 = STANDARD
         .decode(text.trim())

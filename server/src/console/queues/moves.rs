@@ -55,8 +55,8 @@ pub async fn move_messages(
     .await
 }
 
-/// Puts each message into the other queue before it is deleted from its own: a failure in between
-/// leaves it in both queues, and loses none.
+/// Puts each message into the other queue before deleting it from its own: a failure in between
+/// leaves it in both queues, and loses nothing.
 fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> Result<Ticket> {
     let services = console.services();
     let queues = &services.queues;
@@ -88,8 +88,8 @@ fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> 
     }
 }
 
-/// Puts a message that expires when its original does. There is one order of writes: a deletion of
-/// the original that follows is durable after this write.
+/// Puts a copy of a message that expires when the original does. Writes have one order, so a later
+/// deletion of the original is durable only after this write.
 pub fn put_copy(
     queues: &QueueService,
     (account, to): (&str, &str),

@@ -1,5 +1,5 @@
-//! Sends a request again, changed or not, signed with a key of its account. It goes over the
-//! network, as that of a client does, and so has a page of its own afterwards.
+//! Sends a request again, changed or not, signed with a key of its account. It is sent over the
+//! network like a client's, and so has its own page afterwards.
 
 use crate::accounts::name_of_fork;
 use crate::console::Console;

@@ -1,7 +1,7 @@
-//! The operations inside a batch, read from what is kept of its bodies.
+//! The operations inside a batch, read from the kept part of its bodies.
 //!
 //! The reader is lenient: a body that is cut off shows the operations that it has, and one that is
-//! no batch shows none.
+//! not a batch shows none.
 
 use crate::console::layout::cut;
 use crate::console::requests::{Record, body, readable};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Operations that are read: a batch of blobs may have 256.
 const OPERATIONS_MAX: usize = 256;
-/// Operations of a page: the first, and behind them those that failed.
+/// Operations of a page: the first, and after them those that failed.
 const FIRST_SHOWN: usize = 50;
 const ROWS_SHOWN: usize = 70;
 const BODY_BYTES_SHOWN: usize = 120;
@@ -100,8 +100,8 @@ fn is_response(line: &str) -> bool {
     line.starts_with("HTTP/1.1 ")
 }
 
-/// An operation of a batch and how it was answered; `None` if the batch failed at another one, or
-/// its answer was cut off.
+/// An operation of a batch and its answer; `None` if the batch failed at another operation, or its
+/// answer was cut off.
 struct Operation {
     request: Message,
     response: Option<Message>,
@@ -132,8 +132,8 @@ fn operations(record: &Record) -> Vec<Operation> {
 }
 
 fn paired(requests: Vec<Message>, mut responses: Vec<Message>) -> Vec<Operation> {
-    // A changeset that fails is answered once. Source: Performing entity group transactions,
-    // "Sample error response": the message begins with the index of the operation.
+    // A failed changeset has a single answer. Source: Performing entity group transactions, "Sample
+    // error response": the message begins with the index of the operation.
     if responses.len() == 1 && requests.len() > 1 && responses[0].status() >= 400 {
         let (_, message) = responses[0].error();
         let index = message

@@ -24,7 +24,7 @@ const BYTES_SHOWN: usize = 6 << 10;
 const SIDES: [&str; 2] = ["request", "response"];
 
 /// A body as it is shown.
-pub struct Shown {
+pub struct ShownBody {
     pub content_type: String,
     pub content: Content,
     /// Whether nothing is left out.
@@ -42,8 +42,8 @@ pub enum Content {
     Bytes(Vec<u8>),
 }
 
-impl Shown {
-    fn new(content_type: Option<String>, copied: Copied) -> Shown {
+impl ShownBody {
+    fn new(content_type: Option<String>, copied: Copied) -> ShownBody {
         let content_type = content_type.unwrap_or_default();
         let is_whole = copied.is_whole();
         // A batch holds the headers of its operations, secret ones among them: never as bytes.
@@ -59,7 +59,7 @@ impl Shown {
             }
             None => Content::Bytes(copied.bytes),
         };
-        Shown {
+        ShownBody {
             content_type,
             content,
             is_whole,
@@ -94,18 +94,18 @@ impl Shown {
 }
 
 /// The bodies of the request and of the response; `None` if they are not kept.
-pub fn shown(record: &Record) -> Option<[Shown; 2]> {
+pub fn shown(record: &Record) -> Option<[ShownBody; 2]> {
     let [request, response] = record.bodies()?;
     let kind = |name: &str| record.header(name);
     let sent = kind("x-ms-blob-content-type").or_else(|| kind("content-type"));
     Some([
-        Shown::new(sent, request),
-        Shown::new(record.response_header("content-type"), response),
+        ShownBody::new(sent, request),
+        ShownBody::new(record.response_header("content-type"), response),
     ])
 }
 
-/// The text of the request's body, if it was kept whole and has no secrets, has at most `bytes_max`
-/// bytes, and is one that a form can hold.
+/// The text of the request's body, if it was kept whole, has no secrets, has at most `bytes_max`
+/// bytes, and fits a form field.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
     let [request, _] = shown(record)?;
     let is_fitting = |text: &&str| request.is_whole && !request.is_cut && text.len() <= bytes_max;
@@ -127,7 +127,7 @@ pub fn section(record: &Record) -> Markup {
     }
 }
 
-fn one(record: &Record, (side, title): (&str, &str), body: &Shown) -> Markup {
+fn one(record: &Record, (side, title): (&str, &str), body: &ShownBody) -> Markup {
     let bytes = body.bytes();
     if body.passed == 0 {
         return html! { p.empty { "No body." } };
@@ -154,7 +154,7 @@ fn one(record: &Record, (side, title): (&str, &str), body: &Shown) -> Markup {
     }
 }
 
-/// `/_lazurite/requests/ID/body/request` or `response`: what is kept of a body, as a text or a
+/// `/_lazurite/requests/ID/body/request` or `response`: the kept part of a body, as a text or a
 /// file.
 pub async fn page(
     State(console): State<Arc<Console>>,

@@ -7,7 +7,7 @@ pub const LANGUAGES: [&str; 6] = ["Python", "JavaScript", ".NET", "Java", "Go", 
 
 /// Calls by operation, in the order of [`LANGUAGES`]. `{0}` is the container, queue or table, `{1}`
 /// the blob, message or PartitionKey, `{2}` the RowKey, `{f}` the filter, `{p}` the prefix. Empty
-/// where a library has no such call: there is none for tables in Rust.
+/// if a library has no such call, as Rust's for tables.
 pub const CALLS: &[(&str, [&str; 6])] = &[
     (
         "ListContainers",

@@ -12,15 +12,15 @@ use std::borrow::Cow;
 /// Headers that curl writes itself.
 const HEADERS_OF_CURL: [&str; 3] = ["content-length", "connection", "transfer-encoding"];
 
-/// Characters that end a line in some languages, beside those that JSON escapes.
-/// Source: ECMA-334, "Line terminators".
+/// Characters that end a line in some languages and that JSON does not escape. Source: ECMA-334,
+/// "Line terminators".
 const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
 /// A longer body is that of a file.
 const BODY_BYTES_MAX: usize = 2 << 10;
 
-/// The request as curl, sent to `origin`, which is this server: the host name of a request is its
-/// client's choice, and no signature covers it.
+/// The request as a curl command to `origin`, which is this server: a client chooses the host name
+/// of its request, and no signature covers it.
 pub fn curl(record: &Record, origin: &str) -> String {
     // `-g`: brackets and braces of a target are no pattern.
     let mut command = format!(
@@ -51,8 +51,8 @@ pub fn curl(record: &Record, origin: &str) -> String {
     command
 }
 
-/// A target at this server, whatever it is: another first letter than a slash could make the host a
-/// user or a part of a port.
+/// The URL of a target at this server. A target that does not begin with a slash could otherwise
+/// turn the host into a user or into part of a port.
 fn url_at(origin: &str, target: &str) -> String {
     let slash = if target.starts_with('/') { "" } else { "/" };
     format!("{origin}{slash}{target}")
@@ -88,9 +88,9 @@ pub fn calls(record: &Record) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// The imports, the frame of a test and its steps where the request succeeds and where it is
-/// refused, by language. A line that is `{i}`, `{b}` or `{c}` stands for the imports, the beginning
-/// and the call; `{n}` is the name, `{u}` the same in lower case, `{s}` the status.
+/// The imports, the frame of a test, and its calls that succeed and that are refused, by language.
+/// A line `{i}`, `{b}` or `{c}` stands for the imports, the beginning and the call; `{n}` is the
+/// name, `{u}` the name in lower case, `{s}` the status.
 const TESTS: [(&str, &str, &str, &str); 6] = [
     (
         "Python",
@@ -170,8 +170,8 @@ pub fn test(record: &Record, language: &str, code: &str) -> Option<String> {
     Some(test)
 }
 
-/// A call in Go without variables for its results: Go refuses variables that are not used. Pages
-/// end with the first error.
+/// A call in Go without variables for its results: Go refuses unused variables. Loops over pages
+/// end at the first error.
 fn without_results(call: &str) -> String {
     let page = "\tpage, err := pager.NextPage(ctx)";
     let next = "\tif _, err = pager.NextPage(ctx); err != nil {\n\t\tbreak\n\t}";
@@ -204,7 +204,7 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// What stands in a call for each mark.
+/// What is in a call for each mark.
 fn arguments(record: &Record) -> Vec<(&'static str, String)> {
     let path = resource(record);
     let [first, second, third] = if record.service == ServiceKind::Table {
@@ -236,8 +236,8 @@ fn literal(text: &str, language: &str) -> String {
     if language == "Rust" {
         return format!("{text:?}");
     }
-    // JSON lets them stand. In C#, and in JavaScript before 2019, some of them end a line and with
-    // it the literal.
+    // JSON does not escape these. In C#, and in JavaScript before 2019, some of them end a line and
+    // with it the literal.
     let escaped = |literal: String, mark: char| {
         let escape = format!("\\u{:04x}", u32::from(mark));
         literal.replace(mark, &escape)

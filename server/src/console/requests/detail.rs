@@ -169,7 +169,7 @@ fn string_to_sign(detail: &str) -> Option<&str> {
     Some(rest.strip_suffix("'.").unwrap_or(rest))
 }
 
-/// The lines of a string to sign of Blob and Queue. Source: Authorize with Shared Key,
+/// The lines of the string to sign for Blob and Queue. Source: Authorize with Shared Key,
 /// "Constructing the signature string".
 const SIGNED_LINES: [&str; 12] = [
     "method",

@@ -1,5 +1,5 @@
-//! Alike errors, counted: the requests of this run that are kept and were refused or failed, by
-//! operation and code.
+//! Counts of like errors: the kept requests of this run that were refused or failed, by operation
+//! and code.
 
 use crate::console::Console;
 use crate::console::layout::{self, count, cut};

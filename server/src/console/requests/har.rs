@@ -2,7 +2,7 @@
 
 use crate::codec::date;
 use crate::console::Console;
-use crate::console::requests::body::{self, Content, Shown};
+use crate::console::requests::body::{self, Content, ShownBody};
 use crate::console::requests::{Record, Wanted, held, is_shown, url};
 use crate::console::respond::{Page, Visit, text};
 use crate::requests::Header;
@@ -84,7 +84,7 @@ fn entry(record: &Record) -> Value {
 }
 
 /// A body in the form of `postData` and `content`. One that is cut off says so.
-fn content(body: Shown) -> Value {
+fn content(body: ShownBody) -> Value {
     let comment = (!body.is_whole).then(|| format!("the start of {} bytes", body.passed));
     let mut content = json!({"mimeType": body.content_type, "comment": comment});
     match body.content {

@@ -54,8 +54,8 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/api/requests/{id}", get(detail::json))
 }
 
-/// Whether a request may be shown: its account is. One that was refused before its account was
-/// known may name any of them.
+/// True if a request may be shown: if its account is shown. A request that was refused before its
+/// account was known may name any account.
 pub fn is_shown(console: &Console, record: &Record) -> bool {
     match &record.account {
         Some(account) => console.shows(account),
@@ -70,7 +70,7 @@ struct Wanted {
     errors_only: bool,
 }
 
-/// A word that has to stand in the row, or must not, in lower case; in one field of it, if the word
+/// A word, in lower case, that must or must not occur in the row; in one field of it, if the word
 /// names one.
 struct Word {
     is_excluded: bool,
@@ -157,7 +157,7 @@ impl Word {
             "slower" => text
                 .parse()
                 .is_ok_and(|limit: f64| record.took.as_secs_f64() * 1000.0 >= limit),
-            // A container, queue or table: the first segment behind the account.
+            // A container, queue or table: the first segment after the account.
             _ => {
                 let path = related::resource(record);
                 let name = path.split(['/', '(']).next().unwrap_or_default();
@@ -364,7 +364,7 @@ fn row(record: &Record) -> Markup {
     }
 }
 
-/// A target without its percent encoding, so that filters and names can be read; as it was sent if
+/// A target without its percent encoding, so that filters and names are readable; unchanged if
 /// decoding would hide something.
 fn readable(target: &str) -> Cow<'_, str> {
     let is_plain = |c: char| {
@@ -411,7 +411,7 @@ fn summary(record: &Record) -> Value {
     })
 }
 
-/// `/_lazurite/api/requests?after=N`: the requests behind a position, oldest first.
+/// `/_lazurite/api/requests?after=N`: the requests after a position, oldest first.
 async fn records(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
     held(console, move |console| {
         let document = format!("{}\n", batch_of(console, &visit));
@@ -420,8 +420,8 @@ async fn records(State(console): State<Arc<Console>>, visit: Visit) -> Page<Resp
     .await
 }
 
-/// A long document about requests. Its memory is that of all long responses until the client has
-/// taken it.
+/// A long document about requests. It shares the memory limit of all long responses until the
+/// client has received it.
 async fn held(
     console: Arc<Console>,
     make: impl FnOnce(&Console) -> Result<Response<Body>> + Send + 'static,
@@ -437,7 +437,9 @@ fn batch_of(console: &Console, visit: &Visit) -> Value {
     let batch = console.requests.after(after, BATCH_MAX, |record| {
         wanted.matches(record) && is_shown(console, record)
     });
-    let (mut requests, mut bytes, mut next) = (Vec::new(), 0, batch.next);
+    let mut requests = Vec::new();
+    let mut bytes = 0;
+    let mut next = batch.next;
     for record in &batch.records {
         if bytes > BATCH_BYTES_MAX {
             break;

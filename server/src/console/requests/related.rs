@@ -1,6 +1,5 @@
-//! What a refused request met: the ETag or lease it expected and the one that was there, the
-//! request that changed the resource last, and the names that are nearest to one that does not
-//! exist.
+//! Why a request was refused: the ETag or lease that it expected and the actual one, the last
+//! request that changed the resource, and existing names similar to a missing one.
 
 use crate::codec::date;
 use crate::console::Console;
@@ -63,8 +62,7 @@ fn changed(record: &Record) -> Option<String> {
     })
 }
 
-/// The request before this one that changed the same resource last; among those about its lease if
-/// `leases` says so.
+/// The last request before this one that changed the same resource; or its lease, if `leases`.
 fn changed_by(console: &Console, record: &Record, leases: bool) -> Option<Arc<Record>> {
     let path = resource(record);
     let found = console.requests.latest(1, |other| {

@@ -19,8 +19,8 @@ fn batch(server: &crate::server::Server, requests: &[String]) -> crate::http::Re
         .send(server)
 }
 
-/// What the client for C++ makes of an answer: id and response of each part, or the offset at which
-/// it throws. It reads strictly: every part begins with the delimiter, the body ends behind the
+/// How the client for C++ reads an answer: returns id and response of each part, or the offset at
+/// which it throws. It is strict: every part begins with the delimiter, the body ends after the
 /// closing one, and names of headers end with a colon and a blank. Source: azure-storage-blobs,
 /// `blob_batch.cpp`.
 fn read_as_cpp(content_type: &str, body: &str) -> Result<Vec<(usize, String)>, usize> {
@@ -55,17 +55,17 @@ fn the_answer_to_a_batch_is_read_by_every_client() {
     let boundary = content_type
         .strip_prefix("multipart/mixed; boundary=")
         .unwrap();
-    // Go looks for a boundary that begins so, and splits at it. Java and JavaScript take what
-    // follows "=" in the media type for the boundary, which thus has no quotes; JavaScript also
-    // needs a line end behind each delimiter.
+    // Go looks for a boundary that begins like this, and splits at it. Java and JavaScript take
+    // what follows "=" in the media type for the boundary, so it must not be quoted. JavaScript
+    // also needs a line end after each delimiter.
     assert!(boundary.starts_with("batchresponse_"), "{boundary}");
-    // .NET and Python read to the closing delimiter; C++ takes anything behind it for one more
-    // part, and throws.
+    // .NET and Python read to the closing delimiter; C++ takes anything after it for one more part,
+    // and throws.
     assert!(body.ends_with(&format!("--{boundary}--")), "{body:?}");
     let parts = read_as_cpp(content_type, &body).unwrap();
     assert_eq!(parts.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 1]);
-    // Java takes what stands between the second and the third empty line for an error, so a success
-    // ends with the second.
+    // Java takes text between the second and the third empty line for an error, so a success ends
+    // with the second.
     assert!(
         parts[0].1.starts_with("HTTP/1.1 202 Accepted\r\n"),
         "{}",

@@ -1,15 +1,15 @@
-//! Each row of the Blob service's error table once, under its code: what brings it about, its
+//! Each row of the Blob service's error table once, under its code: the request that causes it, its
 //! status and its message. Source: Blob service error codes; Common REST API error codes; Shared
 //! access signature error codes.
 //!
-//! Named by other tests, because they need another server: `NoAuthenticationInformation`,
+//! Checked by other tests, because they need another server: `NoAuthenticationInformation`,
 //! `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption` and
 //! `BlobCustomerSpecifiedEncryptionMismatch` (HTTPS: `clients/secure.py`), `CopyIdMismatch` and
 //! `PendingCopyOperation` (a copy from another server: `clients/foreign.py`),
 //! `BlockCountExceedsLimit` (fifty thousand appends: the service's own tests),
 //! `HostInformationNotPresent` (`crate::errors`).
 //!
-//! Not answered, because nothing here brings them about:
+//! Not answered, because nothing here causes them:
 //! - what an administrator does: `AccountIsDisabled`, `ContainerDisabled`,
 //!   `PublicAccessNotPermitted`, `BlobAccessTierNotSupportedForAccountType`;
 //! - what takes time on the hosted service and none here: `ContainerBeingDeleted`,

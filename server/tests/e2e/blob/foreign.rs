@@ -1,5 +1,5 @@
-//! Copies from other servers: which may be asked, and what becomes of a copy that the end of this
-//! one cuts off. What goes well is in `clients/foreign.py`.
+//! Copies from other servers: which servers may be asked, and the fate of a copy when this server
+//! stops. Successful copies are in `clients/foreign.py`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::{put_blob, request};
 use crate::server::{Launch, PATIENCE, Server};
 
-/// A server that gives the first client this answer, and keeps the connection open. The channel
+/// A server that sends its first client this answer, and keeps the connection open. The channel
 /// yields the connection.
 fn source(answer: &'static str) -> (u16, Receiver<TcpStream>) {
     source_at("127.0.0.1:0", answer)
@@ -229,8 +229,8 @@ fn copies_beyond_the_places_for_them_change_nothing_and_are_tried_again() {
     assert_eq!(refused.code(), "ServerBusy");
     assert!(refused.text().contains("64 copies"), "{}", refused.text());
     request("HEAD", "/con/more").send(&server).is(404);
-    // An aborted one leaves its place although its source never ends, a moment after the abort is
-    // answered.
+    // An aborted copy frees its place shortly after the abort is answered, although its source
+    // never ends.
     request("PUT", &format!("/con/slow7?comp=copy&copyid={}", ids[7]))
         .header("x-ms-copy-action", "abort")
         .send(&server)

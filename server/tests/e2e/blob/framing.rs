@@ -1,5 +1,5 @@
-//! Requests that are not what they seem: bodies where none belong, none where they do, and requests
-//! of Data Lake Storage.
+//! Misleading requests: bodies where none belong, missing bodies, and requests of Data Lake
+//! Storage.
 
 use super::{request, with_container};
 use crate::http::{Connection, Request};

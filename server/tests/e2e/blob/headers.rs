@@ -171,8 +171,8 @@ fn a_website_runs_its_scripts() {
     assert_eq!(shown.header("Content-Security-Policy"), None);
 }
 
-/// Last-Modified tells the order of commits, to the second: a write whose body came slowly is later
-/// than one that overtook it.
+/// Last-Modified shows the order of commits, to the second: a write whose body was sent slowly is
+/// later than one that overtook it.
 #[test]
 fn a_slow_write_is_as_late_as_its_commit() {
     let server = with_container();
@@ -190,8 +190,8 @@ fn a_slow_write_is_as_late_as_its_commit() {
     let written = connection.send_bytes(&slow[begin..], "PUT").unwrap();
     assert!(time_of(written.is(201)) > seen);
     assert!(time_of(&head(&server, "b")) > seen);
-    // A client that read the quick one gets 412 after the overwrite, and does not overwrite the
-    // newer blob.
+    // A client that read the quick one gets 412 after it was overwritten, and does not overwrite
+    // the newer blob.
     let seen = httpdate::fmt_http_date(seen);
     let read = request("GET", "/con/b").header("If-Modified-Since", &seen);
     assert_eq!(read.send(&server).is(200).text(), "slow");

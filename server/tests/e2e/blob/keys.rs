@@ -1,5 +1,5 @@
 //! Keys that clients bring, over HTTPS by raw requests: content from URLs whose source and
-//! destination have a key each. The client for Python does the rest in `clients/secure.py`.
+//! destination each have a key. `clients/secure.py` tests the rest with the client for Python.
 
 use super::{account_sas, request};
 use crate::http::{Request, Response};

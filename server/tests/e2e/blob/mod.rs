@@ -471,8 +471,8 @@ fn in_segments(pieces: &[&[u8]], checksums: &[u64]) -> Vec<u8> {
 #[test]
 fn structured_bodies_both_ways() {
     const FORM: &str = "XSM/1.0; properties=crc64";
-    // The checksums of "Hello World", "123456789" and of the one after the other are known; so is
-    // that of nothing.
+    // The checksums of "Hello World", "123456789" and their concatenation are known; so is that of
+    // no bytes.
     let (hello, digits) = (0x6596_32CB_7E4B_E261, 0xAE8B_1486_0A79_9888);
     let server = with_container();
     let put = |name: &str, body: Vec<u8>, length: usize| {
@@ -638,8 +638,7 @@ fn an_operation_on_the_account_is_not_mistaken_for_one_on_a_blob() {
     website("HEAD", "container").is(200);
 }
 
-/// Features that are not built: each is refused by a name that people know it by, and changes
-/// nothing.
+/// Features that do not exist: each is refused by its well-known name, and changes nothing.
 #[test]
 fn unsupported_features_are_named() {
     let server = with_container();

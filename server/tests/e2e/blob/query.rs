@@ -1,5 +1,5 @@
 //! Query Blob Contents by raw requests: its headers and frame, ranges, and requests no client would
-//! send. What is asked and answered is in `clients/query.py` and `clients/query.js`.
+//! send. `clients/query.py` and `clients/query.js` test statements and results.
 
 use super::{put_blob, request, with_container};
 use crate::http::{Connection, Response};
@@ -120,7 +120,7 @@ fn a_query_ends_with_its_client() {
     let server = with_container();
     let row = format!("{}\n", "ab".repeat(500));
     put_blob("b", &row.repeat(32 << 10)).send(&server).is(201);
-    // Each of these reads the whole row, and none is found: nothing is sent until all 32 MiB have
+    // Each of these reads the whole row and does not match: nothing is sent until all 32 MiB have
     // been read five hundred times.
     let condition = "_1 LIKE '%ba%bb%'";
     let conditions = vec![condition; 500].join(" OR ");
@@ -149,8 +149,7 @@ fn used_in_a_while(server: &Server) -> u64 {
     used() - before
 }
 
-/// Errors say that it took more than five seconds; the query takes ten where there is nothing else
-/// to do.
+/// Fails after more than five seconds with an error that says so; the query alone takes ten.
 fn wait_until(mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {

@@ -1,6 +1,6 @@
 //! Encryption scopes on the wire: in headers, in a SAS, and of containers; which requests may name
-//! one, and what is answered where it does not fit. What each operation does with a scope is
-//! compared cell by cell in `blob`, `operations/matrix_tests`.
+//! one, and the errors of those that may not. What each operation does with a scope is compared
+//! cell by cell in `blob`, `operations/matrix_tests`.
 
 use super::{account_sas, put_blob, request, sas_for_scope, with_container};
 use crate::http::Request;

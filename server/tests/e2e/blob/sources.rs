@@ -94,8 +94,8 @@ fn a_copy_is_refused_where_the_sas_of_its_source_does_not_open_it() {
         .is_error(403, "CannotVerifyCopySource", NOT_AUTHENTIC);
 }
 
-/// Source: the .NET client's tests: `BlobNotFound` of a copy that is begun,
-/// `CannotVerifyCopySource` of all others.
+/// `BlobNotFound` if the copy was begun, `CannotVerifyCopySource` otherwise. Source: the .NET
+/// client's tests.
 #[test]
 fn a_missing_source_has_the_error_that_the_clients_tests_expect() {
     let server = with_container();

@@ -1,6 +1,6 @@
-//! The tools that people move data with, on a tree of thousands of files: azcopy, which comes with
-//! the JavaScript clients, and rclone, where it is installed. What cannot be started here is
-//! skipped, and the output says why.
+//! Tools that move data, on a tree of thousands of files: azcopy, which is installed with the
+//! JavaScript clients, and rclone, if it is installed. A tool that cannot be started is skipped,
+//! and the output says why.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -78,8 +78,8 @@ fn assert_same(left: &Path, right: &Path) {
     assert_eq!(different.map(|(name, _)| name), None);
 }
 
-/// Changes a tree: one file new, one changed, some gone. Answers how many are to be copied and how
-/// many to be deleted.
+/// Changes a tree: one new file, one changed, some removed. Returns the numbers of files to copy
+/// and to delete.
 fn change(root: &Path) -> (u64, u64) {
     fs::write(root.join("new.txt"), "new").unwrap();
     fs::write(root.join("large.bin"), "smaller").unwrap();

@@ -578,8 +578,8 @@ fn an_open_page_of_requests_ends_with_the_server() {
     assert!(status.success());
     let mut rest = String::new();
     stream.read_to_string(&mut rest).unwrap();
-    // The last chunk: the stream was ended, and not cut off once the server had waited for it in
-    // vain.
+    // The last chunk arrived: the server ended the stream, and did not cut it off after waiting for
+    // it.
     assert!(rest.ends_with("0\r\n\r\n"), "{rest}");
 }
 

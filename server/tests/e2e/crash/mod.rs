@@ -1,13 +1,13 @@
-//! `kill -9` under load, again and again on one directory: whatever was acknowledged is there
-//! afterwards, whatever was under way is there whole or not at all. Some restarts are killed too,
-//! while they recover; each may be at another level of durability. A stop by signal under the same
-//! load loses nothing either.
+//! `kill -9` under load, again and again on one directory: acknowledged writes survive, and those
+//! under way are there whole or not at all. Some restarts are killed too, while they recover; each
+//! may be at another level of durability. A stop by signal under the same load loses nothing
+//! either.
 //!
 //! `LAZURITE_KILLS` sets how often in a run (2 by default), `LAZURITE_TEST_SEED` repeats a run.
 //!
 //! Each writer is a thread with a connection of its own. It sets `pending` before a request and
-//! moves it to what it knows when the answer has come; so after a kill at most one request of each
-//! writer is in doubt.
+//! moves it to its expected state once the answer arrives. So after a kill at most one request of
+//! each writer is in doubt.
 
 mod blobs;
 mod queues;

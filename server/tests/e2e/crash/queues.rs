@@ -190,8 +190,8 @@ impl Writer for Consumer {
         };
         let known = std::mem::take(&mut self.message);
         let right = match (&known, &taken) {
-            // Not taken although it is there: the get in doubt has happened, and its receipt went
-            // down with the answer.
+            // The message exists but cannot be taken: the get in doubt happened, and its receipt
+            // was lost with the answer.
             (Message::Visible(_), Message::None) => self.pending && there == 1,
             (Message::Visible(count), Message::Held(found, ..)) => {
                 there == 1 && *found == count + 1

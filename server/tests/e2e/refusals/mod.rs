@@ -1,9 +1,9 @@
-//! A refused request changes nothing, and what is not refused has its reason: every operation, with
-//! every refusal that can be provoked, and with each of its headers and parameters empty, bogus,
-//! twice and huge. The whole state before and after is compared: what clients can set (`state
-//! diff`), and everything that listings and properties show.
+//! A refused request changes nothing, and there is a reason for each request that is not refused.
+//! Tests every operation, with every refusal that can be provoked, and with each of its headers and
+//! parameters empty, bogus, twice and huge. The whole state before and after is compared: what
+//! clients can set (`state diff`), and everything that listings and properties show.
 //!
-//! A unit test of the server sees to it that every operation that changes something has a row here.
+//! A unit test of the server checks that every operation that changes something has a row here.
 
 mod accepted;
 mod inputs;
@@ -186,7 +186,7 @@ impl Bench {
         refused
     }
 
-    /// Sends what is refused again, and what breaks off. The state is looked at after each if
+    /// Sends the refused and the interrupted requests again. Compares the state after each if
     /// `looks`.
     fn repeat(&mut self, row: &Row, label: &str, refused: &[&Provocation], looks: bool) {
         let ready = self.ready(row);

@@ -25,8 +25,8 @@ pub(super) const UNREACHED: [(&str, &str); 1] = [(
 
 /// An operation, a request for it that succeeds, and where the content of a copy comes from.
 pub(super) struct Row {
-    /// Service and `operationId` of the published specification; the name of an operation that it
-    /// leaves out.
+    /// The service and `operationId` of the published specification; or a name, for an operation
+    /// that it leaves out.
     pub(super) name: &'static str,
     pub(super) request: Request,
     pub(super) source: Source,

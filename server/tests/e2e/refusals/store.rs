@@ -1,5 +1,5 @@
-//! The store that requests are sent to, what reads show of it, and another server with sources of
-//! copies.
+//! The store that requests are sent to, its state as reads show it, and another server with sources
+//! of copies.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

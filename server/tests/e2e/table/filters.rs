@@ -256,8 +256,8 @@ impl Row {
     }
 }
 
-/// Source: `spec/table.md`, "Comparison": only the literal is widened; other types differ, and are
-/// less.
+/// Source: the table of all pairs in `table/src/filter/tests.rs`: only the literal is widened;
+/// values of other types differ, and count as less.
 fn compares(value: &Value, operator: &str, literal: &Value) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let utf16 = |text: &str| text.encode_utf16().collect::<Vec<u16>>();

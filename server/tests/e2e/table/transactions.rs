@@ -1,5 +1,5 @@
-//! Entity group transactions: the parts of their answers, which operation failed, and that nothing
-//! was done then.
+//! Entity group transactions: the parts of their answers, and which operation failed, after which
+//! nothing has changed.
 
 use serde_json::{Value, json};
 
@@ -203,7 +203,7 @@ fn a_transaction_that_fails_names_its_operation_and_does_nothing() {
     assert_eq!(rows(&server), ["there"]);
 }
 
-/// As if it had come alone: an input that its row does not read is refused, has no effect, or is
+/// Like a single operation: an input that its row does not read is refused, has no effect, or is
 /// unknown.
 #[test]
 fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {

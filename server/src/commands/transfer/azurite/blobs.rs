@@ -301,8 +301,8 @@ impl Blob {
         Ok(parts.list)
     }
 
-    /// The content of a page blob: what lies between its ranges is zero. Ranges behind its end are
-    /// of a time when it was longer.
+    /// The content of a page blob: zeros between its ranges. Ranges after its end are from a time
+    /// when it was longer.
     fn pages(
         &self,
         conversion: &Conversion<'_>,
@@ -364,8 +364,8 @@ impl Parts {
     }
 }
 
-/// Content-MD5 in base64. Azurite's releases keep it as text, or as what becomes of a buffer in
-/// JSON: a list of bytes, an object with such a list, or an object with a field for each byte.
+/// Content-MD5 in base64. Azurite's releases store it as text, or as one of the JSON forms of a
+/// buffer: a list of bytes, an object with such a list, or an object with a field for each byte.
 fn md5_text(value: &Value) -> Result<String, String> {
     let bytes = match value {
         Value::String(text) => STANDARD.decode(text).ok(),

@@ -1,7 +1,7 @@
 //! Reads a database that Azurite's LokiJS has written, one document at a time.
 //!
 //! The file is one JSON object, `{"collections": [{"name": …, "data": [DOCUMENT, …], …}, …], …}`.
-//! It may have hundreds of megabytes, and its end may be missing. One document is in memory at a
+//! It may be hundreds of megabytes long, and its end may be missing. One document is in memory at a
 //! time, and its length has a limit.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};

@@ -77,8 +77,8 @@ impl Extents {
         })
     }
 
-    /// Where a range lies. Error: the extent is missing, cannot be opened, or ends before the range
-    /// does.
+    /// The part of a file that a range names. Error: the extent is missing, cannot be opened, or
+    /// ends before the range does.
     pub fn part(&mut self, source: &Source<'_>, range: &Range) -> Result<Part, String> {
         let part = |path| Part {
             path,
@@ -109,8 +109,8 @@ impl Extents {
         }
     }
 
-    /// Error: the parts have more bytes than all extents, so that they name the same bytes again
-    /// and again.
+    /// Fails if the parts have more bytes than all extents: they then name the same bytes again and
+    /// again.
     pub fn check(&self, parts: &[Part]) -> Result<(), String> {
         let parts = parts.iter().filter(|part| part.path.is_some());
         let bytes = parts.fold(0u64, |bytes, part| bytes.saturating_add(part.count));

@@ -1,14 +1,14 @@
-//! `lazurite import-azurite`: the data directory of Azurite 3.3x into a store, without running
-//! Azurite.
+//! `lazurite import-azurite`: imports the data directory of Azurite 3.3x into a store, without
+//! running Azurite.
 //!
 //! Azurite keeps five LokiJS databases, `__azurite_db_*__.json`, and the contents of blobs and
 //! messages in files that it calls extents, below `__blobstorage__` and `__queuestorage__`. A
-//! conversion reads the databases once, and writes lines of the layout of an export; the lines of
-//! blobs name ranges of the extents, so contents are not copied. The import is that of `lazurite
-//! import`.
+//! conversion reads the databases once and writes lines in the layout of an export; the lines of
+//! blobs name ranges of the extents, so contents are not copied. `lazurite import` then reads the
+//! result.
 //!
-//! Nothing of the directory is trusted, and it is opened for reading only. It may be damaged: what
-//! cannot be read is named and left out, and the rest is imported.
+//! The directory is not trusted, and is opened for reading only. It may be damaged: what cannot be
+//! read is named and left out, and the rest is imported.
 
 mod blobs;
 mod database;
@@ -54,8 +54,8 @@ struct Account<'a> {
     client: &'a Client,
 }
 
-/// What happens if a database or the directory of the extents is there, and the system does not let
-/// it be read.
+/// What to do about a database, or the directory of extents, that exists and that the system does
+/// not let the program read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unopened {
     /// It is named, and the rest is imported.
@@ -106,8 +106,8 @@ pub fn run(
     })
 }
 
-/// Imports accounts, names with connection strings, into empty stores. The counts, and sentences
-/// about what was not imported.
+/// Imports accounts, names with connection strings, into empty stores. Returns the counts, and
+/// sentences about what was not imported.
 pub fn import_accounts(
     path: &Path,
     accounts: &[(&str, String)],
@@ -184,8 +184,8 @@ struct Conversion<'a> {
 }
 
 impl<'a> Conversion<'a> {
-    /// Hands on the documents of a database, with the place of each for messages. A database that
-    /// is not there has none.
+    /// Passes on the documents of a database, with the place of each for messages. A missing
+    /// database has none.
     fn read(
         &mut self,
         database: &str,
@@ -216,8 +216,8 @@ impl<'a> Conversion<'a> {
         Ok(())
     }
 
-    /// Leaves out a database or a directory that the system does not let be read, or refuses the
-    /// import.
+    /// Leaves out a database or directory that the system does not let the program read, or refuses
+    /// the import.
     fn leave_out_unopened(&self, sentence: String) -> Result<(), String> {
         match self.unopened {
             Unopened::LeaveOut => self.leave_out(sentence),

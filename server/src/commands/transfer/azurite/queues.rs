@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const QUEUES: &str = "$QUEUES_COLLECTION$";
 const MESSAGES: &str = "$MESSAGES_COLLECTION$";
 const DIRECTORY: &str = "__queuestorage__";
-/// A message that expires later than this never does: Azurite writes the last second of the year
+/// A message that expires later than this never expires: Azurite writes the last second of the year
 /// 9999.
 const FOREVER: Duration = Duration::from_secs(1000 * 366 * 24 * 3600);
 /// Longest time for which a message can be hidden. Source: Put Message, "URI parameters".

@@ -18,8 +18,8 @@ use lazurite_blob::PAGE_BLOB_BYTES_MAX;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
-/// Reads everything that stands in lines and settings. Errors: what an import would refuse without
-/// asking the service.
+/// Reads and checks all lines and settings. Errors: what an import would refuse without asking the
+/// service.
 pub fn check(import: &Import<'_>) -> Result<()> {
     for container in import.resources(ResourceKind::Container)? {
         let root = format!("blobs/{container}");

@@ -1,5 +1,5 @@
-//! The fields of a blob: its line in an export, the elements of a listing and the headers of
-//! requests that they stand for.
+//! The fields of a blob: its line in an export, and the elements of a listing and headers of
+//! requests that correspond to them.
 
 use crate::codec::xml::Element;
 use crate::commands::transfer::blobs::container::{put_metadata, text};
@@ -34,7 +34,7 @@ pub(super) const PROPERTIES: [(&str, &str, &str); 6] = [
 const MD5_HEADER: &str = "x-ms-blob-content-md5";
 const MD5_BYTES: usize = 16;
 
-/// The fields of a line beside [`PROPERTIES`].
+/// The fields of a line besides [`PROPERTIES`].
 pub(super) const OTHER_FIELDS: [&str; 10] = [
     "name",
     "file",
@@ -117,7 +117,7 @@ pub fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
     }
 }
 
-/// The headers of what is stored with a blob, in the request that makes it; but for what
+/// The headers of the request that makes a blob, for what is stored with it; except those that
 /// [`later_property_headers`] sets.
 pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let mut headers = metadata_headers(fields)?;
@@ -140,9 +140,9 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
     Ok(headers)
 }
 
-/// The headers of the Set Blob Properties that a blob needs once it is made; `None` if it needs
-/// none. The request that makes it refuses an MD5 of another length, and chooses a type for a blob
-/// that has none.
+/// The headers of the Set Blob Properties that follows the request that makes a blob; `None` if it
+/// is not needed. It is needed for an MD5 of another length, which the first request refuses, and
+/// for a blob without a type, for which the first request chooses one.
 pub fn later_property_headers(
     fields: &Map<String, Value>,
 ) -> Result<Option<Vec<(String, String)>>, String> {

@@ -75,8 +75,8 @@ impl BlobImport<'_> {
             let mut headers = headers.clone();
             headers.push(header("x-ms-blob-type", "BlockBlob"));
             match self.send_part("", &headers, 0, self.length) {
-                // A service keeps any MD5 that a client sets later. That of blocks is not compared
-                // with the content.
+                // A service keeps any MD5 that a client sets later, and does not compare the MD5 of
+                // a block list with the content.
                 Err(error) if error.code() == "Md5Mismatch" => self.import.note(format!(
                     "{}: its contentMD5 is not that of its content",
                     self.put.path
@@ -153,7 +153,8 @@ impl BlobImport<'_> {
         self.delete_if_refused(written)
     }
 
-    /// Deletes a blob that was made and whose content is refused, if the import goes on without it.
+    /// Deletes a blob that was made and whose content is refused, if the import continues without
+    /// it.
     fn delete_if_refused(&self, written: Result<()>) -> Result<()> {
         if written
             .as_ref()
@@ -218,8 +219,8 @@ fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>> {
     Ok((!piece.is_empty()).then_some(piece))
 }
 
-/// The runs of pages that hold anything but zeros. A part of a page at the end counts as one: the
-/// service refuses it.
+/// The runs of pages that are not all zeros. A part of a page at the end counts as one: the service
+/// refuses it.
 fn written_runs(piece: &[u8]) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (index, page) in piece.chunks(PAGE_BYTES).enumerate() {

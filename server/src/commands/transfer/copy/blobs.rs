@@ -1,5 +1,5 @@
-//! Containers and their blobs: in pieces that are read, hashed and sent with their MD5, and read
-//! again from the destination at the end.
+//! Containers and their blobs. A blob is copied in pieces, each read, hashed and sent with its MD5.
+//! At the end the pieces are read again from the destination.
 
 use crate::clock::system_time;
 use crate::codec::date;
@@ -25,9 +25,9 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use std::time::Duration;
 
-/// Bytes that are read and sent at a time: most of an Append Block and a Put Page of old versions,
-/// and most for which a service returns the MD5 of a range. Source: Get Blob, "Request headers",
-/// `x-ms-range-get-content-md5`.
+/// Bytes that are read and sent at a time: the most that an Append Block and a Put Page of old
+/// versions take, and the longest range for which a service returns the MD5. Source: Get Blob,
+/// "Request headers", `x-ms-range-get-content-md5`.
 const PIECE_BYTES: u64 = 4 << 20;
 /// Most blocks of a blob. Source: Put Block List.
 const BLOCKS_MAX: u64 = 50_000;
@@ -99,7 +99,7 @@ fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     }
 }
 
-/// What a container holds beside its blobs, which no request of another client can make.
+/// What a container holds besides its blobs, which no request of another client can make.
 #[derive(Default)]
 struct NotCopied {
     snapshots: u64,
@@ -329,8 +329,8 @@ impl<'a> BlobCopy<'a> {
         Ok(finished(whole))
     }
 
-    /// Sets what no request that makes a blob can set. What the service refuses is named by
-    /// [`BlobCopy::note_lost`].
+    /// Sets what cannot be set when a blob is made. [`BlobCopy::note_lost`] names what the service
+    /// refuses.
     fn finish(&self) -> Result<()> {
         let fields = &self.blob.fields;
         let properties = later_property_headers(fields)?;
@@ -392,7 +392,7 @@ impl<'a> BlobCopy<'a> {
     }
 
     /// Reads a range of the blob or of its copy. Errors: the blob was changed since it was listed;
-    /// the MD5 that came with the range is another one.
+    /// the bytes do not have the MD5 that came with them.
     fn read(&self, client: &Client, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         if bytes == 0 {
             return Ok(Vec::new());
@@ -442,8 +442,8 @@ impl<'a> BlobCopy<'a> {
         Ok(scope.into_iter().collect())
     }
 
-    /// Sends the request with which the blob is there. Error: unless it is to replace others, one
-    /// is there that this copy has not begun.
+    /// Sends the request that makes the blob. Error: there is a blob that this copy has not begun,
+    /// and the copy may not replace others.
     fn make(&self, query: &str, mut headers: Vec<(String, String)>, body: &[u8]) -> Result<()> {
         let copy = self.copy;
         let replaces =
@@ -475,7 +475,8 @@ impl<'a> BlobCopy<'a> {
 
     fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<()> {
         let resource = format!("{}{query}", self.resource);
-        let (to, service) = (&self.copy.to, ServiceKind::Blob);
+        let to = &self.copy.to;
+        let service = ServiceKind::Blob;
         send(to, service, "PUT", &resource, headers, body).map(drop)
     }
 

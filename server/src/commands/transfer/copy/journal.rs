@@ -1,9 +1,9 @@
-//! The journal of a copy: what was copied, one JSON object a line, so that a copy that broke off
-//! goes on where it was.
+//! The journal of a copy: what was copied, one JSON object a line, so that an interrupted copy
+//! continues where it was.
 //!
-//! A line notes that an item is about to be written, or that it is whole. The last line may be cut
-//! if the program was killed: lines that cannot be read are passed over, and their items are copied
-//! again. For a blob, memory holds hashes.
+//! A line records that an item is about to be written, or that it is complete. The last line may be
+//! cut if the program was killed: unreadable lines are skipped, and their items are copied again.
+//! Of a blob, memory holds only hashes.
 
 use crate::commands::transfer::{Error, Result};
 use serde_json::{Value, json};
@@ -62,8 +62,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens a journal, or makes one. `places` names source and destination. Error: the file is no
-    /// journal, or that of another copy.
+    /// Opens a journal, or makes one. `places` names source and destination. Error: the file is not
+    /// a journal, or belongs to another copy.
     pub fn open(path: &Path, places: &Value) -> Result<Journal> {
         let mut options = OpenOptions::new();
         let options = options.read(true).append(true).create(true);
@@ -112,8 +112,8 @@ impl Journal {
             return Err(format!("{path}: it is no journal of a copy").into());
         }
         if head["copy"] != *places {
-            let of = |side: &str| place_of(&head["copy"][side]);
-            let (from, to) = (of("from"), of("to"));
+            let place = |side: &str| place_of(&head["copy"][side]);
+            let (from, to) = (place("from"), place("to"));
             let reason = format!("it is the journal of another copy, from {from} to {to}");
             return Err(format!("{path}: {reason}").into());
         }

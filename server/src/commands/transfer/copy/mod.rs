@@ -1,9 +1,9 @@
 //! `lazurite copy`: all that an account stores, from one server that speaks the protocols to
 //! another.
 //!
-//! The walk is that of an export and the requests are those of an import, without files between
-//! them. Nothing is held as a whole: a blob goes in pieces, a table in pages, a queue in the pages
-//! of its messages. Each item is checked before the journal notes it.
+//! It lists like an export and sends the requests of an import, without files between them. Nothing
+//! is held as a whole: a blob goes in pieces, a table in pages, a queue in the pages of its
+//! messages. Each item is checked before the journal notes it.
 
 mod blobs;
 mod journal;
@@ -163,18 +163,18 @@ impl CopyRun<'_> {
 
     /// Source and destination, for the journal.
     fn places(&self, services: &[ServiceKind]) -> Result<Value> {
-        let of = |client: &Client| {
+        let places_of = |client: &Client| {
             let mut places = Map::new();
             for service in services {
                 places.insert(service.label().to_owned(), client.place(*service)?.into());
             }
             Ok::<_, Error>(places)
         };
-        Ok(json!({ "from": of(&self.from)?, "to": of(&self.to)? }))
+        Ok(json!({ "from": places_of(&self.from)?, "to": places_of(&self.to)? }))
     }
 
-    /// The containers, queues and tables to copy. Error: one is not there, or the destination holds
-    /// something in its place.
+    /// The containers, queues and tables to copy. Error: one does not exist, or the destination
+    /// already has it.
     fn plan(&self, services: &[ServiceKind]) -> Result<Plan> {
         let has = |service| services.contains(&service);
         let mut plan = Plan::default();
@@ -272,8 +272,8 @@ impl CopyRun<'_> {
         completed.or_else(|error| self.refused(&format!("{kind} {name}, its policies"), error))
     }
 
-    /// The properties of the services, such as CORS rules, of a whole copy into an account of its
-    /// own.
+    /// Copies the properties of the services, such as CORS rules, if a whole account is copied to
+    /// an account of its own.
     fn copy_properties(&self, services: &[ServiceKind]) -> Result<()> {
         if self.is_of_names() {
             return Ok(());
@@ -297,7 +297,7 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes that a setting is refused, and goes on: a SAS may not give the right to it. Error: the
+    /// Notes that a setting was refused, and continues: a SAS may lack the right to it. Error: the
     /// connection failed.
     fn refused(&self, what: &str, error: Error) -> Result<()> {
         let (is_fatal, status) = (error.is_fatal(), error.status());
@@ -309,7 +309,7 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes that contents are refused, and goes on. Error: the credentials or the connection
+    /// Notes that contents were refused, and continues. Error: the credentials or the connection
     /// failed.
     fn leave_out(&self, what: &str, error: Error) -> Result<()> {
         let is_fatal = error.is_fatal();

@@ -64,8 +64,8 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     copy.journal.note_queue(name, copied)
 }
 
-/// Whether an earlier run has copied the queue, and it is still there. Consumers may have taken
-/// messages since: it is never emptied.
+/// True if an earlier run has copied the queue, and the copy still exists. Consumers may have taken
+/// messages since, so it is never emptied.
 fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool> {
     let Some(copied) = copy.journal.queue(queue) else {
         return Ok(false);
@@ -84,8 +84,8 @@ fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// The number of messages that the source does not show. `None`: the queue is left out, because it
-/// shows the first ones only.
+/// The number of messages that the source does not show. `None`: the queue is left out, because the
+/// source shows only the first ones.
 fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>> {
     let count = messages_in(&copy.from, queue)?;
     let listed = each_message(&copy.from, queue, &mut |_| Ok(()))?;
@@ -99,7 +99,7 @@ fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>> {
 }
 
 /// Empties the copy if it may hold messages, once the source has shown its first ones, and puts
-/// all, each once. Their number.
+/// each message once. Returns their number.
 fn copy_messages(copy: &CopyRun<'_>, queue: &str, holds_messages: bool) -> Result<usize> {
     let to = copy.to.with_retry(Duration::ZERO);
     let mut is_clear = !holds_messages;

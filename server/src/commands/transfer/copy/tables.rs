@@ -1,5 +1,5 @@
-//! Tables: a page of entities at a time, written in transactions that replace what has the same
-//! keys, so that any of them can be sent again. The journal notes where the next page begins.
+//! Tables: copied in pages of entities, written in transactions that replace entities with the same
+//! keys, so that each can be repeated. The journal records where the next page begins.
 
 use crate::commands::transfer::Result;
 use crate::commands::transfer::copy::journal::TablePlace;
@@ -38,10 +38,11 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     copy.journal.note_table(name, &place)
 }
 
-/// Copies the pages from a place on, and counts there. False if something was refused: a later run
-/// begins again at the first such page.
+/// Copies pages from `place` on, which also counts. Returns `false` if something was refused: a
+/// later run begins again at the first such page.
 fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool> {
-    let (progress, threads) = (&copy.progress, copy.options.parallel);
+    let progress = &copy.progress;
+    let threads = copy.options.parallel;
     let mut is_whole = true;
     loop {
         let more = place.next.take().unwrap_or_default();
@@ -61,8 +62,8 @@ fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result
     }
 }
 
-/// Where the copy of a table begins. `None`: an earlier run has copied it as a whole, and it is
-/// still there.
+/// Where the copy of a table begins. `None`: an earlier run has copied the whole table, and the
+/// copy still exists.
 fn place_of(copy: &CopyRun<'_>, table: &str) -> Result<Option<TablePlace>> {
     match copy.journal.table(table) {
         Some(place) if ResourceKind::Table.exists(&copy.to, table)? => {

@@ -6,13 +6,13 @@ use lazurite_blob::ContainerSettings;
 
 /// The names, by kind.
 #[derive(Debug, Clone, Copy)]
-pub struct NamesAtStart<'a> {
+pub struct InitialResources<'a> {
     pub containers: &'a [String],
     pub queues: &'a [String],
     pub tables: &'a [String],
 }
 
-impl NamesAtStart<'_> {
+impl InitialResources<'_> {
     fn is_empty(&self) -> bool {
         [self.containers, self.queues, self.tables]
             .into_iter()
@@ -35,8 +35,8 @@ impl NamesAtStart<'_> {
         Ok(())
     }
 
-    /// Makes what is not there, and says so in a line; `None` if nothing is named. The names are
-    /// checked. Blocks for the disk. The error is a sentence.
+    /// Makes what does not exist, and returns a line about it; `None` if nothing is named. The
+    /// names are checked. Blocks for the disk. The error is a sentence.
     pub fn make(&self, services: &Services, account: &str) -> Result<Option<String>, String> {
         if self.is_empty() {
             return Ok(None);
