@@ -16,6 +16,7 @@ mod requests;
 mod shim;
 mod state;
 mod status;
+pub mod terminal;
 mod transfer;
 
 pub use transfer::{
@@ -27,7 +28,6 @@ pub use transfer::{
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
 use crate::state::Directories;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
-use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -146,12 +146,6 @@ impl StoreArguments {
     }
 }
 
-/// Text without control characters, which could act on a terminal.
-pub fn plain(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(visible).collect()
-}
-
 fn verify(directory: &Path) -> Result<ExitCode, String> {
     let durability = Durability::Process;
     let config = Config {
@@ -224,9 +218,4 @@ fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, Stri
 
 fn cannot_print(error: io::Error) -> String {
     format!("cannot write to standard output: {error}")
-}
-
-/// Prints a line on standard output. It is no failure if the reader has gone, as `head` does.
-fn print_line(line: impl fmt::Display) {
-    let _ = writeln!(io::stdout(), "{line}");
 }

@@ -194,7 +194,7 @@ pub async fn take(
         count: Some(1),
         visibility_seconds,
     };
-    let db = console.services().db.clone();
+    let db = console.services().writers.clone();
     let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
     let taking = move || {
         let (messages, ticket) = shared
