@@ -1,7 +1,7 @@
 //! The steps of a request, from its head to the last byte of its answer, in their order.
 //!
-//! A step is a function in a file of its own. It reads the exchange, adds to it, and lets it go on,
-//! answers it or refuses it. To add a step, write its file and name it in one of the three lists
+//! A step is a function in a file of its own. It reads the exchange and adds to it; then the
+//! request goes on, or the step answers or refuses it. To add a step, write its file and name it in one of the three lists
 //! below: [`pass`] for all requests, [`pass_to_service`] for operations of the services, [`answer`]
 //! for the way back.
 
@@ -75,9 +75,9 @@ async fn pass_to_service(mut call: Call<'_, '_>) -> Result<Response<Body>, Stop>
     operation::run(call).await
 }
 
-/// The way back: makes the answer of an outcome, and lets the observers see it to its last byte.
+/// The way back: makes the answer of an outcome, and shows it to the observers to its last byte.
 fn answer(mut exchange: Exchange<'_>, outcome: Result<Response<Body>, Stop>) -> Response<Body> {
-    // One that was not read may cost the connection, and the headers say so.
+    // An unread body may cost the connection, and the headers say so.
     exchange.body = None;
     let mut response = refusal::render(&mut exchange, outcome);
     room::hold(&mut exchange, &mut response);

@@ -148,7 +148,7 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 /// The end of a store: it comes when the last request, response or task that uses the services has
-/// let go of them, whoever that is.
+/// dropped them.
 #[derive(Debug)]
 pub struct Ending {
     db: Db,
@@ -167,7 +167,7 @@ impl Ending {
         self.life.has_changed().is_err() && self.db.stats().snapshots == 0
     }
 
-    /// Closes the store without keeping what it has in memory. Who still uses it gets errors.
+    /// Closes the store and discards what it has in memory. Requests that still use it fail.
     pub fn abandon(self) {
         self.db.abandon();
     }

@@ -21,8 +21,8 @@ thread_local! {
     static TURNS: Arc<Semaphore> = Arc::new(Semaphore::new(WAITING_MAX));
 }
 
-/// What writers of a store have to know of it: whether they must wait, and when what they have seen
-/// is as durable as an acknowledged write.
+/// The state of a store that its writers depend on: whether they must wait, and when the rows that
+/// they have seen are as durable as an acknowledged write.
 #[derive(Debug, Clone)]
 pub struct Writers(Db);
 

@@ -1,10 +1,10 @@
-//! Lets the observers see the request once its operation is known, and its answer.
+//! Shows the observers the request once its operation is known, and its answer.
 
 use crate::observer::{Answer, Routing};
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::{Exchange, Step};
 
-/// Tells the observers which operation is called, and by whom.
+/// The observers learn the operation and its caller.
 pub fn route(call: &mut Call<'_, '_>) -> Step {
     let properties = call.properties();
     let routing = Routing {
@@ -20,7 +20,7 @@ pub fn route(call: &mut Call<'_, '_>) -> Step {
     Ok(())
 }
 
-/// Lets the observers see the answer to its end.
+/// Shows the observers the answer to its end.
 pub fn follow(exchange: Exchange<'_>, response: Answer) -> Answer {
     let Exchange {
         store,

@@ -44,7 +44,7 @@ macro_rules! observers {
                 })*
             }
 
-            /// Lets go of those that do not want to see the end. Returns whether any does.
+            /// Drops those that do not want to see the end. Returns whether any does.
             fn answer(&mut self, $sinks: Sinks<'_>, facts: &ExchangeFacts, answer: &mut Answer) -> bool {
                 $(if let Some(observer) = &mut self.$name && !observer.answered(&$sink, facts, answer) {
                     self.$name = None;
@@ -141,7 +141,7 @@ struct Watch {
     analytics: Arc<Analytics>,
 }
 
-/// The body of an answer, which counts what is sent of it and tells the observers when it ends.
+/// The body of an answer. Counts the bytes that are sent, and reports the end to the observers.
 struct WatchedBody {
     body: Body,
     /// Bytes that the client expects, if that is known. The library sends no more of them.
@@ -268,8 +268,8 @@ mod tests {
         }
     }
 
-    /// What the access log, the ring, and logs and metrics say of an answer of these parts, of
-    /// which the client takes so many.
+    /// The records of the access log, of the ring, and of logs and metrics for an answer of these
+    /// parts, of which the client takes the first `taken`.
     async fn seen(method: Method, parts: &[Option<&'static str>], taken: usize) -> [String; 3] {
         let environment = Environment {
             fs: Arc::new(MemoryFs::volatile()),

@@ -226,7 +226,7 @@ impl Stores {
     }
 }
 
-/// Lets go of a store, and removes it once all others have.
+/// Drops a store, and removes it once no request or task uses it.
 async fn remove_unused(
     store: Arc<Store>,
     directories: Arc<Directories>,

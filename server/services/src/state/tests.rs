@@ -521,7 +521,7 @@ async fn a_replaced_store_ends_with_its_last_user_whatever_part_that_holds() {
         assert!(!ending.has_come());
         drop(user);
     }
-    // The tasks of the store, and its removal, let go of it once they run.
+    // The tasks of the store, and its removal, drop it once they run.
     ending.wait().await;
 }
 
