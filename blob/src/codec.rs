@@ -47,7 +47,7 @@ use crate::model::{
     Blob, BlobBlock, Container, Content, Encryption, Extent, ImmutabilityMode, ImmutabilityPolicy,
     LayerMerge, PublicAccess, Staging,
 };
-use crate::pages::Branch;
+use crate::place::Branch;
 use crate::tier::Tiering;
 use lazurite_base::policies::StoredPolicy;
 use std::collections::BTreeSet;

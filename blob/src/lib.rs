@@ -41,6 +41,7 @@ mod page_write;
 mod pager;
 mod pages;
 mod parts;
+mod place;
 mod service;
 mod snapshot_time;
 mod sweep;

@@ -1,7 +1,10 @@
 //! Plain data: Container, Blob, BlobBlock and their parts. `codec.rs` encodes those that are
 //! stored.
 
-use crate::etag::ETag;
+pub use crate::place::PAGE_BLOB_BYTES_MAX;
+pub(crate) use crate::place::WINDOW_BYTES;
+
+use crate::etag::{ETag, whole_seconds};
 use crate::guid::Guid;
 use crate::keys::File;
 use crate::lease::Lease;
@@ -411,6 +414,23 @@ pub struct CopyState {
     pub incremental: Option<SnapshotTime>,
 }
 
+impl CopyState {
+    /// Of a copy that is complete.
+    pub(crate) fn completed(id: Guid, source: String, length: u64, now: SystemTime) -> CopyState {
+        CopyState {
+            id,
+            source,
+            status: CopyStatus::Success,
+            copied: length,
+            total: length,
+            completed_at: Some(whole_seconds(now)),
+            description: None,
+            destination_snapshot: None,
+            incremental: None,
+        }
+    }
+}
+
 /// As on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyStatus {
@@ -466,13 +486,6 @@ pub struct BlobBlock {
     /// The file that the content is in, where it is not the one that the row is in.
     pub(crate) file: Option<File>,
 }
-
-/// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
-pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
-
-/// Bytes of a window, the part of a blob that a leaf describes: large enough for many extents in a
-/// row, small enough to rewrite at little cost.
-pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 
 /// A stretch of pages in a window.
 #[derive(Debug, Clone, PartialEq, Eq)]

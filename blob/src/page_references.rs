@@ -9,7 +9,7 @@ use crate::codec;
 use crate::error::{Error, Result, corrupt_record};
 use crate::files::FileRows;
 use crate::keys::{self, File, Timer};
-use crate::pages::Place;
+use crate::place::Place;
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction};

@@ -15,7 +15,8 @@ use crate::codec;
 use crate::error::{Result, missing};
 use crate::keys::{ContentName, File};
 use crate::keyspaces::{Keyspaces, Source};
-use crate::model::{Extent, Layer, PAGE_BLOB_BYTES_MAX, Pages, WINDOW_BYTES};
+use crate::model::{Extent, Layer, Pages};
+use crate::place::{Branch, Place};
 use bytes::Bytes;
 use lazurite_engine::Snapshot;
 use std::collections::BTreeMap;
@@ -23,64 +24,6 @@ use std::ops::Range;
 
 /// The unit of a page blob, in bytes.
 pub(crate) const PAGE_BYTES: u64 = 512;
-/// The level of a root. Leaves are on level 0.
-const ROOT_LEVEL: u8 = 4;
-/// A branch below the root has two to the power of this many children at most.
-const CHILD_BITS: u32 = 6;
-
-/// The children of a branch that are there, by number.
-pub(crate) type Branch = BTreeMap<u8, u128>;
-
-/// The place of a node in a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) level: u8,
-    /// The number of the place on its level.
-    pub(crate) number: u64,
-}
-
-impl Place {
-    pub(crate) const ROOT: Place = Place {
-        level: ROOT_LEVEL,
-        number: 0,
-    };
-
-    /// The place of a stored key; `None` if no tree has it.
-    pub(crate) fn of(level: u8, number: u64) -> Option<Place> {
-        let place = Place { level, number };
-        let is_there = level <= ROOT_LEVEL && number <= (PAGE_BLOB_BYTES_MAX - 1) / place.bytes();
-        is_there.then_some(place)
-    }
-
-    pub(crate) fn is_leaf(self) -> bool {
-        self.level == 0
-    }
-
-    pub(crate) fn child(self, child: u8) -> Place {
-        Place {
-            level: self.level - 1,
-            number: self.number << CHILD_BITS | u64::from(child),
-        }
-    }
-
-    /// The child that has the byte at `offset`, which is in this place.
-    pub(crate) fn child_at(self, offset: u64) -> u8 {
-        let number = offset / self.child(0).bytes();
-        (number - (self.number << CHILD_BITS)) as u8
-    }
-
-    /// The bytes of the blob at this place. Not for a root, which has more children than a branch:
-    /// ask its children.
-    pub(crate) fn range(self) -> Range<u64> {
-        let start = self.number * self.bytes();
-        start..start + self.bytes()
-    }
-
-    fn bytes(self) -> u64 {
-        WINDOW_BYTES << (CHILD_BITS * u32::from(self.level))
-    }
-}
-
 /// Pages and where their content is filed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stored {
@@ -326,6 +269,7 @@ pub(crate) fn intersection(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::WINDOW_BYTES;
 
     fn extent(range: Range<u64>) -> Extent {
         let pages = Pages {

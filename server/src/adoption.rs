@@ -8,7 +8,8 @@
 
 use crate::app::App;
 use crate::cli::Cli;
-use crate::commands::{azurite, plain};
+use crate::commands::azurite;
+use crate::commands::terminal::plain;
 use crate::connection::ConnectionThreads;
 use crate::local_services::{LocalAccount, while_served};
 use crate::{output, platform, private_files};
@@ -95,12 +96,12 @@ async fn import(
     if data.join(MARK).exists() {
         let reset = app.stores.reset().await;
         reset.map_err(|failure| format!("the store cannot be emptied: {}", failure.message))?;
-    } else if app.stores.current().services.db.stats().last_sequence > 0 {
+    } else if app.stores.current().services.stats().last_sequence > 0 {
         return Ok(None);
     }
     let (from, place) = (source.to_path_buf(), data.to_path_buf());
     let report = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
-    let synced = app.stores.current().services.db.sync();
+    let synced = app.stores.current().services.sync();
     synced.map_err(|error| error.to_string())?;
     finish(data, &report).map_err(|error| format!("{}: {error}", data.display()))?;
     Ok(Some(report))

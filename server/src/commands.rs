@@ -15,6 +15,7 @@ mod requests;
 mod shim;
 mod state;
 mod status;
+pub mod terminal;
 mod transfer;
 
 pub use transfer::{
@@ -26,7 +27,6 @@ pub use transfer::{
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
 use crate::state::Directories;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
-use std::fmt;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -145,12 +145,6 @@ impl StoreArguments {
     }
 }
 
-/// Text without control characters, which could act on a terminal.
-pub fn plain(text: &str) -> String {
-    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
-    text.chars().map(visible).collect()
-}
-
 fn verify(directory: &Path) -> Result<ExitCode, String> {
     let durability = Durability::Process;
     let config = Config {
@@ -222,9 +216,4 @@ fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, Stri
 
 fn cannot_print(error: io::Error) -> String {
     format!("cannot write to standard output: {error}")
-}
-
-/// Prints a line on standard output. It is no failure if the reader has gone, as `head` does.
-fn print_line(line: impl fmt::Display) {
-    let _ = writeln!(io::stdout(), "{line}");
 }

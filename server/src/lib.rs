@@ -36,9 +36,10 @@ pub use embedded::{Error, Lazurite, Store};
 use lazurite_codec as codec;
 // Under these names in the whole crate: `crate::auth` is the module of the services.
 use lazurite_services::{
-    accounts, advisor, app, auth, blob, clock, connection, faults, http_client, layers,
-    local_services, output, pages, platform, properties, request, requests, resource_names,
-    response, service_kind, services, signed_request, state, table,
+    access_log, accounts, advisor, app, auth, blob, browser_guard, clock, connection, faults,
+    http_client, local_services, observer, output, own_requests, pages, pipeline, platform,
+    properties, request, requests, resource_names, response, service_kind, services,
+    signed_request, state, table,
 };
 use program::Program;
 use std::process::ExitCode;

@@ -4,6 +4,7 @@
 //! Standard output has the lines that tools wait for and the access log; messages for people go to
 //! standard error.
 
+use crate::access_log::{AccessLog, Form};
 use crate::accounts::Accounts;
 use crate::announce;
 use crate::app::App;
@@ -11,15 +12,15 @@ use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
 use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
-use crate::console::requests::Ring;
 use crate::console::{self, Console};
 use crate::faults::Faults;
-use crate::layers::access_log::{AccessLog, Form};
 use crate::local_services::LocalServices;
 use crate::output::{self, LineWriter, Output};
 use crate::pages::{Address, Addresses, Pages};
+use crate::pipeline;
 use crate::program::Program;
 use crate::request::context::{RequestIds, ServiceKind};
+use crate::requests::Ring;
 use crate::seed::Flag;
 use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
 use crate::tls::Tls;
@@ -338,7 +339,7 @@ impl Host<'_> {
                 let authority = tls.and_then(Tls::authority);
                 let accounts = app.stores.accounts();
                 announce::ready(cli, program, accounts, addresses, authority, out)?;
-                announce::recovered(app.stores.current().services.db.recovered());
+                announce::recovered(app.stores.current().services.recovered());
                 Ok(Control::Signals(signals))
             }
             Host::Process(guest) => {
@@ -382,7 +383,13 @@ impl Serving {
                 opening: tls.map_or(Opening::Plain, Tls::opening),
                 is_own: false,
             };
-            app.serve_in(&mut accepting, endpoint, threads.clone(), stopped.clone());
+            pipeline::serve_in(
+                &app,
+                &mut accepting,
+                endpoint,
+                threads.clone(),
+                stopped.clone(),
+            );
         }
         Serving {
             stop,
@@ -604,17 +611,13 @@ fn assemble(
     let ids: Arc<dyn IdSource> = Arc::new(RandomIds);
     let shared = Arc::new(Shared {
         access_log,
+        requests: requests_kept(cli),
         advisor: Arc::new(lazurite_advisor::Advisor::default()),
         request_ids: Arc::new(RequestIds::new(ids.next_id())),
     });
     let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
     let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
     let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
-    let requests = Ring::new(
-        cli.requests_kept as usize,
-        cli.requests_megabytes as usize * 1_000_000,
-    );
-    let requests = Arc::new(requests.with_bodies(cli.requests_body_kib as usize * 1024));
     let settings = console::Settings {
         is_on: !cli.no_console,
         password: cli.console_password.clone(),
@@ -623,12 +626,11 @@ fn assemble(
         durability,
         accepts_bearer_tokens,
     };
-    let advisor = shared.advisor.clone();
     let addresses = Addresses::default();
     let console = Console::new(
         stores.clone(),
-        advisor,
-        requests.clone(),
+        shared.advisor.clone(),
+        shared.requests.clone(),
         addresses.clone(),
         settings,
     )?;
@@ -641,13 +643,18 @@ fn assemble(
             has_console: !cli.no_console,
             addresses,
         },
-        requests,
         durability,
         allowed_hosts: cli.allowed_hosts.clone(),
         connections: Arc::new(connections(cli)),
         request_timeout: cli.request_timeout.map(Duration::from_secs),
     };
     Ok((app, console))
+}
+
+fn requests_kept(cli: &Cli) -> Arc<Ring> {
+    let bytes_max = cli.requests_megabytes as usize * 1_000_000;
+    let requests = Ring::new(cli.requests_kept as usize, bytes_max);
+    Arc::new(requests.with_bodies(cli.requests_body_kib as usize * 1024))
 }
 
 fn store_settings(

@@ -1,6 +1,6 @@
 //! Keys of a file: its rows in `blob.blocks`, `blob.content` and `blob.references`.
 
-use crate::pages::Place;
+use crate::place::Place;
 use lazurite_engine::KeyRange;
 
 // Suffixes of a file's keys in `blob.blocks`.

@@ -11,11 +11,10 @@ use crate::keys::File;
 use crate::lease::Leased;
 use crate::md5::Md5;
 use crate::model::{
-    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, Encryption, Layer,
-    Metadata, Tags, Written,
+    Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, CopyState, Encryption,
+    Layer, Metadata, Tags, Written,
 };
 use crate::operations::checks::{check_may_create, lease_before_existence};
-use crate::operations::copy::completed;
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::permit::Action;
 use crate::operations::write::{BlobWrite, RetireReason};
@@ -168,7 +167,8 @@ impl BlobService {
             settings,
             encryption: brought.encryption,
         })?;
-        blob.copy = copied_from.map(|url| completed(self.new_guid(), url, length, write.now));
+        blob.copy =
+            copied_from.map(|url| CopyState::completed(self.new_guid(), url, length, write.now));
         write.put(&permit, &blob);
         Ok((blob, checksums, write.commit()?))
     }

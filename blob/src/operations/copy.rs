@@ -262,20 +262,6 @@ fn copied_content(source: &Blob, seal: Option<bool>) -> Content {
     }
 }
 
-pub(super) fn completed(id: Guid, source: String, length: u64, now: SystemTime) -> CopyState {
-    CopyState {
-        id,
-        source,
-        status: CopyStatus::Success,
-        copied: length,
-        total: length,
-        completed_at: Some(crate::etag::whole_seconds(now)),
-        description: None,
-        destination_snapshot: None,
-        incremental: None,
-    }
-}
-
 impl BlobWrite<'_> {
     /// Makes the record of the destination of a complete copy, with the checked settings of
     /// `request`.
@@ -303,7 +289,12 @@ impl BlobWrite<'_> {
             blob.replaced_at = Some(SnapshotTime(blob.etag.0));
         }
         let length = source.length;
-        blob.copy = Some(completed(copy_id, request.source_url, length, self.now));
+        blob.copy = Some(CopyState::completed(
+            copy_id,
+            request.source_url,
+            length,
+            self.now,
+        ));
         Ok(blob)
     }
 

@@ -4,7 +4,7 @@ use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::History;
 use crate::model::{Blob, BlobAddress, BlobState, BlobType, CopyState, CopyStatus};
-use crate::operations::copy::{CopyOutcome, check_needs_no_key, completed};
+use crate::operations::copy::{CopyOutcome, check_needs_no_key};
 use crate::operations::new_blob::NewBlob;
 use crate::operations::permit::Action;
 use crate::operations::permit::RecordSlot;
@@ -48,7 +48,7 @@ impl BlobService {
         blob.copy = Some(CopyState {
             incremental: Some(copied),
             destination_snapshot: Some(moment),
-            ..completed(copy_id, source_url, found.length, to.now)
+            ..CopyState::completed(copy_id, source_url, found.length, to.now)
         });
         to.name_layers(&blob);
         to.put_snapshot(&blob, moment)?;

@@ -5,7 +5,7 @@
 use crate::keys::{File, container_of, is_uncommitted_marker};
 use crate::operations::page_blob_tests::since;
 use crate::operations::tests::*;
-use crate::pages::Place;
+use crate::place::Place;
 use crate::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{Config, Db, Direction, Durability, Environment, KeyRange, Keyspace};

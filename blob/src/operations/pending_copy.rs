@@ -12,7 +12,7 @@ use crate::model::{
     Blob, BlobAddress, BlobHeaders, BlobType, Content, CopyState, CopyStatus, Layer, Metadata,
     Written,
 };
-use crate::operations::copy::{CopyBlob, CopyOutcome, completed};
+use crate::operations::copy::{CopyBlob, CopyOutcome};
 use crate::operations::new_blob::NewBlob;
 use crate::operations::permit::Action;
 use crate::operations::write::{BlobWrite, RetireReason};
@@ -72,7 +72,7 @@ impl BlobService {
             status: CopyStatus::Pending,
             copied: 0,
             completed_at: None,
-            ..completed(copy_id, request.source_url, length, to.now)
+            ..CopyState::completed(copy_id, request.source_url, length, to.now)
         });
         to.put(&permit, &blob);
         to.list_pending_copy();

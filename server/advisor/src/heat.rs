@@ -9,7 +9,7 @@
 //! server takes what one partition may take, and splits between partitions wherever a range would
 //! take more. Source: Scalability and performance targets for Table Storage and for Queue Storage.
 
-use crate::advice::as_text;
+use crate::evidence::as_text;
 use crate::request::Service;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};

@@ -13,6 +13,7 @@
 mod advice;
 mod advisor;
 mod bounded;
+mod evidence;
 mod filter;
 mod heat;
 mod request;
@@ -23,8 +24,9 @@ mod watch;
 #[cfg(test)]
 mod workloads;
 
-pub use advice::{ADVICE_MAX, Advice, Evidence};
+pub use advice::{ADVICE_MAX, Advice};
 pub use advisor::{Advisor, FULL_A_SECOND, RESOURCES_MAX, Report, SAMPLE_MEAN, SHARD_MAX};
+pub use evidence::Evidence;
 pub use heat::{
     ACCOUNT_TARGET, AccountLoad, BLOB_TARGET, CELLS_MAX, HeatMap, MINUTES, Others,
     PARTITION_TARGET, PartitionLoad, Splits,

@@ -1,6 +1,6 @@
 //! A counter that keeps the last requests it counted, and says when it reaches its threshold.
 
-use crate::advice::Evidence;
+use crate::evidence::Evidence;
 use crate::request::Request;
 use std::collections::VecDeque;
 

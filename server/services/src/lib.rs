@@ -1,4 +1,4 @@
-//! The three services over HTTP: connections, the layers of a request, authentication, the handlers
+//! The three services over HTTP: connections, the steps of a request, authentication, the handlers
 //! of Blob, Queue and Table, and the stores behind them. Knows no flags, no console and no command.
 //!
 //! A part of the crate `lazurite`, whose releases it follows: not an interface for others.
@@ -8,21 +8,25 @@
     reason = "items are public for one other crate of this program, and have the comments of private ones"
 )]
 
+pub mod access_log;
 pub mod accounts;
 pub mod advisor;
 pub mod analytics;
 pub mod app;
 pub mod auth;
 pub mod blob;
+pub mod browser_guard;
 pub mod clock;
 pub mod connection;
 pub mod faults;
 pub mod http_client;
-pub mod layers;
 pub mod local_services;
 pub mod memory;
+pub mod observer;
 pub mod output;
+pub mod own_requests;
 pub mod pages;
+pub mod pipeline;
 pub mod platform;
 pub mod properties;
 pub mod queue;

@@ -7,43 +7,17 @@
 use crate::accounts::name_of_fork;
 use crate::app::App;
 use crate::connection::{ConnectionThreads, Endpoint, Opening};
+use crate::own_requests::{OWN_SECRET, SECRET};
+use crate::pipeline;
 use crate::service_kind::ServiceKind;
-use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-
-/// The header of a request of the server to itself, with the secret of this process: any program of
-/// this machine can connect to the ports on which the server serves itself, and they ask for no
-/// certificate.
-pub const OWN_REQUEST: &str = "x-lazurite-own-request";
-/// The name of that secret in a connection string.
-pub const OWN_SECRET: &str = "LazuriteOwnRequests";
-
-static SECRET: LazyLock<String> = LazyLock::new(|| {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).expect("the start of the server needs random numbers too");
-    random.iter().map(|byte| format!("{byte:02x}")).collect()
-});
-
-/// Whether a request is one of this process.
-pub fn is_own_request(headers: &HeaderMap) -> bool {
-    const NAME: HeaderName = HeaderName::from_static(OWN_REQUEST);
-    let sent = headers.get(NAME).map(HeaderValue::as_bytes);
-    // In a time that does not tell how much of it is right.
-    sent.is_some_and(|sent| {
-        let differences = sent
-            .iter()
-            .zip(SECRET.bytes())
-            .map(|(sent, own)| sent ^ own);
-        sent.len() == SECRET.len() && differences.fold(0, |all, one| all | one) == 0
-    })
-}
 
 /// Work was ended because the server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +112,13 @@ pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
             opening: Opening::Plain,
             is_own: true,
         };
-        app.serve_in(&mut serving, endpoint, threads.clone(), stopped.clone());
+        pipeline::serve_in(
+            app,
+            &mut serving,
+            endpoint,
+            threads.clone(),
+            stopped.clone(),
+        );
     }
     let accounts = accounts(app, &ports);
     let done = tokio::task::spawn_blocking(move || work(&accounts)).await;
@@ -158,31 +138,4 @@ fn accounts(app: &App, ports: &[(ServiceKind, u16)]) -> Vec<LocalAccount> {
         })
     };
     accounts.names().filter_map(account).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_whole_secret_makes_a_request_ones_own() {
-        let is_own = |sent: Option<&str>| {
-            let mut headers = HeaderMap::new();
-            if let Some(sent) = sent {
-                headers.insert(OWN_REQUEST, HeaderValue::from_str(sent).unwrap());
-            }
-            is_own_request(&headers)
-        };
-        assert!(is_own(Some(&SECRET)));
-        let (other, longer) = ("0".repeat(SECRET.len()), format!("{}0", *SECRET));
-        for sent in [
-            None,
-            Some(""),
-            Some(&SECRET[1..]),
-            Some(&other),
-            Some(&longer),
-        ] {
-            assert!(!is_own(sent), "{sent:?}");
-        }
-    }
 }

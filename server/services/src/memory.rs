@@ -13,6 +13,7 @@
 //!   that wait, those go first whose credential holds the least: a client that fills the memory
 //!   makes itself wait.
 
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +41,8 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 const NONE: u64 = 0;
 
 tokio::task_local! {
-    /// A number for the credential of the request that this task serves.
-    pub static HOLDER: u64;
+    /// A number for the credential of the request that this task serves, once it is known.
+    pub static HOLDER: Cell<u64>;
 }
 
 static BUDGET: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
@@ -110,7 +111,7 @@ pub fn grant() -> Option<(usize, MemoryGrant)> {
 
 /// Room for bytes of a request's body or of its answer. Waits for it. Error: after half a minute.
 pub async fn reserve(bytes: usize) -> Result<MemoryGrant, MemoryExhausted> {
-    let holder = HOLDER.try_with(|holder| *holder).unwrap_or(NONE);
+    let holder = HOLDER.try_with(Cell::get).unwrap_or(NONE);
     let bytes = bytes.min(HOLDER_BYTES_MAX);
     let waiting = {
         let mut state = Locked::new();
@@ -330,7 +331,7 @@ mod tests {
     #[tokio::test]
     async fn a_share_is_given_back_as_far_as_it_is_not_needed() {
         HOLDER
-            .scope(7, async {
+            .scope(Cell::new(7), async {
                 let grant = reserve(512 << 10).await.unwrap();
                 assert_eq!((grant.holder, grant.bytes), (7, 512 << 10));
                 assert_eq!(grant.resized(100 << 10).bytes, 100 << 10);

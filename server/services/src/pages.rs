@@ -20,6 +20,9 @@ pub const STATE_PREFIX: &str = "/_lazurite/state";
 /// The export of a store.
 pub const EXPORT: &str = "/_lazurite/state/export";
 
+/// The realm of the challenge. Commands send the password to no other.
+pub const CONSOLE_REALM: &str = "Lazurite console";
+
 /// A service and where it listens.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {

@@ -1,16 +1,26 @@
-//! The open store and its services: plain data that the parts of the server share.
+//! The open store and its services, which the parts of the server share.
 
 use crate::accounts::Accounts;
 use crate::clock::Clock;
+use crate::connection::blocking_pool::Writers;
 use crate::faults::Faults;
 use crate::faults::targets::{Meter, Usage};
+use lazurite_base::wall_clock::WallClock;
 use lazurite_blob::BlobService;
-use lazurite_engine::Db;
+use lazurite_engine::{Db, Durability, RandomIds, Recovered, Stats};
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
+use std::path::Path;
 use std::sync::Arc;
+use tokio::sync::watch;
 
-/// The services of one store, and the accounts that they serve.
+/// The text of a copy from another server that a restart cut off: going on would take the source's
+/// credentials, which are not kept.
+const COPY_CUT_OFF: &str =
+    "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
+
+/// The services of one store, and the accounts that they serve. The store itself is reached through
+/// them alone.
 #[derive(Debug)]
 pub struct Services {
     pub accounts: Arc<Accounts>,
@@ -19,13 +29,47 @@ pub struct Services {
     pub faults: Arc<Faults>,
     /// What the requests of this store have used of the targets.
     pub usage: Usage,
-    pub db: Db,
     pub blobs: BlobService,
     pub queues: QueueService,
     pub tables: TableService,
+    pub writers: Writers,
+    db: Db,
+    /// Dropped with the last user of the services.
+    life: watch::Sender<()>,
 }
 
 impl Services {
+    /// The services on an open store. Copies that a restart cut off have failed. Blocks for the
+    /// disk. The error is a sentence.
+    pub fn open(
+        db: Db,
+        accounts: Arc<Accounts>,
+        clock: Arc<dyn WallClock>,
+        faults: Arc<Faults>,
+    ) -> Result<Services, String> {
+        let clock = Arc::new(Clock::open(&db, clock)?);
+        let ids = Arc::new(RandomIds);
+        let blobs = BlobService::open(&db, ids.clone(), clock.clone()).map_err(text)?;
+        let tables = TableService::open(&db, clock.clone()).map_err(text)?;
+        let queues = QueueService::open(&db, ids, clock.clone()).map_err(text)?;
+        let cut_off = blobs.fail_interrupted_copies(COPY_CUT_OFF);
+        for failure in cut_off.map_err(text)?.failures {
+            tracing::error!("a copy that was cut off is still pending: {failure}");
+        }
+        Ok(Services {
+            accounts,
+            clock,
+            faults,
+            usage: Usage::default(),
+            blobs,
+            queues,
+            tables,
+            writers: Writers::of(&db),
+            db,
+            life: watch::Sender::default(),
+        })
+    }
+
     /// Issues no ETag and no Timestamp again that these services have issued, of a store whose
     /// place this one takes.
     pub fn follow(&self, before: &Services) {
@@ -40,5 +84,91 @@ impl Services {
             usage: &self.usage,
             now: self.clock.now(),
         })
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.db.stats()
+    }
+
+    /// Why the store refuses to write; `None` if it does not.
+    pub fn failure(&self) -> Option<lazurite_engine::Error> {
+        self.db.failure()
+    }
+
+    /// What the opening of the store found in its log.
+    pub fn recovered(&self) -> &Recovered {
+        self.db.recovered()
+    }
+
+    /// Makes all that was written durable. Blocks for the disk.
+    pub fn sync(&self) -> lazurite_engine::Result<()> {
+        self.db.sync()
+    }
+
+    /// Writes all memtables to the disk. Blocks for it.
+    pub fn flush(&self) -> lazurite_engine::Result<()> {
+        self.db.flush_all()
+    }
+
+    /// Makes a copy of the store in a directory, by hard links. Blocks for the disk.
+    pub fn checkpoint(&self, directory: &Path) -> lazurite_engine::Result<()> {
+        self.db.checkpoint(directory)
+    }
+
+    /// As [`Services::checkpoint`], for a store with another durability.
+    pub fn checkpoint_for(
+        &self,
+        directory: &Path,
+        durability: Durability,
+    ) -> lazurite_engine::Result<()> {
+        self.db.checkpoint_for(directory, durability)
+    }
+
+    /// Closes the store: all that was written is durable. Blocks for the disk.
+    pub fn close(&self) -> lazurite_engine::Result<()> {
+        self.db.close()
+    }
+
+    #[cfg(test)]
+    pub fn db(&self) -> Db {
+        self.db.clone()
+    }
+
+    /// The end of these services, for the owner of a store that is to be removed.
+    pub fn ending(&self) -> Ending {
+        Ending {
+            db: self.db.clone(),
+            life: self.life.subscribe(),
+        }
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// The end of a store: it comes when the last request, response or task that uses the services has
+/// dropped them.
+#[derive(Debug)]
+pub struct Ending {
+    db: Db,
+    life: watch::Receiver<()>,
+}
+
+impl Ending {
+    /// Waits for the end.
+    pub async fn wait(&mut self) {
+        // Nothing is ever sent: the sender is dropped.
+        while self.life.changed().await.is_ok() {}
+    }
+
+    /// Whether nothing uses the services, nor reads the store.
+    pub fn has_come(&self) -> bool {
+        self.life.has_changed().is_err() && self.db.stats().snapshots == 0
+    }
+
+    /// Closes the store and discards what it has in memory. Requests that still use it fail.
+    pub fn abandon(self) {
+        self.db.abandon();
     }
 }

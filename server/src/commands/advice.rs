@@ -1,7 +1,7 @@
 //! `lazurite advice`: prints the advice of a running server for people.
 
 use crate::commands::client::Client;
-use crate::commands::print_line;
+use crate::commands::terminal::print_line;
 use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use crate::codec::xml::{self, Element};
 use crate::commands::doctor::{Credentials, Endpoint, Target, VERSION, connection_string};
 use crate::commands::request_error::{Refusal, RequestError};
 use crate::http_client::{self, Upload};
-use crate::local_services::OWN_REQUEST;
+use crate::own_requests::OWN_REQUEST;
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
 use base64::Engine as _;

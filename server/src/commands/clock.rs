@@ -3,7 +3,7 @@
 use crate::cli::ClockAction;
 use crate::clock::duration;
 use crate::commands::doctor::{Target, connection_string};
-use crate::commands::print_line;
+use crate::commands::terminal::print_line;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 

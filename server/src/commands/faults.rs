@@ -2,7 +2,7 @@
 
 use crate::cli::FaultsAction;
 use crate::commands::doctor::{Target, connection_string};
-use crate::commands::print_line;
+use crate::commands::terminal::print_line;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
 use crate::commands::request_error::RequestError;
-use crate::commands::{plain, print_line};
+use crate::commands::terminal::{plain, print_line};
 use crate::console::layout_size as size;
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;

@@ -2,7 +2,7 @@
 //! inside a container.
 
 use crate::commands::doctor::{HTTPS_REQUIRED, PATIENCE};
-use crate::commands::print_line;
+use crate::commands::terminal::print_line;
 use crate::http_client::{self, Reply, Upload};
 use crate::signed_request::Headers;
 use axum::http::StatusCode;

@@ -2,7 +2,7 @@
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
-use crate::commands::{plain, print_line};
+use crate::commands::terminal::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use lazurite_queue::MESSAGE_BYTES_MAX;

@@ -2,7 +2,7 @@
 
 use crate::cli::QueryFormat;
 use crate::commands::client::{Client, encode};
-use crate::commands::{plain, print_line};
+use crate::commands::terminal::{plain, print_line};
 use crate::console::csv;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};

@@ -1,7 +1,7 @@
 //! `lazurite requests`: the last requests of a running server, and those that follow.
 
 use crate::commands::doctor::{Target, connection_string};
-use crate::commands::plain;
+use crate::commands::terminal::plain;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::io::Write;
@@ -91,12 +91,12 @@ fn line(request: &Value) -> String {
         text("method"),
         text("target")
     );
-    for name in ["code", "reason", "plan", "client"] {
+    for name in ["code", "reason", "ended", "plan", "client"] {
         let value = text(name);
         match name {
-            _ if value.is_empty() => {}
+            _ if value.is_empty() || (name, value.as_str()) == ("ended", "whole") => {}
             "reason" => line.push_str(&format!(": {value}")),
-            "code" => line.push_str(&format!(" {value}")),
+            "code" | "ended" => line.push_str(&format!(" {value}")),
             _ => line.push_str(&format!(" ({value})")),
         }
     }

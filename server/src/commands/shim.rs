@@ -1,6 +1,6 @@
 //! `lazurite shim`: the commands of Azurite, as links to this program.
 
-use crate::commands::print_line;
+use crate::commands::terminal::print_line;
 use crate::platform::link_program;
 use crate::program::SHIM_NAMES;
 use std::env::consts::EXE_SUFFIX;

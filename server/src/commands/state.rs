@@ -3,7 +3,7 @@
 use crate::cli::{ResetArguments, StateAction};
 use crate::commands::client::encode;
 use crate::commands::doctor::{Target, connection_string};
-use crate::commands::{plain, print_line};
+use crate::commands::terminal::{plain, print_line};
 use crate::console::layout_size;
 use serde_json::{Value, json};
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
 //! `lazurite status`: what a running server is, how much it stores, and how much disk that takes.
 
 use crate::commands::doctor::{Target, connection_string};
-use crate::commands::{plain, print_line};
+use crate::commands::terminal::{plain, print_line};
 use crate::console::{layout_duration, layout_size};
 use serde_json::Value;
 use std::process::ExitCode;

@@ -66,7 +66,7 @@ const CHARTS: [(&str, &str, &str, &str); 8] = [
 
 pub async fn page(State(console): State<Arc<Console>>) -> Page {
     made(console, |console| {
-        let stats = console.services().db.stats();
+        let stats = console.services().stats();
         let content = html! {
             h1 { "Engine" }
             p { "Counts are since the store was opened." }
@@ -88,7 +88,7 @@ pub async fn page(State(console): State<Arc<Console>>) -> Page {
 /// `/_lazurite/api/engine`: the figures as JSON.
 pub async fn figures(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
     made(console, |console| {
-        let stats = console.services().db.stats();
+        let stats = console.services().stats();
         Ok(Json(document(&stats)))
     })
     .await

@@ -9,10 +9,11 @@
 //!
 //! Stored content never runs in this origin: Get Blob puts a sandbox around types that could.
 
+use crate::browser_guard;
 use crate::console::Console;
 use crate::console::form::Form;
 use crate::console::respond::{self, Connection, HandedBody, Refusal};
-use crate::layers::browser_guard;
+use crate::pages::CONSOLE_REALM;
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::request::context::Query;
 use crate::response::error::{Failure, Result, common};
@@ -51,9 +52,6 @@ const GUESS_DELAY: Duration = Duration::from_millis(500);
 const WAITING_MAX: u32 = 8;
 /// Clients whose wrong passwords are counted. All others count as one.
 const GUESSERS_MAX: usize = 1024;
-/// The realm of the challenge. Commands send the password to no other.
-pub const CONSOLE_REALM: &str = "Lazurite console";
-
 pub async fn guard(
     State(console): State<Arc<Console>>,
     request: Request,

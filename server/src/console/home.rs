@@ -164,8 +164,8 @@ fn facts(console: &Console) -> Result<Facts> {
             .current_directory()
             .as_deref()
             .and_then(bytes_of_files),
-        stats: console.services().db.stats(),
-        is_read_only: console.services().db.failure().is_some(),
+        stats: console.services().stats(),
+        is_read_only: console.services().failure().is_some(),
     })
 }
 

@@ -17,6 +17,7 @@ mod filter;
 mod filter_builder;
 mod form;
 mod guard;
+mod health;
 mod home;
 mod layout;
 mod lists;
@@ -38,7 +39,6 @@ mod undo;
 pub mod value_text;
 
 pub use crate::pages::PREFIX;
-pub use guard::CONSOLE_REALM;
 pub use layout::{duration as layout_duration, size as layout_size};
 
 use crate::accounts::Accounts;

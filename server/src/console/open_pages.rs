@@ -3,9 +3,9 @@
 
 use crate::advisor;
 use crate::auth::identity;
+use crate::browser_guard;
 use crate::console::respond::{Connection, HandedBody, Refusal};
-use crate::console::{Console, PREFIX};
-use crate::layers::{browser_guard, health};
+use crate::console::{Console, PREFIX, health};
 use crate::pages::RefusedAsService;
 use crate::response::error::{Failure, Result};
 use axum::body::Body;
@@ -25,7 +25,7 @@ pub fn routes() -> Router<Arc<Console>> {
 }
 
 async fn health(State(console): State<Arc<Console>>) -> Response<Body> {
-    health::health(&console.services().db, console.settings.durability)
+    health::health(&console.services(), console.settings.durability)
 }
 
 /// A page of the advisor.

@@ -140,7 +140,7 @@ pub async fn written(
     done: Done,
     write: impl FnOnce(&Console) -> Result<Ticket> + Send + 'static,
 ) -> Page<SeeOther> {
-    let db = console.services().db.clone();
+    let db = console.services().writers.clone();
     change(&db, move || write(&console)).await?.await?;
     let separator = if path.contains('?') { '&' } else { '?' };
     Ok(SeeOther(format!("{path}{separator}done={}", done.word())))

@@ -21,10 +21,10 @@ use tokio_rustls::rustls::{
     Error, InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion,
 };
 
+mod identity;
 mod pfx;
 
-/// A chain of certificates, the server's own first, and the key of that one.
-type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+use identity::Identity;
 
 /// The server's side of TLS, with a certificate that can be replaced.
 pub struct Tls {

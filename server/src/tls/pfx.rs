@@ -1,6 +1,6 @@
 //! PFX files (PKCS #12): a private key and its certificates, encrypted with a password.
 
-use super::Identity;
+use crate::tls::identity::Identity;
 use p12_keystore::error::Error as Cause;
 use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};

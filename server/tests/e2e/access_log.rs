@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::http::Request;
+use crate::http::{Connection, Request};
 use crate::server::{Launch, Server, Service};
 
 fn get(service: Service, target: &str) -> Request {
@@ -39,6 +39,40 @@ fn a_line_has_the_reason_of_a_refusal_and_the_cost_of_a_query() {
         line.contains(" 200 - QueryEntities, ") && line.ends_with(" 0 examined"),
         "{line}"
     );
+}
+
+#[test]
+fn a_client_that_leaves_before_the_end_of_its_answer_is_recorded() {
+    let mut server = Server::fresh();
+    let put = |path: &str| Request::new(Service::Blob, "PUT", path);
+    put("/con?restype=container").send(&server).is(201);
+    // More than the buffers of two sockets hold.
+    const BYTES: usize = 32 << 20;
+    put("/con/big")
+        .header("x-ms-blob-type", "BlockBlob")
+        .body(vec![7; BYTES])
+        .send(&server)
+        .is(201);
+    let host = format!("127.0.0.1:{}", server.ports.blob);
+    let request = get(Service::Blob, "/con/big");
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    connection
+        .write(&request.header("Host", &host).bytes())
+        .unwrap();
+    connection.wait().unwrap();
+    drop(connection);
+    let line = server.wait_for_line("GET /devstoreaccount1/con/big");
+    assert!(line.ends_with(" B out, disconnected"), "{line}");
+    let shown = Request::exactly(Service::Blob, "GET", "/_lazurite/api/requests?after=0");
+    let shown = shown.unsigned().send(&server).json();
+    let records = shown["requests"].as_array().unwrap();
+    let record = records
+        .iter()
+        .find(|record| record["ended"] == "disconnected");
+    let record = record.unwrap();
+    let sent = record["response_bytes"].as_u64().unwrap();
+    assert!((1..BYTES as u64).contains(&sent), "{record}");
+    assert_eq!(record["operation"], "GetBlob");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Hands the facts of finished requests to the advisor (crate `lazurite-advisor`), and shows its
-//! advice.
+//! The observer that hands finished requests to the advisor (crate `lazurite-advisor`), and the
+//! pages that show its advice.
 //!
 //! Most facts stand in the head of a request and of its answer. What only a handler knows, it
 //! [notes](note) as an extension of the response, and only where a rule depends on it.
@@ -8,8 +8,9 @@ mod pages;
 
 pub use pages::{Page, answer, answer_owner, heat_map, report};
 
+use crate::auth::Caller;
+use crate::observer::{Answer, End, ExchangeFacts, Observer, Routing};
 use crate::request::context::{Context, ServiceKind, decode};
-use crate::request::operation::Logged;
 use crate::table::address::Address;
 use axum::body::Body;
 use axum::http::Response;
@@ -19,7 +20,6 @@ use lazurite_advisor::{
     Advice, Advisor, Delivered, EntitySize, Keys, QueryFacts, Request, Service,
 };
 use lazurite_table::Entity;
-use std::time::SystemTime;
 
 /// A sampled request that is under way.
 #[derive(Debug)]
@@ -74,15 +74,15 @@ pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<D
     })
 }
 
-impl Watched {
+impl Observer for Box<Watched> {
+    type Sink = Advisor;
+
     /// The facts in the head of a request, if the advisor wants it.
-    pub fn begin(
-        advisor: &Advisor,
-        context: &Context,
-        operation: Option<Logged>,
-        is_anonymous: bool,
-    ) -> Option<Box<Watched>> {
-        let operation = operation?;
+    fn routed(advisor: &Advisor, exchange: &ExchangeFacts, routing: &Routing<'_>) -> Option<Self> {
+        if exchange.is_own {
+            return None;
+        }
+        let (context, operation) = (routing.context, routing.operation?);
         let weight = advisor.sample(context.now)?;
         let service = match context.service {
             ServiceKind::Blob => Service::Blob,
@@ -103,26 +103,20 @@ impl Watched {
         Some(Box::new(Watched {
             weight,
             request,
-            is_anonymous,
+            is_anonymous: matches!(routing.caller, Caller::Anonymous),
         }))
     }
 
-    /// Adds the facts of the answer, and hands the request to the advisor. Writes new advice into
-    /// the log.
-    pub fn end<B: hyper::body::Body>(
-        mut self,
-        advisor: &Advisor,
-        response: &mut Response<B>,
-        now: SystemTime,
-    ) {
+    /// Adds the facts of the answer.
+    fn answered(&mut self, _: &Advisor, exchange: &ExchangeFacts, answer: &mut Answer) -> bool {
         let request = &mut self.request;
-        request.duration = now.duration_since(request.at).unwrap_or_default();
-        request.status = response.status().as_u16();
+        // Without the time that the client takes for the answer.
+        request.duration = exchange.answered_after;
+        request.status = exchange.status.as_u16();
         if matches!(request.status, 401 | 403) || (self.is_anonymous && request.status >= 400) {
-            return;
+            return false;
         }
-        request.response_bytes = response.body().size_hint().exact().unwrap_or_default();
-        let facts = response.extensions_mut();
+        let facts = answer.extensions_mut();
         request.entity = facts.remove();
         request.delivered = facts.remove();
         if request.operation == "GetMessages" && request.is_success() {
@@ -139,7 +133,7 @@ impl Watched {
                 row: String::new(),
             });
         }
-        let headers = response.headers();
+        let headers = answer.headers();
         if let Some(query) = &mut request.query {
             query.plan = text(headers, "x-lazurite-plan").to_owned();
             query.azure_plan = text(headers, "x-lazurite-azure-plan").to_owned();
@@ -149,6 +143,12 @@ impl Watched {
         if request.operation == "InsertEntity" && request.keys.is_none() {
             request.keys = inserted_keys(text(headers, LOCATION.as_str()), &request.resource);
         }
+        true
+    }
+
+    /// Hands the request to the advisor. Writes new advice into the log.
+    fn ended(mut self, advisor: &Advisor, _: &ExchangeFacts, end: &End) {
+        self.request.response_bytes = end.bytes;
         log_new(&advisor.observe(self.weight, self.request));
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::accounts::Accounts;
 use crate::advisor::log_new;
-use crate::layers::browser_guard;
+use crate::browser_guard;
 use crate::response::error::{Failure, Result};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};

@@ -1,7 +1,7 @@
 //! The capacity of accounts, once a day: containers, blobs and their bytes, of clients and of the
 //! account's logs. Source: Storage Analytics metrics table schema, "Capacity metrics".
 
-use crate::analytics::Inputs;
+use crate::analytics::inputs::Inputs;
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::properties::LOGS_CONTAINER;
 use crate::properties::metrics_tables::{CAPACITY_TABLE, Grain};

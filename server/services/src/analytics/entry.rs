@@ -2,12 +2,12 @@
 
 use crate::auth::Caller;
 use crate::codec::date;
+use crate::observer::{End, ExchangeFacts, HowEnded, Routing};
 use crate::properties::LogVersion;
 use crate::request::context::{Context, ServiceKind, decode};
 use crate::request::operation::{LogClass, Logged};
 use crate::request::target::redact;
-use axum::http::{HeaderMap, Response};
-use hyper::body::Body as HttpBody;
+use axum::http::HeaderMap;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
@@ -78,7 +78,9 @@ pub struct Entry {
     /// Whether the account wants such in its log.
     wanted: bool,
     pub started_at: SystemTime,
-    pub ended_at: SystemTime,
+    answered_after: Duration,
+    took: Duration,
+    how: HowEnded,
     access: Access,
     url: String,
     object_key: String,
@@ -103,7 +105,9 @@ pub struct Outcome {
     /// The prefix of the counters of this access, and their suffix.
     pub access: &'static str,
     pub ending: &'static str,
-    pub elapsed: Duration,
+    /// Until the answer ended, and until it began.
+    pub took: Duration,
+    pub answered_after: Duration,
     /// Bytes.
     pub ingress: u64,
     pub egress: u64,
@@ -148,8 +152,22 @@ fn text(headers: &HeaderMap, name: &str) -> String {
 }
 
 impl Entry {
-    /// The entry of a request whose caller was authenticated.
-    pub fn begin(context: &Context, operation: Logged, access: Access, wanted: bool) -> Entry {
+    /// The entry of a request whose caller was authenticated, if the account's log or metrics
+    /// cover it.
+    pub fn of(routing: &Routing<'_>) -> Option<Box<Entry>> {
+        let logging = &routing.properties.logging;
+        let keeps_metrics = routing.properties.keeps_metrics();
+        if !logging.is_on() && !keeps_metrics {
+            return None;
+        }
+        let operation = routing.operation?;
+        let wanted = logging.covers(operation.class);
+        let access = || Access::of(routing.caller);
+        let begin = || Box::new(Entry::begin(routing.context, operation, access(), wanted));
+        (wanted || keeps_metrics).then(begin)
+    }
+
+    fn begin(context: &Context, operation: Logged, access: Access, wanted: bool) -> Entry {
         let headers = &context.headers;
         let length = text(headers, "content-length").parse().unwrap_or_default();
         let conditions = CONDITIONS.iter().filter_map(|name| {
@@ -163,7 +181,9 @@ impl Entry {
             operation,
             wanted,
             started_at: context.now,
-            ended_at: context.now,
+            answered_after: Duration::ZERO,
+            took: Duration::ZERO,
+            how: HowEnded::Whole,
             access,
             url: url(context),
             object_key: format!("/{}/{}", context.account, decode(&context.resource)),
@@ -182,19 +202,25 @@ impl Entry {
         }
     }
 
-    /// With its answer.
-    pub fn end<B: HttpBody>(mut self, response: &Response<B>, now: SystemTime) -> Entry {
-        let headers = response.headers();
-        self.ended_at = now;
-        self.status = response.status().as_u16();
+    /// Takes the head of the answer.
+    pub fn answer(&mut self, exchange: &ExchangeFacts, headers: &HeaderMap) {
+        self.status = exchange.status.as_u16();
         self.error_code = Some(text(headers, "x-ms-error-code")).filter(|code| !code.is_empty());
-        self.response = Side::of(
-            headers,
-            response.body().size_hint().exact().unwrap_or_default(),
-        );
+        self.response = Side::of(headers, 0);
         self.etag = text(headers, "etag");
         self.last_modified = rfc850(&text(headers, "last-modified"));
-        self
+        self.answered_after = exchange.answered_after;
+    }
+
+    pub fn end(&mut self, end: &End) {
+        self.response.body_bytes = end.bytes;
+        self.took = end.took;
+        self.how = end.how;
+    }
+
+    /// When the answer had ended, by the clock of the services.
+    pub fn ended_at(&self) -> SystemTime {
+        self.started_at + self.took
     }
 
     pub fn class(&self) -> LogClass {
@@ -216,27 +242,29 @@ impl Entry {
     }
 
     /// Source: Storage Analytics logged operations and status messages, "Storage Analytics request
-    /// status messages".
+    /// status messages": `NetworkError` if the client closed the connection too early.
     fn ending(&self) -> &'static str {
-        match self.status {
-            200..300 => "Success",
-            503 => "ThrottlingError",
-            500.. => "ServerOtherError",
-            401 | 403 => "AuthorizationError",
+        match (self.how, self.status) {
+            (HowEnded::Disconnected, 200..300) => "NetworkError",
+            (HowEnded::BrokenOff, 200..300) => "ServerOtherError",
+            (_, 200..300) => "Success",
+            (_, 503) => "ThrottlingError",
+            (_, 500..) => "ServerOtherError",
+            (_, 401 | 403) => "AuthorizationError",
             _ => "ClientOtherError",
         }
     }
 
     /// The figures for the metrics, which count bearers like owners.
     pub fn outcome(&self) -> Outcome {
-        let elapsed = self.ended_at.duration_since(self.started_at);
         Outcome {
             access: match self.access {
                 Access::Bearer { .. } => "",
                 _ => self.access.prefix(),
             },
             ending: self.ending(),
-            elapsed: elapsed.unwrap_or_default(),
+            took: self.took,
+            answered_after: self.answered_after,
             ingress: self.request.bytes(),
             egress: self.response.bytes(),
         }
@@ -260,11 +288,6 @@ impl Entry {
         object_key: &str,
         out: &mut String,
     ) {
-        let elapsed = self
-            .ended_at
-            .duration_since(self.started_at)
-            .unwrap_or_default();
-        let milliseconds = elapsed.as_millis().to_string();
         let requester = match self.access {
             Access::Authenticated => &self.account,
             _ => "",
@@ -276,8 +299,8 @@ impl Entry {
         line.plain(operation);
         line.plain(&self.request_status());
         line.plain(&self.status.to_string());
-        line.plain(&milliseconds);
-        line.plain(&milliseconds);
+        line.plain(&self.took.as_millis().to_string());
+        line.plain(&self.answered_after.as_millis().to_string());
         line.plain(self.access.name());
         line.plain(requester);
         line.plain(&self.account);
@@ -410,6 +433,7 @@ fn rfc850(date: &str) -> String {
 mod tests {
     use super::*;
     use crate::request::context::tests::request;
+    use axum::http::{Method, Response};
 
     fn logged(name: &'static str) -> Logged {
         let class = LogClass::Write;
@@ -427,12 +451,32 @@ mod tests {
         Entry::begin(&context, logged("PutBlob"), access, true)
     }
 
-    fn answer(status: u16, headers: &[(&str, &str)]) -> Response<String> {
-        let mut response = Response::builder().status(status);
+    /// An entry whose answer of four bytes has ended.
+    fn ended(mut entry: Entry, status: u16, headers: &[(&str, &str)], how: HowEnded) -> Entry {
+        let mut answer = Response::builder().status(status);
         for (name, value) in headers {
-            response = response.header(*name, *value);
+            answer = answer.header(*name, *value);
         }
-        response.body("body".to_owned()).unwrap()
+        let answer = answer.body(()).unwrap();
+        let origin = crate::request::context::tests::origin(ServiceKind::Blob);
+        let exchange = ExchangeFacts {
+            status: answer.status(),
+            answered_after: Duration::from_millis(190),
+            ..ExchangeFacts::new(
+                origin,
+                Method::PUT,
+                "/c/b".parse().unwrap(),
+                &HeaderMap::new(),
+            )
+        };
+        entry.answer(&exchange, answer.headers());
+        let end = End {
+            bytes: 4,
+            took: Duration::from_millis(197),
+            how,
+        };
+        entry.end(&end);
+        entry
     }
 
     fn text(entry: &Entry, version: LogVersion) -> String {
@@ -457,14 +501,13 @@ mod tests {
             &headers,
             Access::Authenticated,
         );
-        let ended = entry.started_at + std::time::Duration::from_millis(197);
         let validators = [
             ("etag", "\"0x8D1\""),
             ("last-modified", "Thu, 19 Jun 2014 01:33:53 GMT"),
         ];
-        let entry = entry.end(&answer(201, &validators), ended);
+        let entry = ended(entry, 201, &validators, HowEnded::Whole);
         let fields = [
-            "1.0;2024-03-01T12:34:56.0000000Z;PutBlob;Success;201;197;197;authenticated",
+            "1.0;2024-03-01T12:34:56.0000000Z;PutBlob;Success;201;197;190;authenticated",
             "devstoreaccount1;devstoreaccount1;blob",
             "\"http://127.0.0.1:10000/devstoreaccount1/c/a%20b?sig=XXXXX&amp;x=1\"",
             "\"/devstoreaccount1/c/a b\";id;0;10.0.0.5:50000;2014-02-14;183;23;61;4;23",
@@ -481,8 +524,7 @@ mod tests {
     fn statuses_depend_on_access_and_outcome() {
         let status = |access, code: u16, headers: &[(&str, &str)]| {
             let entry = entry("PUT", "/c/b", &[("x-ms-version", "2020-10-02")], access);
-            let now = entry.started_at;
-            let entry = entry.end(&answer(code, headers), now);
+            let entry = ended(entry, code, headers, HowEnded::Whole);
             (entry.request_status(), entry.is_logged())
         };
         let error = [("x-ms-error-code", "BlobNotFound")];
@@ -510,6 +552,16 @@ mod tests {
             status(Access::Authenticated, 500, &error),
             ("ServerOtherError".to_owned(), true)
         );
+    }
+
+    #[test]
+    fn a_client_that_leaves_early_is_a_network_error() {
+        let status = |how| {
+            let entry = entry("GET", "/c/b", &[], Access::Sas);
+            ended(entry, 200, &[], how).request_status()
+        };
+        assert_eq!(status(HowEnded::Disconnected), "SASNetworkError");
+        assert_eq!(status(HowEnded::BrokenOff), "SASServerOtherError");
     }
 
     #[test]

@@ -35,8 +35,9 @@ struct MetricsKey {
 struct Figures {
     ingress: u64,
     egress: u64,
-    /// Milliseconds of successful requests.
+    /// Milliseconds of successful requests, until their answers ended and until they began.
     latency: f64,
+    server_latency: f64,
     /// Numbers of requests, by the name of the counter.
     counts: BTreeMap<String, u64>,
 }
@@ -59,7 +60,8 @@ impl Figures {
         self.ingress += outcome.ingress;
         self.egress += outcome.egress;
         if outcome.ending == "Success" {
-            self.latency += outcome.elapsed.as_secs_f64() * 1e3;
+            self.latency += outcome.took.as_secs_f64() * 1e3;
+            self.server_latency += outcome.answered_after.as_secs_f64() * 1e3;
         }
         let counter = format!("{}{}", outcome.access, outcome.ending);
         *self.counts.entry(counter).or_default() += 1;
@@ -69,6 +71,7 @@ impl Figures {
         self.ingress = self.ingress.saturating_add(other.ingress);
         self.egress = self.egress.saturating_add(other.egress);
         self.latency += other.latency;
+        self.server_latency += other.server_latency;
         for (counter, count) in &other.counts {
             let sum = self.counts.entry(counter.clone()).or_default();
             *sum = sum.saturating_add(*count);
@@ -106,9 +109,9 @@ impl Figures {
             0 => 100.0,
             applicable => percent(billable, applicable),
         };
-        let latency = match success {
+        let average = |milliseconds: f64| match success {
             0 => 0.0,
-            success => self.latency / success as f64,
+            success => milliseconds / success as f64,
         };
         let whole = |name: &str, value: u64| (name.to_owned(), Value::Int64(value as i64));
         let real = |name: &str, value: f64| (name.to_owned(), Value::Double(value));
@@ -119,8 +122,8 @@ impl Figures {
             whole("TotalIngress", self.ingress),
             whole("TotalEgress", self.egress),
             real("Availability", availability),
-            real("AverageE2ELatency", latency),
-            real("AverageServerLatency", latency),
+            real("AverageE2ELatency", average(self.latency)),
+            real("AverageServerLatency", average(self.server_latency)),
             share("PercentSuccess", &["Success"]),
             share("PercentThrottlingError", &["ThrottlingError"]),
             share(
@@ -144,20 +147,24 @@ impl Figures {
     /// The figures that a row was written from.
     fn of(row: &Entity) -> Figures {
         let mut figures = Figures::default();
-        let mut latency = 0.0;
         let whole = |value: &i64| u64::try_from(*value).unwrap_or_default();
         for (name, value) in &row.properties {
             match (name.as_str(), value) {
                 ("TotalIngress", Value::Int64(bytes)) => figures.ingress = whole(bytes),
                 ("TotalEgress", Value::Int64(bytes)) => figures.egress = whole(bytes),
-                ("AverageE2ELatency", Value::Double(average)) => latency = *average,
+                ("AverageE2ELatency", Value::Double(average)) => figures.latency = *average,
+                ("AverageServerLatency", Value::Double(average)) => {
+                    figures.server_latency = *average;
+                }
                 (name, Value::Int64(count)) if !name.starts_with("Total") => {
                     figures.counts.insert(name.to_owned(), whole(count));
                 }
                 _ => {}
             }
         }
-        figures.latency = latency * figures.ended(&["Success"]) as f64;
+        let success = figures.ended(&["Success"]) as f64;
+        figures.latency *= success;
+        figures.server_latency *= success;
         figures
     }
 }
@@ -301,7 +308,8 @@ mod tests {
         Outcome {
             access,
             ending,
-            elapsed: Duration::from_millis(3),
+            took: Duration::from_millis(3),
+            answered_after: Duration::from_millis(2),
             ingress: 10,
             egress: 100,
         }
@@ -350,6 +358,7 @@ mod tests {
             ("PercentAuthorizationError", 20.0),
             ("PercentTimeoutError", 0.0),
             ("AverageE2ELatency", 3.0),
+            ("AverageServerLatency", 2.0),
         ] {
             assert_eq!(value(&row, name), &Value::Double(expected), "{name}");
         }
@@ -372,7 +381,12 @@ mod tests {
             };
             assert_eq!(*twice, 2 * once, "{name}");
         }
-        for name in ["AverageE2ELatency", "PercentSuccess", "Availability"] {
+        for name in [
+            "AverageE2ELatency",
+            "AverageServerLatency",
+            "PercentSuccess",
+            "Availability",
+        ] {
             assert_eq!(value(&once, name), value(&twice, name), "{name}");
         }
         let nothing = Figures::default().properties();

@@ -9,13 +9,14 @@
 
 mod capacity;
 mod entry;
+mod inputs;
 mod metrics;
+mod observer;
 mod writer;
 
-pub use entry::{Access, Entry};
+pub use entry::Entry;
+pub use inputs::Inputs;
 
-use crate::properties::PropertiesStore;
-use crate::services::Services;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -33,13 +34,6 @@ pub struct Analytics {
     dropped: Arc<AtomicU64>,
 }
 
-/// The parts of the server that logs and metrics need besides requests.
-#[derive(Debug, Clone)]
-pub struct Inputs {
-    pub services: Arc<Services>,
-    pub properties: Arc<PropertiesStore>,
-}
-
 impl Analytics {
     /// Starts the task that writes logs, each at most `interval` after its first entry. It ends,
     /// with everything written, after [`Analytics::close`].
@@ -54,12 +48,20 @@ impl Analytics {
         ))
     }
 
+    /// The entries, without a task that writes them.
+    #[cfg(test)]
+    pub fn entries_for_tests(&self) -> mpsc::Receiver<Option<Box<Entry>>> {
+        let (sender, receiver) = mpsc::channel(ENTRIES_WAITING_MAX);
+        let _ = self.entries.set(sender);
+        receiver
+    }
+
     /// Takes one entry, or drops it.
-    pub fn take(&self, entry: Entry) {
+    pub fn take(&self, entry: Box<Entry>) {
         let sent = self
             .entries
             .get()
-            .map(|entries| entries.try_send(Some(Box::new(entry))).is_ok());
+            .map(|entries| entries.try_send(Some(entry)).is_ok());
         if sent == Some(false) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }

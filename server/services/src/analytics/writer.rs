@@ -6,8 +6,9 @@
 //! over another.
 
 use crate::analytics::entry::Entry;
+use crate::analytics::inputs::Inputs;
 use crate::analytics::metrics::PendingMetrics;
-use crate::analytics::{Inputs, capacity, metrics};
+use crate::analytics::{capacity, metrics};
 use crate::codec::date;
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::properties::{LOGS_CONTAINER, LogVersion};
@@ -287,7 +288,7 @@ impl LogKey {
         LogKey {
             account: entry.account.clone(),
             service: entry.service,
-            hour: hour_of(entry.ended_at),
+            hour: hour_of(entry.ended_at()),
         }
     }
 

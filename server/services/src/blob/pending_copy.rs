@@ -57,7 +57,7 @@ async fn start(
     place: &mut CopySlot,
 ) -> Result<CopyOutcome> {
     let (r, create_only) = (request.clone(), request.is_create_only());
-    let started = blocking_pool::change(&request.state.services.db, move || {
+    let started = blocking_pool::change(&request.state.services.writers, move || {
         let blobs = &r.state.services.blobs;
         Ok(blobs.start_copy(&r.address(), copy, length)?)
     });
@@ -104,7 +104,7 @@ async fn fetch_and_finish(request: &Arc<Request>, found: Found, copy_id: Guid) -
         metadata,
     };
     let r = request.clone();
-    let finished = blocking_pool::change(&request.state.services.db, move || {
+    let finished = blocking_pool::change(&request.state.services.writers, move || {
         let blobs = &r.state.services.blobs;
         Ok(blobs.finish_copy(&r.address(), copy_id, fetched)?)
     });

@@ -120,7 +120,7 @@ impl Request {
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let db = self.state.services.db.clone();
+        let db = self.state.services.writers.clone();
         let long_work = self.state.services.blobs.has_long_operation();
         let work = move || self.run(call);
         blocking_pool::write_unless_blocked(long_work, &db, work).await
@@ -134,7 +134,7 @@ impl Request {
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let db = self.state.services.db.clone();
+        let db = self.state.services.writers.clone();
         blocking_pool::change(&db, move || self.run(call)).await
     }
 

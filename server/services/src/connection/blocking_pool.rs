@@ -8,7 +8,7 @@
 //! await the ticket.
 
 use crate::response::error::{Result, common};
-use lazurite_engine::Db;
+use lazurite_engine::{Db, Ticket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -19,6 +19,27 @@ const WAITING_MAX: usize = 10;
 
 thread_local! {
     static TURNS: Arc<Semaphore> = Arc::new(Semaphore::new(WAITING_MAX));
+}
+
+/// The state of a store that its writers depend on: whether they must wait, and when the rows that
+/// they have seen are as durable as an acknowledged write.
+#[derive(Debug, Clone)]
+pub struct Writers(Db);
+
+impl Writers {
+    pub fn of(db: &Db) -> Writers {
+        Writers(db.clone())
+    }
+
+    /// Whether a write would have to wait for the store.
+    pub fn must_wait(&self) -> bool {
+        self.0.makes_writers_wait()
+    }
+
+    /// Completes when all that was written so far is durable.
+    pub fn ticket(&self) -> Ticket {
+        self.0.ticket()
+    }
 }
 
 /// Runs `work` on the blocking pool, from now on. It completes even if the future is dropped.
@@ -69,20 +90,20 @@ pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// rests on is as durable as an acknowledged write: otherwise a power cut could take back the
 /// entity that "already exists", or bring back the one that is "not found".
 pub fn write<T: Send + 'static>(
-    db: &Db,
+    writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
-    write_unless_blocked(false, db, work)
+    write_unless_blocked(false, writers, work)
 }
 
 /// As [`write()`], beside work that may hold the locks of this one for long.
 pub fn write_unless_blocked<T: Send + 'static>(
     long_work: bool,
-    db: &Db,
+    writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
     // The future has no room for the work: it is done already, or boxed.
-    let started = if long_work || db.makes_writers_wait() {
+    let started = if long_work || writers.must_wait() {
         let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(work);
         Err(work)
     } else {
@@ -94,7 +115,7 @@ pub fn write_unless_blocked<T: Send + 'static>(
             Err(work) => on_blocking_pool_limited(work).await,
         };
         if answer.is_err() {
-            db.ticket().await?;
+            writers.ticket().await?;
         }
         answer
     }
@@ -103,12 +124,12 @@ pub fn write_unless_blocked<T: Send + 'static>(
 /// Runs a write that may take long, on a thread that may, once it is its turn. Refusals wait as
 /// those of [`write()`] do.
 pub async fn change<T: Send + 'static>(
-    db: &Db,
+    writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let answer = on_blocking_pool_limited(work).await;
     if answer.is_err() {
-        db.ticket().await?;
+        writers.ticket().await?;
     }
     answer
 }
@@ -136,14 +157,19 @@ mod tests {
     #[tokio::test]
     async fn work_beside_long_operations_leaves_the_connection_thread() {
         let (db, _) = open(&FaultFs::new(Arc::new(MemoryFs::volatile())));
+        let writers = Writers::of(&db);
         let here = std::thread::current().id();
         let carried_out = || Ok(std::thread::current().id());
         assert_eq!(
-            write_unless_blocked(false, &db, carried_out).await.unwrap(),
+            write_unless_blocked(false, &writers, carried_out)
+                .await
+                .unwrap(),
             here
         );
         assert_ne!(
-            write_unless_blocked(true, &db, carried_out).await.unwrap(),
+            write_unless_blocked(true, &writers, carried_out)
+                .await
+                .unwrap(),
             here
         );
     }
@@ -184,6 +210,7 @@ mod tests {
     async fn refusals_wait_until_their_cause_is_on_disk() {
         let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
         let (db, keyspace) = open(&disk);
+        let writers = Writers::of(&db);
         let put = || {
             let mut batch = Batch::new();
             batch.put(&keyspace, b"key", b"value");
@@ -192,7 +219,9 @@ mod tests {
         put().await.unwrap();
         disk.hold(Some(Operation::Sync));
         let put = put();
-        let mut refusal = Box::pin(write(&db, || Err::<(), _>(common::INTERNAL_ERROR.into())));
+        let mut refusal = Box::pin(write(&writers, || {
+            Err::<(), _>(common::INTERNAL_ERROR.into())
+        }));
         let early = std::time::Duration::from_millis(50);
         assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
         disk.hold(None);
@@ -204,6 +233,7 @@ mod tests {
     async fn refusals_of_changes_wait_as_well() {
         let disk = FaultFs::new(Arc::new(MemoryFs::volatile()));
         let (db, keyspace) = open(&disk);
+        let writers = Writers::of(&db);
         let put = || {
             let mut batch = Batch::new();
             batch.put(&keyspace, b"key", b"value");
@@ -213,7 +243,9 @@ mod tests {
         put().await.unwrap();
         disk.hold(Some(Operation::Sync));
         let put = put();
-        let mut refusal = Box::pin(change(&db, || Err::<(), _>(common::INTERNAL_ERROR.into())));
+        let mut refusal = Box::pin(change(&writers, || {
+            Err::<(), _>(common::INTERNAL_ERROR.into())
+        }));
         let early = std::time::Duration::from_millis(50);
         assert!(tokio::time::timeout(early, &mut refusal).await.is_err());
         disk.hold(None);

@@ -54,11 +54,11 @@ pub trait Server: Send + Sync + 'static {
 
     /// The response to one request, errors included. `notes` has the facts of its head that hyper
     /// does not keep.
-    fn respond(
-        self: &Arc<Self>,
+    fn respond<'a>(
+        self: &'a Arc<Self>,
         client: Client,
         request: Request<Incoming>,
-        notes: &HeaderNames,
+        notes: &'a HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send;
 }
 
@@ -151,7 +151,7 @@ pub struct Client {
     pub peer: SocketAddr,
     pub secure: bool,
     /// It came to a port for requests of the server to itself. Other programs can connect there:
-    /// see [`is_own_request`](crate::local_services::is_own_request).
+    /// see [`is_own_request`](crate::own_requests::is_own_request).
     pub is_own: bool,
     keep_alive: Duration,
 }

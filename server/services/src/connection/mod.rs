@@ -14,6 +14,9 @@ pub mod socket;
 mod threads;
 mod wrong_scheme;
 
+#[cfg(test)]
+mod agreement_tests;
+
 pub use blocking_pool::on_blocking_pool;
 pub use header_case::HeaderNames;
 pub use limits::Connections;

@@ -2,10 +2,13 @@
 //! `cut-body`, `lose-answer`.
 
 use crate::clock::duration;
-use crate::faults::{Ending, HEADER};
+use crate::faults::Ending;
 use crate::response::error::{Failure, Result};
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use std::time::Duration;
+
+/// The header that asks for a fault of the request that it stands in.
+pub const HEADER: &str = "x-lazurite-fault";
 
 /// Longest latency: a request that is held longer would outlast the patience of every client.
 const LATENCY_MAX: Duration = Duration::from_secs(60);

@@ -20,16 +20,13 @@ mod rules;
 pub mod targets;
 
 pub use ending::Ending;
-pub use kind::Fault;
+pub use kind::{Fault, HEADER};
 pub use rules::Faults;
 
 use crate::auth::Caller;
-use crate::layers::browser_guard;
+use crate::browser_guard;
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
-
-/// The header that asks for a fault of the request that it stands in.
-pub const HEADER: &str = "x-lazurite-fault";
 
 /// The fault of a request, if it has one. Errors: the header is not understood, or not accepted
 /// from this caller.

@@ -3,7 +3,7 @@
 //! Preflight Blob Request.
 
 use crate::codec::xml::{Element, Writer};
-use crate::properties::document::{check_children, invalid_value, required};
+use crate::properties::elements::{check_children, invalid_value, required};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put, put_static};

@@ -4,11 +4,14 @@
 
 use crate::codec::xml::{Element, Writer};
 use crate::properties::cors::{self, CorsRule};
-use crate::properties::{
+use crate::properties::elements::{
+    check_children, invalid_value, missing, refuse_repetition, required,
+};
+use crate::properties::model::{
     DeleteRetention, LogVersion, Logging, Metrics, ServiceProperties, StaticWebsite,
 };
 use crate::request::context::{ApiVersion, ServiceKind};
-use crate::response::error::{Failure, Result, common};
+use crate::response::error::{Result, common};
 use std::ops::RangeInclusive;
 
 /// Days that logs, figures and deleted blobs may be kept.
@@ -274,50 +277,6 @@ fn flag(part: &Element, name: &'static str) -> Result<bool> {
         "true" => Ok(true),
         "false" => Ok(false),
         other => Err(invalid_value(name, other)),
-    }
-}
-
-/// The text of a child that must be there, with something in it.
-pub fn required(part: &Element, name: &'static str) -> Result<String> {
-    part.child_text(name).ok_or_else(|| missing(name))
-}
-
-fn missing(name: &'static str) -> Failure {
-    common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name)
-}
-
-/// `InvalidXmlNodeValue`, naming both.
-pub fn invalid_value(name: &'static str, value: &str) -> Failure {
-    common::INVALID_XML_NODE_VALUE
-        .with("XmlNodeName", name)
-        .with("XmlNodeValue", value)
-}
-
-/// Refuses children that are not among `names`, or are there twice.
-pub fn check_children(part: &Element, names: &[&str]) -> Result<()> {
-    match part
-        .children
-        .iter()
-        .find(|child| !names.contains(&child.name.as_str()))
-    {
-        Some(child) => Err(common::UNSUPPORTED_XML_NODE.with("XmlNodeName", &child.name)),
-        None => refuse_repetition(part),
-    }
-}
-
-fn refuse_repetition(part: &Element) -> Result<()> {
-    let children = &part.children;
-    let repeated = (1..children.len()).find(|&at| {
-        children[..at]
-            .iter()
-            .any(|one| one.name == children[at].name)
-    });
-    match repeated {
-        Some(at) => {
-            let detail = format!("{} is there twice.", children[at].name);
-            Err(common::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", detail))
-        }
-        None => Ok(()),
     }
 }
 

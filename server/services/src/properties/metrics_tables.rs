@@ -2,7 +2,7 @@
 //! service ask for. Source: Storage Analytics metrics table schema.
 
 use crate::codec::date;
-use crate::properties::{Metrics, ServiceProperties};
+use crate::properties::model::{Metrics, ServiceProperties};
 use crate::request::context::ServiceKind;
 use lazurite_table::{Result, TableService};
 use std::time::SystemTime;

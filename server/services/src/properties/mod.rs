@@ -7,137 +7,31 @@
 
 pub mod cors;
 pub mod document;
+mod elements;
 pub mod metrics_tables;
+mod model;
+
+pub use model::{
+    LOGS_CONTAINER, LogVersion, Logging, Metrics, ServiceProperties, StaticWebsite,
+    WEBSITE_CONTAINER,
+};
 
 use crate::codec::date;
 use crate::codec::xml::Writer;
 use crate::connection::blocking_pool;
 use crate::request::body;
-use crate::request::context::{ApiVersion, Context, Replication, ServiceKind};
-use crate::request::operation::LogClass;
+use crate::request::context::{Context, Replication, ServiceKind};
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{empty, parse_xml, xml};
 use crate::services::Services;
 use arc_swap::{ArcSwap, Guard};
 use axum::body::Body;
 use axum::http::Response;
-use cors::CorsRule;
 use document::Change;
 use lazurite_blob::{AccountPolicy, ContainerSettings};
 use lazurite_engine::Ticket;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The container that logs are written to.
-pub const LOGS_CONTAINER: &str = "$logs";
-/// The container that websites are served from.
-pub const WEBSITE_CONTAINER: &str = "$web";
-
-/// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ServiceProperties {
-    pub logging: Logging,
-    pub hour_metrics: Metrics,
-    pub minute_metrics: Metrics,
-    /// In the order in which they are tried.
-    pub cors: Vec<CorsRule>,
-    /// The version of requests that name none; Blob only.
-    pub default_service_version: Option<ApiVersion>,
-    delete_retention: DeleteRetention,
-    pub static_website: StaticWebsite,
-    /// The rule of `--cors`, which is neither stored nor shown.
-    cors_at_start: Option<CorsRule>,
-}
-
-impl ServiceProperties {
-    /// The CORS rules in the order in which they are tried: the stored ones, then that of the
-    /// command line.
-    pub fn cors_rules(&self) -> Cow<'_, [CorsRule]> {
-        match &self.cors_at_start {
-            None => Cow::Borrowed(&self.cors),
-            Some(last) => self.cors.iter().chain([last]).cloned().collect(),
-        }
-    }
-
-    /// Whether requests are counted.
-    pub fn keeps_metrics(&self) -> bool {
-        self.hour_metrics.enabled || self.minute_metrics.enabled
-    }
-}
-
-/// Which requests are to be logged.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Logging {
-    pub version: LogVersion,
-    pub delete: bool,
-    pub read: bool,
-    pub write: bool,
-    /// Days that logs are kept. `None`: the policy is not enabled, and they are kept forever.
-    pub retention_days: Option<u16>,
-}
-
-impl Logging {
-    /// Whether anything is logged.
-    pub fn is_on(&self) -> bool {
-        self.delete || self.read || self.write
-    }
-
-    /// Whether operations of this class are.
-    pub fn covers(&self, class: LogClass) -> bool {
-        match class {
-            LogClass::Read => self.read,
-            LogClass::Write => self.write,
-            LogClass::Delete => self.delete,
-        }
-    }
-}
-
-/// The two forms of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum LogVersion {
-    #[default]
-    One,
-    /// With the ids of a bearer.
-    Two,
-}
-
-impl LogVersion {
-    pub fn text(self) -> &'static str {
-        match self {
-            LogVersion::One => "1.0",
-            LogVersion::Two => "2.0",
-        }
-    }
-}
-
-/// Which figures are to be kept.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Metrics {
-    pub enabled: bool,
-    /// Whether by operation, too.
-    pub include_apis: bool,
-    /// Days that they are kept. `None`: the policy is not enabled, and they are kept forever.
-    pub retention_days: Option<u16>,
-}
-
-/// How long deleted blobs are kept; `None`: not at all.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct DeleteRetention {
-    days: Option<u16>,
-    allow_permanent_delete: bool,
-}
-
-/// Settings of the static website in the container `$web`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct StaticWebsite {
-    pub enabled: bool,
-    /// The name of the page in each directory.
-    pub index_document: Option<String>,
-    /// The path of one page for all directories; not together with `index_document`.
-    pub default_index_document_path: Option<String>,
-    pub error_document_404_path: Option<String>,
-}
 
 /// The properties of every service of every account.
 #[derive(Debug)]
@@ -273,8 +167,8 @@ async fn change_properties(
     context: Box<Context>,
     change: Change,
 ) -> Result<Response<Body>> {
-    let db = store.services.db.clone();
-    blocking_pool::change(&db, move || apply(&store, &context, change))
+    let writers = store.services.writers.clone();
+    blocking_pool::change(&writers, move || apply(&store, &context, change))
         .await?
         .await?;
     Ok(empty(202))
@@ -368,6 +262,7 @@ pub fn check_secondary(context: &Context) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::context::ApiVersion;
     use crate::request::context::tests::request;
     use crate::state::{DataDirectory, stores_for_tests};
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};

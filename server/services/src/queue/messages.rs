@@ -29,7 +29,7 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
     let ttl_seconds = message_ttl(&request.context)?;
     let visibility_seconds = request.context.integer("visibilitytimeout")?;
     let dequeue_count = imported_dequeue_count(&request);
-    let db = request.state.services.db.clone();
+    let db = request.state.services.writers.clone();
     let (message, ticket) = blocking_pool::write(&db, move || {
         let wanted = PutMessage {
             text: &text,
@@ -155,7 +155,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
         count,
         visibility_seconds,
     };
-    let (db, request) = (request.state.services.db.clone(), Arc::new(request));
+    let (db, request) = (request.state.services.writers.clone(), Arc::new(request));
     let r = request.clone();
     let step = move || {
         let queues = &r.state.services.queues;
@@ -269,7 +269,7 @@ pub async fn update_message(request: Request, body: RequestBody) -> Result<Respo
     } else {
         Some(message_text(bytes).await?)
     };
-    let db = request.state.services.db.clone();
+    let db = request.state.services.writers.clone();
     let (message, ticket) = blocking_pool::write(&db, move || {
         let wanted = UpdateMessage {
             message_id: &request.message_id,

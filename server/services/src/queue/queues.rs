@@ -92,7 +92,7 @@ pub async fn create_queue(request: Request) -> Result<Response<Body>> {
     if let Some(meter) = request.state.services.meter() {
         meter.check_free(Named::Queue, request.account(), &request.queue)?;
     }
-    let db = request.state.services.db.clone();
+    let db = request.state.services.writers.clone();
     let work = move || {
         let queues = &request.state.services.queues;
         Ok(queues.create_queue(request.account(), &request.queue, metadata)?)

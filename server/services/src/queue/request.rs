@@ -50,7 +50,7 @@ pub async fn write(
     request: Request,
     operation: impl FnOnce(&QueueService, &Request) -> lazurite_queue::Result<Ticket> + Send + 'static,
 ) -> Result<Response<Body>> {
-    let db = request.state.services.db.clone();
+    let db = request.state.services.writers.clone();
     let ticket = blocking_pool::write(&db, move || {
         Ok(operation(&request.state.services.queues, &request)?)
     })

@@ -4,13 +4,8 @@
 //! takes none once the memory of all copies is used up. The memory is counted from the first byte
 //! until the copy is cleared or dropped.
 
-use axum::body::Body;
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
 
 /// The memory of all copies.
 #[derive(Debug)]
@@ -137,48 +132,6 @@ impl BodyCopy {
 impl Drop for BodyCopy {
     fn drop(&mut self) {
         self.clear();
-    }
-}
-
-/// A body of a response that is copied while it is sent.
-pub struct CopiedBody {
-    body: Body,
-    copy: Arc<BodyCopy>,
-}
-
-impl CopiedBody {
-    /// `body`, of which `copy` takes the start. A body without content stays as it is.
-    pub fn wrap(body: Body, copy: Arc<BodyCopy>) -> Body {
-        if body.is_end_stream() {
-            return body;
-        }
-        Body::new(CopiedBody { body, copy })
-    }
-}
-
-impl HttpBody for CopiedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        task: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(task);
-        if let Poll::Ready(Some(Ok(frame))) = &polled
-            && let Some(data) = frame.data_ref()
-        {
-            self.copy.take(data);
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

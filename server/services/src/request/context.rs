@@ -388,18 +388,20 @@ pub mod tests {
             request = request.header(*name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
+        *Context::new(&origin(service), &accounts(), &parts).unwrap()
+    }
+
+    pub fn origin(service: ServiceKind) -> RequestOrigin {
         let now = crate::codec::date::parse_http("Fri, 01 Mar 2024 12:34:56 GMT").unwrap();
-        let peer = "10.0.0.5:50000".parse().unwrap();
-        let arrival = RequestOrigin {
+        RequestOrigin {
             secure: false,
             service,
             now,
             system_now: now,
             sas_now: now,
-            peer,
+            peer: "10.0.0.5:50000".parse().unwrap(),
             request_id: "id".to_owned(),
-        };
-        *Context::new(&arrival, &accounts(), &parts).unwrap()
+        }
     }
 
     #[test]

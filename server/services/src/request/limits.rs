@@ -2,8 +2,8 @@
 
 use crate::connection::framing::RawHead;
 use crate::response::error::{Failure, Result};
+use axum::http::Uri;
 use axum::http::header::{CONNECTION, HeaderMap, HeaderValue};
-use axum::http::{Request, Uri};
 
 /// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
@@ -11,10 +11,10 @@ const TARGET_BYTES_MAX: usize = 64 * 1024;
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
 
 /// Refuses a head that is too long or ambiguous, before anything else is looked at.
-pub fn check_framing<B>(request: &Request<B>, raw: &RawHead) -> Result<()> {
+pub fn check_framing(uri: &Uri, headers: &HeaderMap, raw: &RawHead) -> Result<()> {
     let close =
         |failure: Failure| failure.with_header(CONNECTION, HeaderValue::from_static("close"));
-    check_sizes(request.uri(), request.headers()).map_err(close)?;
+    check_sizes(uri, headers).map_err(close)?;
     if raw.ambiguous_length {
         let message = "The request has both a Content-Length and a Transfer-Encoding.";
         let failure = Failure::new(400, "InvalidHeaderValue", message);

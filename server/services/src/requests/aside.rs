@@ -1,7 +1,7 @@
 //! Records that newer ones of other resources have pushed out of the ring: the last few of each
 //! container, queue and table, so that one that is busy does not push out those of all others.
 
-use crate::requests::Record;
+use crate::requests::record::Record;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::RangeBounds;
 use std::sync::Arc;

@@ -1,38 +1,70 @@
 //! The rules of the ring: what is kept, dropped and counted, and the secrets that are cut.
 
 use super::*;
-use axum::http::header::HeaderName;
+use crate::observer::{End, ExchangeFacts, HowEnded, Observer};
+use crate::request::context::{RequestOrigin, ServiceKind};
+use crate::response::error::{ClientSigned, Failure};
+use axum::body::Body;
+use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::{Method, Response, StatusCode};
+use std::time::{Duration, SystemTime};
 
-fn origin(id: u64) -> RequestOrigin {
-    RequestOrigin {
-        service: ServiceKind::Blob,
-        now: SystemTime::UNIX_EPOCH,
-        system_now: SystemTime::UNIX_EPOCH,
-        sas_now: SystemTime::UNIX_EPOCH,
-        peer: "127.0.0.1:1".parse().unwrap(),
-        secure: false,
+fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
+    serve_until(ring, id, target, headers, status, HowEnded::Whole);
+}
+
+fn facts(id: u64, target: &str, headers: &HeaderMap, status: u16) -> ExchangeFacts {
+    let origin = RequestOrigin {
         request_id: format!("id-{id}"),
+        ..crate::request::context::tests::origin(ServiceKind::Blob)
+    };
+    ExchangeFacts {
+        account: Some("a".into()),
+        operation: "GetBlob",
+        status: StatusCode::from_u16(status).unwrap(),
+        ..ExchangeFacts::new(origin, Method::GET, target.parse().unwrap(), headers)
     }
 }
 
-fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
-    let mut request = Request::builder().uri(target);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let request = request.body(()).unwrap();
-    let log = RequestLog::new(&request);
-    let mut response = Response::new(Body::from("hello"));
-    *response.status_mut() = status.try_into().unwrap();
-    let answer = Answer {
-        account: Some("a".to_owned()),
-        operation: "GetBlob",
-        refusal: None,
-        response: &response,
+/// Serves a request whose answer ends like this after five bytes.
+fn serve_until(
+    ring: &Ring,
+    id: u64,
+    target: &str,
+    headers: &[(&str, &str)],
+    status: u16,
+    how: HowEnded,
+) {
+    let pairs = headers.iter().map(|(name, value)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        (name, HeaderValue::from_str(value).unwrap())
+    });
+    let headers: HeaderMap = pairs.collect();
+    let facts = facts(id, target, &headers, status);
+    let mut answer = Response::new(Body::from("hello"));
+    *answer.status_mut() = facts.status;
+    let end = End {
+        bytes: 5,
+        took: facts.started.elapsed(),
+        how,
     };
-    if let Some(begun) = ring.begin(&request, log.started()) {
-        ring.end(begun, &origin(id), &log, answer);
+    if let Some(mut request) = RequestUnderWay::begun(ring, &facts, &headers)
+        && request.answered(ring, &facts, &mut answer)
+    {
+        request.ended(ring, &facts, &end);
     }
+}
+
+#[test]
+fn an_answer_that_is_broken_off_is_an_error_and_one_that_its_client_leaves_is_not() {
+    let ring = Ring::new(10, usize::MAX);
+    serve_until(&ring, 1, "/a/c/b", &[], 200, HowEnded::Disconnected);
+    serve_until(&ring, 2, "/a/c/b", &[], 200, HowEnded::BrokenOff);
+    serve_until(&ring, 3, "/a/c/b", &[], 404, HowEnded::BrokenOff);
+    assert_eq!(ring.totals().errors, 2);
+    let is_error = |id: &str| ring.find(id).unwrap().is_error();
+    assert_eq!(["id-1", "id-2", "id-3"].map(is_error), [false, true, true]);
+    assert_eq!(ring.find("id-1").unwrap().ended, HowEnded::Disconnected);
 }
 
 #[test]
@@ -72,7 +104,7 @@ fn oldest_requests_are_dropped_and_counted() {
     assert_eq!(ring.after(u64::MAX, 10, |_| true).next, 5);
     assert_eq!(ring.after(0, 2, |_| true).next, 4);
     assert!(ring.find("id-2").is_none());
-    assert_eq!(ring.find("id-4").unwrap().response_bytes, Some(5));
+    assert_eq!(ring.find("id-4").unwrap().response_bytes, 5);
     assert_eq!(ring.latest_errors(9, |_| true)[0].number, 5);
 }
 
@@ -146,12 +178,13 @@ fn record(account: &str, service: ServiceKind, head: &str) -> Record {
         peer: [127, 0, 0, 1].into(),
         secure: false,
         request_id: "id".to_owned(),
-        account: Some(account.to_owned()),
+        account: Some(account.into()),
         operation: "GetBlob",
         status: 200,
         refusal: None,
         request_bytes: None,
-        response_bytes: None,
+        response_bytes: 0,
+        ended: HowEnded::Whole,
         resource: 0,
         head: head.into(),
         bodies: None,
@@ -205,7 +238,7 @@ fn a_resource_is_the_same_however_its_account_is_addressed() {
 fn requests_stay_within_the_bytes() {
     let long = || "x".repeat(4000);
     let refusal = |details, mistake: String| {
-        Some(Box::new(WhyRefused {
+        Some(Arc::new(WhyRefused {
             code: String::new(),
             reason: String::new(),
             details,
@@ -218,7 +251,7 @@ fn requests_stay_within_the_bytes() {
     let plain = || record("a", ServiceKind::Blob, "GET /a/c/b\n\n");
     let texts: [&dyn Fn() -> Record; 4] = [
         &|| Record {
-            account: Some(long()),
+            account: Some(long().into()),
             ..plain()
         },
         &|| Record {
@@ -295,18 +328,17 @@ fn counts_hold_whatever_comes_and_each_resource_keeps_its_newest() {
 fn bodies_of_the_oldest_go_before_requests_do() {
     let ring = Ring::new(100, 64 << 10).with_bodies(8 << 10);
     for id in 0..10 {
-        let request = Request::builder().uri("/a/c/b").body(()).unwrap();
-        let log = RequestLog::new(&request);
-        let begun = ring.begin(&request, log.started()).unwrap();
-        begun.request_copy().unwrap().take(&[b'x'; 8 << 10]);
-        let response = Response::new(Body::empty());
-        let answer = Answer {
-            account: Some("a".to_owned()),
-            operation: "PutBlob",
-            refusal: None,
-            response: &response,
+        let mut head = facts(id, "/a/c/b", &HeaderMap::new(), 201);
+        head.operation = "PutBlob";
+        let mut request = RequestUnderWay::begun(&ring, &head, &HeaderMap::new()).unwrap();
+        request.request_copy().unwrap().take(&[b'x'; 8 << 10]);
+        assert!(request.answered(&ring, &head, &mut Response::new(Body::empty())));
+        let end = End {
+            bytes: 0,
+            took: Duration::ZERO,
+            how: HowEnded::Whole,
         };
-        ring.end(begun, &origin(id), &log, answer);
+        request.ended(&ring, &head, &end);
     }
     let records = ring.latest(usize::MAX, |_| true);
     assert_eq!(records.len(), 10);
@@ -435,7 +467,7 @@ fn values_that_are_not_utf_8_are_read_as_latin_1() {
     let check = |map: &HeaderMap, shown: &[Header]| {
         let mut head = Vec::new();
         push_headers(&mut head, map);
-        assert_eq!(lines(&text_in(&head)), shown);
+        assert_eq!(head::lines(&text_in(&head)), shown);
     };
     check(&map, &shown);
     let mut with_secret = map;

@@ -45,7 +45,7 @@ pub fn hold(grant: MemoryGrant, response: Response<Body>) -> Response<Body> {
     }
 }
 
-/// A document with its grant. Its length stays known, for analytics and the advisor.
+/// A document with its grant. Its length stays known, as the client is told it.
 struct HeldBody {
     body: Body,
     grant: Arc<MemoryGrant>,

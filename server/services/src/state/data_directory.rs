@@ -1,7 +1,7 @@
 //! A data directory with its store open, as the server starts with it.
 
 use crate::state::directories::Directories;
-use crate::state::secondary::Place;
+use crate::state::place::Place;
 use crate::state::stores_file::{StoreNumber, StoresFile};
 use lazurite_engine::{Background, Config, Db, Durability, Environment, Error, Result};
 use std::path::Path;
@@ -19,6 +19,9 @@ const FORK_OPEN_FILES_MAX: usize = 8;
 /// Files that a fork has open at most: beside its SSTables the lock, the manifest, and files of
 /// values.
 pub const FORK_HANDLES_MAX: u64 = FORK_OPEN_FILES_MAX as u64 + 4;
+
+/// Bytes of the log that a fork may have to read.
+pub(super) const FORK_LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// An open data directory.
 #[derive(Debug)]

@@ -6,83 +6,27 @@
 //! list, so that the next start removes what a kill leaves of it.
 
 use crate::accounts::is_fork_name;
-use crate::clock::system_time;
-use crate::platform;
 use crate::response::error::{Failure, Result};
-use crate::state::data_directory::{FORK_DURABILITY, FORK_HANDLES_MAX};
+use crate::services::Services;
+use crate::state::data_directory::{FORK_DURABILITY, FORK_LOG_BYTES_MAX};
+use crate::state::fork_table::ForkFacts;
 use crate::state::operations::existing;
+use crate::state::settings::ForkSource;
 use crate::state::store::Store;
 use crate::state::stores::Stores;
 use crate::state::stores_file::{StoreNumber, StoresFile};
-use lazurite_engine::{Db, copy_store};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime};
-use tokio::time::Instant;
+use lazurite_engine::copy_store;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Bytes of memtables that a fork may have to make anew from the log. With more, the store is
 /// flushed first: each fork would hold them in memory.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
-/// Bytes of the log that a fork may have to read.
-const LOG_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of memtables that are flushed before a snapshot, which should not wait long.
-const FLUSHED_FIRST_BYTES_MAX: u64 = 4 << 20;
 /// How often forks are looked for that no request has used, at most and at least.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Bytes of the random part of a name.
 const NAME_BYTES: usize = 5;
-
-/// The forks of a process, as its flags want them.
-#[derive(Debug, Clone)]
-pub struct ForkSettings {
-    /// The source of forks that are made when a request names them first; `None` if none are.
-    pub at_first_use: Option<ForkSource>,
-    /// How long a fork lives without requests.
-    pub lifetime: Duration,
-    /// Most forks at a time.
-    pub count_max: usize,
-}
-
-/// What a fork begins as.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ForkSource {
-    /// The store as it is when the fork is made.
-    Now,
-    Snapshot(String),
-}
-
-impl ForkSource {
-    pub fn snapshot(&self) -> Option<&str> {
-        match self {
-            ForkSource::Now => None,
-            ForkSource::Snapshot(name) => Some(name),
-        }
-    }
-}
-
-/// A fork as a listing shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForkFacts {
-    pub name: String,
-    pub source: ForkSource,
-    /// By the clock of the machine.
-    pub made_at: SystemTime,
-    /// Since the last request began, or one was seen to be under way.
-    pub idle: Duration,
-    /// The number of its directory.
-    pub number: StoreNumber,
-}
-
-#[derive(Debug)]
-struct Fork {
-    store: Arc<Store>,
-    source: ForkSource,
-    made_at: SystemTime,
-    /// In milliseconds since the beginning of [`Forks`].
-    used_at: AtomicU64,
-}
 
 /// A fork that does not end by its lifetime for as long as this lives: for work that takes long
 /// before it sends the fork a request.
@@ -91,121 +35,6 @@ pub struct HeldFork {
     pub name: String,
     /// Counts as a request.
     store: Arc<Store>,
-}
-
-/// The forks that there are.
-#[derive(Debug)]
-pub(super) struct Forks {
-    settings: ForkSettings,
-    began: Instant,
-    by_name: RwLock<HashMap<String, Fork>>,
-}
-
-impl Forks {
-    pub(super) fn new(settings: ForkSettings) -> Forks {
-        Forks {
-            settings,
-            began: Instant::now(),
-            by_name: RwLock::default(),
-        }
-    }
-
-    fn milliseconds(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64
-    }
-
-    fn idle(&self, fork: &Fork) -> Duration {
-        let used_at = fork.used_at.load(Ordering::Relaxed);
-        Duration::from_millis(self.milliseconds().saturating_sub(used_at))
-    }
-
-    /// The store of a fork, which is used now.
-    pub(super) fn find(&self, name: &str) -> Option<Arc<Store>> {
-        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        let fork = forks.get(name)?;
-        fork.used_at.store(self.milliseconds(), Ordering::Relaxed);
-        Some(fork.store.clone())
-    }
-
-    /// The store of a fork, which is used now, and what the fork began as.
-    pub(super) fn with_source(&self, name: &str) -> Option<(Arc<Store>, ForkSource)> {
-        let store = self.find(name)?;
-        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        Some((store, forks.get(name)?.source.clone()))
-    }
-
-    fn check_new(&self, name: &str) -> Result<()> {
-        let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
-        if forks.contains_key(name) {
-            let message =
-                format!("There is a fork \"{name}\" already: release it, or choose another name.");
-            return Err(Failure::new(409, "ForkAlreadyExists", message));
-        }
-        let most = self.settings.count_max;
-        let by_files = forks_by_open_files(platform::open_files_max());
-        let limit = if by_files < most {
-            "for the files that this process may have open: ulimit -n"
-        } else {
-            "--forks-max"
-        };
-        if forks.len() < most.min(by_files) {
-            return Ok(());
-        }
-        let message = format!(
-            "There are {} forks, which is the most ({limit}). One has to be released, or to end after {} s without requests \
-             (--fork-lifetime).",
-            forks.len(),
-            self.settings.lifetime.as_secs()
-        );
-        Err(Failure::busy(message))
-    }
-
-    fn add(&self, name: String, store: Arc<Store>, source: ForkSource) -> ForkFacts {
-        let fork = Fork {
-            store,
-            source,
-            made_at: system_time(),
-            used_at: AtomicU64::new(self.milliseconds()),
-        };
-        let facts = self.facts(&name, &fork);
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
-        forks.insert(name, fork);
-        facts
-    }
-
-    fn facts(&self, name: &str, fork: &Fork) -> ForkFacts {
-        ForkFacts {
-            name: name.to_owned(),
-            source: fork.source.clone(),
-            made_at: fork.made_at,
-            idle: self.idle(fork),
-            number: fork.store.number,
-        }
-    }
-
-    fn take(&self, name: &str) -> Option<Arc<Store>> {
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
-        forks.remove(name).map(|fork| fork.store)
-    }
-
-    pub(super) fn take_all(&self) -> Vec<Arc<Store>> {
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
-        forks.drain().map(|(_, fork)| fork.store).collect()
-    }
-
-    /// Takes the forks that no request has used for their lifetime, nor uses now.
-    fn take_unused(&self) -> Vec<Arc<Store>> {
-        let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
-        let is_unused = |fork: &Fork| {
-            let is_used = fork.store.has_requests();
-            if is_used {
-                fork.used_at.store(self.milliseconds(), Ordering::Relaxed);
-            }
-            !is_used && self.idle(fork) >= self.settings.lifetime
-        };
-        let unused = forks.extract_if(|_, fork| is_unused(fork));
-        unused.map(|(_, fork)| fork.store).collect()
-    }
 }
 
 impl Stores {
@@ -286,14 +115,7 @@ impl Stores {
 
     /// By name.
     pub fn list_forks(&self) -> Vec<ForkFacts> {
-        let forks = self.forks.by_name.read();
-        let forks = forks.unwrap_or_else(PoisonError::into_inner);
-        let facts = forks
-            .iter()
-            .map(|(name, fork)| self.forks.facts(name, fork));
-        let mut facts: Vec<_> = facts.collect();
-        facts.sort_by(|one, other| one.name.cmp(&other.name));
-        facts
+        self.forks.list()
     }
 
     fn make_fork(
@@ -322,11 +144,11 @@ impl Stores {
         match source {
             ForkSource::Now => {
                 let current = self.current();
-                let db = &current.services.db;
+                let services = &current.services;
                 if !self.opener.is_in_memory() {
-                    flush_for_forks(db)?;
+                    flush_for_forks(services)?;
                 }
-                Ok(db.checkpoint_for(&target, FORK_DURABILITY)?)
+                Ok(services.checkpoint_for(&target, FORK_DURABILITY)?)
             }
             ForkSource::Snapshot(name) => {
                 let snapshot = self.snapshot_for_forks(file, name)?;
@@ -383,34 +205,14 @@ impl Stores {
     }
 }
 
-/// How many forks there can be beside the store and connections: they have a quarter of the open
-/// files that the system allows.
-pub fn forks_by_open_files(files: Option<u64>) -> usize {
-    let forks = files.unwrap_or(u64::MAX) / 4 / FORK_HANDLES_MAX;
-    usize::try_from(forks).unwrap_or(usize::MAX).max(1)
-}
-
 /// Flushes a store of which each fork would hold much in memory, or read a long log: one that small
 /// memtables keep.
-fn flush_for_forks(db: &Db) -> lazurite_engine::Result<()> {
-    let stats = db.stats();
-    if stats.memtable_bytes > REPLAYED_BYTES_MAX || stats.wal_bytes > LOG_BYTES_MAX {
-        db.flush_all()?;
+fn flush_for_forks(services: &Services) -> lazurite_engine::Result<()> {
+    let stats = services.stats();
+    if stats.memtable_bytes > REPLAYED_BYTES_MAX || stats.wal_bytes > FORK_LOG_BYTES_MAX {
+        services.flush()?;
     }
     Ok(())
-}
-
-/// Flushes a store before a snapshot if that takes little, so that the first fork of the snapshot
-/// does not find a long log. A snapshot is taken on a full disk too.
-pub(super) fn flush_for_snapshot(db: &Db) -> lazurite_engine::Result<()> {
-    let stats = db.stats();
-    if stats.memtable_bytes > FLUSHED_FIRST_BYTES_MAX || stats.wal_bytes <= LOG_BYTES_MAX {
-        return Ok(());
-    }
-    match db.flush_all() {
-        Err(lazurite_engine::Error::NoSpace { .. }) => Ok(()),
-        flushed => flushed,
-    }
 }
 
 pub fn fork_not_found(name: &str) -> Failure {

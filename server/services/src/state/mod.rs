@@ -9,12 +9,15 @@ mod data_directory;
 pub mod diff;
 mod directories;
 mod disk_use;
+mod fork_table;
 mod forks;
 mod housekeeping;
 mod operations;
 pub mod page;
 mod partial_reset;
+mod place;
 mod secondary;
+mod settings;
 mod store;
 mod stores;
 mod stores_file;
@@ -25,11 +28,11 @@ mod writes;
 pub use data_directory::{DataDirectory, FORK_HANDLES_MAX, may_lie_beside_store};
 pub use directories::Directories;
 pub use disk_use::bytes_below;
-pub use forks::{
-    ForkFacts, ForkSettings, ForkSource, HeldFork, fork_not_found, forks_by_open_files,
-};
+pub use fork_table::{ForkFacts, forks_by_open_files};
+pub use forks::{HeldFork, fork_not_found};
 pub use operations::SnapshotFacts;
-pub use store::{Settings, Shared, Store};
+pub use settings::{ForkSettings, ForkSource, Settings};
+pub use store::{Shared, Store};
 pub use stores::{StoreGuard, Stores};
 pub use stores_file::is_snapshot_name;
 pub use writes::{Write, WriteTarget};
@@ -37,14 +40,5 @@ pub use writes::{Write, WriteTarget};
 /// The stores of a data directory, as a server without flags opens them.
 #[cfg(test)]
 pub fn stores_for_tests(directory: DataDirectory) -> std::result::Result<Stores, String> {
-    use crate::layers::access_log::AccessLog;
-    use crate::request::context::RequestIds;
-    use std::sync::Arc;
-
-    let shared = Arc::new(Shared {
-        access_log: AccessLog::silent(),
-        advisor: Arc::default(),
-        request_ids: Arc::new(RequestIds::new(1)),
-    });
-    Stores::open(directory, Settings::for_tests(), shared)
+    Stores::open(directory, Settings::for_tests(), Shared::for_tests())
 }

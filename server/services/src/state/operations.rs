@@ -12,7 +12,8 @@
 use crate::clock::system_time;
 use crate::connection::on_blocking_pool;
 use crate::response::error::{Failure, Result};
-use crate::state::forks::flush_for_snapshot;
+use crate::services::Services;
+use crate::state::data_directory::FORK_LOG_BYTES_MAX;
 use crate::state::store::Store;
 use crate::state::stores::Stores;
 use crate::state::stores_file::{
@@ -21,6 +22,9 @@ use crate::state::stores_file::{
 use lazurite_engine::{Db, copy_store};
 use std::sync::Arc;
 use std::time::SystemTime;
+
+/// Bytes of memtables that are flushed before a snapshot, which should not wait long.
+const FLUSHED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
 /// A snapshot as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,9 +76,9 @@ impl Stores {
             };
             let mut next = file.clone();
             next.snapshots.push(record.clone());
-            let db = &stores.current().services.db;
-            flush_for_snapshot(db)
-                .and_then(|()| db.checkpoint(&directories.path(number)))
+            let services = &stores.current().services;
+            flush_for_snapshot(services)
+                .and_then(|()| services.checkpoint(&directories.path(number)))
                 .map_err(Failure::from)
                 .and_then(|()| stores.write(file, next))
                 .inspect_err(|_| stores.remove_unless_named(file, number))?;
@@ -131,7 +135,7 @@ impl Stores {
         });
         if let Err(error) = replaced {
             before.stay_in_service();
-            store.services.db.abandon();
+            store.services.ending().abandon();
             self.directories.remove(number);
             return Err(error.into());
         }
@@ -193,6 +197,19 @@ impl Stores {
                 .then(|| self.directories.used(record.number))
                 .flatten(),
         }
+    }
+}
+
+/// Flushes a store before a snapshot if that takes little, so that the first fork of the snapshot
+/// does not find a long log. A snapshot is taken on a full disk too.
+fn flush_for_snapshot(services: &Services) -> lazurite_engine::Result<()> {
+    let stats = services.stats();
+    if stats.memtable_bytes > FLUSHED_FIRST_BYTES_MAX || stats.wal_bytes <= FORK_LOG_BYTES_MAX {
+        return Ok(());
+    }
+    match services.flush() {
+        Err(lazurite_engine::Error::NoSpace { .. }) => Ok(()),
+        flushed => flushed,
     }
 }
 

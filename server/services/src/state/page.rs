@@ -3,9 +3,10 @@
 use crate::codec::date;
 use crate::response::error::{Failure, Result};
 use crate::state::diff::{LIMIT_DEFAULT, LIMIT_MAX, WantedDiff};
-use crate::state::forks::{ForkFacts, ForkSource};
+use crate::state::fork_table::ForkFacts;
 use crate::state::operations::SnapshotFacts;
 use crate::state::partial_reset::WantedReset;
+use crate::state::settings::ForkSource;
 use crate::state::stores::Stores;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Value, json};

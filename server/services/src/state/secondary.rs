@@ -12,18 +12,18 @@ use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;
 use crate::request::context::Replication;
 use crate::response::error::Result;
-use crate::state::store::{Settings, Shared, Store};
+use crate::services::Ending;
+use crate::state::place::{DIRECTORY, Place};
+use crate::state::settings::Settings;
+use crate::state::store::{Shared, Store};
 use crate::state::stores_file::StoreNumber;
-use lazurite_engine::fs::Fs;
 use lazurite_engine::{Background, Config, Db, Environment, remove_store};
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 
-/// The directory of the checkpoints, in that of the store.
-const DIRECTORY: &str = "secondary";
 /// Checkpoints in each lag.
 const COPIES_PER_LAG: u32 = 8;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -32,26 +32,6 @@ const COPIES_MAX: usize = 32;
 /// Bytes of the block cache and of the memtables of a store that is only read.
 const CACHE_BYTES: usize = 8 << 20;
 const MEMTABLE_BYTES: usize = 1 << 20;
-
-/// Where the store is, and how it is opened.
-#[derive(Debug, Clone)]
-pub struct Place {
-    pub directory: PathBuf,
-    pub config: Config,
-    pub environment: Environment,
-}
-
-impl Place {
-    /// Removes the checkpoints that an earlier run has left. Blocks for the disk.
-    pub fn remove_copies(&self) -> lazurite_engine::Result<()> {
-        let (fs, directory) = (&self.environment.fs, self.directory.join(DIRECTORY));
-        let copies = listed(fs, &directory);
-        copies.iter().try_for_each(|path| remove_store(fs, path))?;
-        // It is not there, or others keep files in it.
-        let _ = fs.remove_directory(&directory);
-        Ok(())
-    }
-}
 
 /// What a request to the secondary endpoint reads.
 #[derive(Debug)]
@@ -77,8 +57,10 @@ pub struct Secondary {
 #[derive(Debug, Default)]
 struct Copies {
     present: VecDeque<Arc<Copied>>,
-    /// Too old, and perhaps still read.
+    /// Too old, and perhaps about to be opened.
     retired: Vec<Arc<Copied>>,
+    /// Opened by no further request.
+    ending: Vec<EndingCopy>,
     made: u64,
 }
 
@@ -156,19 +138,19 @@ impl Secondary {
         let target = self.target(store.services.clock.now());
         let unused = lock(&self.copies).take_unused(target);
         // All of them, and after a failure too: a full disk gets its space back.
-        let removed = unused.iter().map(|copied| self.remove(copied));
+        let removed = unused.into_iter().map(|copy| self.remove(copy));
         removed.fold(copied, lazurite_engine::Result::and)
     }
 
     /// Makes a checkpoint, unless the last one is as good.
     fn copy(&self, store: &Store) -> lazurite_engine::Result<()> {
-        let (db, clock) = (&store.services.db, &store.services.clock);
+        let (services, clock) = (&store.services, &store.services.clock);
         let before = clock.now();
-        let source = (store.number, db.stats().last_sequence);
+        let source = (store.number, services.stats().last_sequence);
         if !lock(&self.copies).is_as_before(source, before) {
             let path = self.next_path();
-            db.flush_all()?;
-            db.checkpoint(&path)?;
+            services.flush()?;
+            services.checkpoint(&path)?;
             let copied = Copied {
                 path,
                 made_at: clock.now(),
@@ -246,11 +228,11 @@ impl Secondary {
         Store::open(db, copied.source.0, None, &settings, self.shared.clone())
     }
 
-    fn remove(&self, copied: &Copied) -> lazurite_engine::Result<()> {
-        if let Some(store) = copied.opened.get() {
-            store.services.db.abandon();
+    fn remove(&self, copy: EndingCopy) -> lazurite_engine::Result<()> {
+        if let Some(store) = copy.store {
+            store.abandon();
         }
-        remove_store(&self.place.environment.fs, &copied.path)
+        remove_store(&self.place.environment.fs, &copy.path)
     }
 
     /// Ends the task and removes the checkpoints. Blocks for the disk.
@@ -259,23 +241,22 @@ impl Secondary {
             ticks.abort();
         }
         let _no_other = lock(&self.copying);
-        let copies = std::mem::take(&mut *lock(&self.copies));
-        for copied in copies.present.iter().chain(&copies.retired) {
-            if let Err(error) = self.remove(copied) {
+        let Copies {
+            present,
+            retired,
+            ending,
+            ..
+        } = std::mem::take(&mut *lock(&self.copies));
+        let others = present.into_iter().chain(retired);
+        let others = others.map(|copied| EndingCopy::of(&copied));
+        for copy in others.chain(ending) {
+            if let Err(error) = self.remove(copy) {
                 tracing::warn!("a checkpoint of the secondary endpoint is left: {error}");
             }
         }
         let directory = self.place.directory.join(DIRECTORY);
         let _ = self.place.environment.fs.remove_directory(&directory);
     }
-}
-
-/// The directories of checkpoints; none if there is no directory for them.
-fn listed(fs: &Arc<dyn Fs>, directory: &Path) -> Vec<PathBuf> {
-    let names = fs.list(directory).unwrap_or_default();
-    let is_own = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());
-    let own = names.into_iter().filter(is_own);
-    own.map(|name| directory.join(name)).collect()
 }
 
 impl Copies {
@@ -324,7 +305,7 @@ impl Copies {
     }
 
     /// Takes out the checkpoints that are too old at `target` and that no request reads.
-    fn take_unused(&mut self, target: SystemTime) -> Vec<Arc<Copied>> {
+    fn take_unused(&mut self, target: SystemTime) -> Vec<EndingCopy> {
         while self
             .present
             .get(1)
@@ -332,23 +313,37 @@ impl Copies {
         {
             self.retired.extend(self.present.pop_front());
         }
-        let (unused, used) = std::mem::take(&mut self.retired)
-            .into_iter()
-            .partition(|copied| copied.is_unused());
-        self.retired = used;
-        unused
+        for copied in std::mem::take(&mut self.retired) {
+            // A request that is about to open it holds it. The caller holds the lock under which
+            // others would find it.
+            match Arc::try_unwrap(copied) {
+                Ok(copied) => self.ending.push(EndingCopy::of(&copied)),
+                Err(held) => self.retired.push(held),
+            }
+        }
+        let ended = self.ending.extract_if(.., |copy| copy.has_ended());
+        ended.collect()
     }
 }
 
-impl Copied {
-    /// Whether no request reads it. The caller holds the lock under which requests find it.
-    fn is_unused(self: &Arc<Self>) -> bool {
-        // A request that is about to open it holds it.
-        Arc::strong_count(self) == 1
-            && self
-                .opened
-                .get()
-                .is_none_or(|store| !store.is_in_use() && store.services.db.stats().snapshots == 0)
+/// A checkpoint that requests may still read, and no further one opens.
+#[derive(Debug)]
+struct EndingCopy {
+    path: PathBuf,
+    /// `None` if it was never opened.
+    store: Option<Ending>,
+}
+
+impl EndingCopy {
+    fn of(copied: &Copied) -> EndingCopy {
+        EndingCopy {
+            path: copied.path.clone(),
+            store: copied.opened.get().map(|store| store.services.ending()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.store.as_ref().is_none_or(Ending::has_come)
     }
 }
 

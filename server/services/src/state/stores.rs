@@ -6,9 +6,10 @@ use crate::response::error;
 use crate::state::data_directory::{DataDirectory, Opener};
 use crate::state::directories::Directories;
 use crate::state::disk_use::bytes_below;
-use crate::state::forks::Forks;
+use crate::state::fork_table::Forks;
 use crate::state::secondary::{Reading, Secondary};
-use crate::state::store::{Settings, Shared, Store};
+use crate::state::settings::Settings;
+use crate::state::store::{Shared, Store};
 use crate::state::stores_file::StoresFile;
 use arc_swap::{ArcSwap, Guard};
 use std::path::PathBuf;
@@ -17,11 +18,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// How long requests and responses may use a store that another has replaced. They fail after that.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// How often it is asked whether they still do.
+/// How often it is asked whether the server stops meanwhile.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
 /// The store of a request. While it is the one in use, a guard holds it without a reference count,
@@ -225,18 +226,24 @@ impl Stores {
     }
 }
 
+/// Drops a store, and removes it once no request or task uses it.
 async fn remove_unused(
     store: Arc<Store>,
     directories: Arc<Directories>,
     is_closing: Arc<AtomicBool>,
 ) {
+    let (mut ending, number) = (store.services.ending(), store.number);
+    drop(store);
     let began = Instant::now();
-    while store.is_in_use() && began.elapsed() < DRAIN_MAX && !is_closing.load(Ordering::Relaxed) {
-        sleep(DRAIN_STEP).await;
-    }
+    while tokio::time::timeout(DRAIN_STEP, ending.wait())
+        .await
+        .is_err()
+        && began.elapsed() < DRAIN_MAX
+        && !is_closing.load(Ordering::Relaxed)
+    {}
     let removed = tokio::task::spawn_blocking(move || {
-        store.services.db.abandon();
-        directories.remove(store.number);
+        ending.abandon();
+        directories.remove(number);
     });
     if let Err(panic) = removed.await {
         tracing::error!(%panic, "the removal of a store stopped on an assertion");

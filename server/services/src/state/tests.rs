@@ -337,7 +337,7 @@ async fn fork_takes_no_sync_and_the_same_calls_of_the_disk_however_much_its_sour
 #[tokio::test]
 async fn forks_of_now_and_of_a_snapshot_find_no_log_that_a_small_memtable_keeps() {
     let stores = open(Arc::new(MemoryFs::volatile()), Durability::Process).unwrap();
-    let db = stores.current().services.db.clone();
+    let db = stores.current().services.db();
     let keyspace = db.keyspace("filler", KeyspaceOptions::default()).unwrap();
     let fill = || {
         let mut batch = Batch::new();
@@ -500,4 +500,47 @@ async fn check_against_model(seed: u64, durability: Durability) {
         assert_eq!(names(&stores), expected, "seed {seed}");
     }
     close(&stores).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_replaced_store_ends_with_its_last_user_whatever_part_that_holds() {
+    let stores = open(Arc::new(MemoryFs::volatile()), Durability::Process).unwrap();
+    let store = stores.current();
+    let mut ending = store.services.ending();
+    let users: Vec<Box<dyn std::any::Any>> = vec![
+        Box::new(store.services.clone()),
+        Box::new(store.properties.clone()),
+        Box::new(store.authenticator.clone()),
+        Box::new(store.blob.clone()),
+        Box::new(store.queue.clone()),
+        Box::new(store.table.clone()),
+        Box::new(store),
+    ];
+    stores.reset().await.unwrap();
+    for user in users {
+        assert!(!ending.has_come());
+        drop(user);
+    }
+    // The tasks of the store, and its removal, drop it once they run.
+    ending.wait().await;
+}
+
+#[tokio::test]
+async fn a_fork_is_unused_only_without_requests_and_their_responses() {
+    let stores = open(Arc::new(MemoryFs::volatile()), Durability::Process).unwrap();
+    let mut store = stores.current();
+    let users: Vec<Box<dyn std::any::Any>> = vec![
+        Box::new(store.blob.clone()),
+        Box::new(store.queue.clone()),
+        Box::new(store.table.clone()),
+        Box::new(store.clone()),
+    ];
+    stores.reset().await.unwrap();
+    for user in users {
+        assert!(!Store::is_unused(&mut store));
+        drop(user);
+    }
+    while !Store::is_unused(&mut store) {
+        tokio::task::yield_now().await;
+    }
 }

@@ -61,7 +61,7 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
     let (id, now, db) = (
         request.context.request_id.clone(),
         request.context.now,
-        request.state.services.db.clone(),
+        request.state.services.writers.clone(),
     );
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
     let share = long_responses::beside_body(share).await?;
@@ -121,7 +121,7 @@ fn read_and_apply(request: Request, media_type: &str, document: Bytes) -> Result
     match batch {
         Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
         Batch::Changeset(operations) => match read_changes(&request, operations) {
-            Ok(changes) if request.state.services.db.makes_writers_wait() => {
+            Ok(changes) if request.state.services.writers.must_wait() => {
                 Ok(Outcome::Waiting(Box::new(request), changes))
             }
             Ok(changes) => apply(&request, changes).map(Outcome::Applied),

@@ -218,7 +218,7 @@ async fn insert(
     };
     check_range(request.range.as_ref(), &keys)?;
     request.take_entities(&keys.partition_key, 1)?;
-    let db = request.state.services.db.clone();
+    let db = request.state.services.writers.clone();
     let (response, ticket) = blocking_pool::write(&db, move || {
         let tables = &request.state.services.tables;
         let (timestamp, ticket) =
@@ -294,7 +294,7 @@ pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Res
     let entity = addressed(keys, body)?;
     request.take_entities(&entity.partition_key, 1)?;
     let size = advisor::large_entity(&entity);
-    let db = request.state.services.db.clone();
+    let db = request.state.services.writers.clone();
     let (timestamp, ticket) = blocking_pool::write(&db, move || {
         Ok(apply(
             &request.state.services.tables,

@@ -57,7 +57,7 @@ pub async fn write(
     request: Request,
     call: impl FnOnce(&TableService, &Request) -> lazurite_table::Result<Ticket> + Send + 'static,
 ) -> Result<()> {
-    let db = request.state.services.db.clone();
+    let db = request.state.services.writers.clone();
     let ticket = blocking_pool::write(&db, move || {
         Ok(call(&request.state.services.tables, &request)?)
     })

@@ -4,10 +4,12 @@ use crate::codec;
 use crate::codec::date;
 use crate::codec::xml;
 use crate::commands::transfer::blobs::Kind;
+use crate::commands::transfer::fields::{check_texts, metadata_headers, text_field, texts_field};
 use crate::commands::transfer::files::Source;
-use crate::commands::transfer::{metadata_headers, policies, text_field, texts_field};
+use crate::commands::transfer::policies;
 use crate::properties::document::Change;
 use crate::request::metadata;
+use crate::resource_names;
 use crate::response::error::Failure;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
@@ -15,6 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use lazurite_base::policies::BrokenRule;
 use lazurite_blob::{AccessTier, BlobType};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 
 /// The settings that every container, queue or table may have, if its service has them at all.
 const METADATA: &str = "metadata";
@@ -194,4 +197,23 @@ fn sentence(failure: &Failure) -> String {
 
 fn without_full_stop(sentence: &str) -> String {
     sentence.trim_end_matches('.').to_owned()
+}
+
+/// Containers that the service refuses to make for clients.
+const SYSTEM_CONTAINERS: [&str; 2] = ["$logs", "$blobchangefeed"];
+
+/// Error: no container of that name can be made by an import.
+pub fn check_container_name(name: &str) -> Result<(), String> {
+    resource_names::check_container_name(name)?;
+    if SYSTEM_CONTAINERS.contains(&name) {
+        return Err("only the service itself makes this container and writes to it".to_owned());
+    }
+    Ok(())
+}
+
+/// Error: the service refuses such metadata, or a value cannot stand in the header of a request.
+pub fn check_metadata_texts(metadata: &BTreeMap<String, String>) -> Result<(), String> {
+    let pairs: Vec<_> = metadata.clone().into_iter().collect();
+    check_pairs(&pairs)?;
+    check_texts(metadata)
 }

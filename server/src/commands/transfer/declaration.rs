@@ -19,8 +19,10 @@
 //! so that errors name its lines.
 
 use crate::commands::transfer::checks::check_service_properties;
+use crate::commands::transfer::checks::{check_container_name, check_metadata_texts};
+use crate::commands::transfer::export::properties_path;
+use crate::commands::transfer::fields::at;
 use crate::commands::transfer::files::Target;
-use crate::commands::transfer::{at, check_container_name, check_metadata, properties_path};
 use crate::properties::cors;
 use crate::resource_names::{check_queue_name, check_table_name};
 use crate::service_kind::ServiceKind;
@@ -203,7 +205,7 @@ impl Checked<'_> {
         of: &Spanned<String>,
         metadata: &BTreeMap<String, String>,
     ) -> Result<Map<String, Value>, String> {
-        let checked = check_metadata(metadata);
+        let checked = check_metadata_texts(metadata);
         checked.map_err(|reason| {
             let reason = format!("metadata of {}: {reason}", of.as_ref());
             self.error(&of.span(), &reason)

@@ -1,7 +1,7 @@
 //! Why a transfer, or one item of it, failed.
 
 use crate::commands::request_error::{Refusal, RequestError};
-use crate::commands::transfer::at;
+use crate::commands::transfer::fields::at;
 use std::fmt;
 use std::io;
 use std::path::Path;

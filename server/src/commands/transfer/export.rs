@@ -1,12 +1,12 @@
 //! `lazurite export`: everything of an account to a directory or an archive.
 
 use crate::commands::client::Client;
+use crate::commands::transfer::asking::ask;
+use crate::commands::transfer::fields::{FORMAT, MANIFEST};
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::scratch::Scratch;
-use crate::commands::transfer::{
-    Error, FORMAT, MANIFEST, Result, archive, ask, blobs, plain, queues, tables,
-};
+use crate::commands::transfer::{Error, Result, archive, blobs, plain, queues, tables};
 use crate::platform::keep_private;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};

@@ -2,14 +2,16 @@
 
 use crate::commands::client::Client;
 use crate::commands::transfer::archive::UnpackLimits;
+use crate::commands::transfer::asking::send;
 use crate::commands::transfer::checks::check_service_properties;
+use crate::commands::transfer::fields::{FORMAT, MANIFEST};
 use crate::commands::transfer::files::{Source, Target};
+use crate::commands::transfer::import_error::ImportError;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::scratch::Scratch;
 use crate::commands::transfer::{
-    Error, FORMAT, ImportError, MANIFEST, Result, archive, blobs, declaration,
-    export::properties_path, policies, queues, send, tables,
+    Error, Result, archive, blobs, declaration, export::properties_path, policies, queues, tables,
 };
 use crate::service_kind::ServiceKind;
 use clap::ValueEnum;

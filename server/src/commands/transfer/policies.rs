@@ -3,8 +3,10 @@
 
 use crate::codec::xml::{Element, Writer};
 use crate::commands::client::Client;
+use crate::commands::transfer::Result;
+use crate::commands::transfer::asking::{ask, ask_xml, send};
+use crate::commands::transfer::fields::{header, text_field};
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{Result, ask, ask_xml, header, send, text_field};
 use serde_json::{Map, Value, json};
 
 /// The fields of a policy with their names in XML.

@@ -3,15 +3,14 @@
 use crate::codec::date;
 use crate::codec::xml::{Element, escape_into, is_xml_character};
 use crate::commands::client::{Call, Client, encode};
+use crate::commands::transfer::asking::{ask, ask_xml, patiently, send};
 use crate::commands::transfer::checks::{QUEUE_RULES, check_names};
+use crate::commands::transfer::fields::{Resource, header, in_query, metadata_headers, text_field};
 use crate::commands::transfer::files::Target;
 use crate::commands::transfer::import::Import;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{
-    Error, Resource, Result, ask, ask_xml, blobs, header, in_query, metadata_headers, patiently,
-    policies, send, text_field,
-};
+use crate::commands::transfer::{Error, Result, blobs, policies};
 use crate::http_client::Upload;
 use crate::resource_names::check_queue_name;
 use crate::service_kind::ServiceKind;

@@ -1,7 +1,8 @@
 //! Containers, queues and tables: how each is named, made and found.
 
 use crate::commands::client::{Client, encode};
-use crate::commands::transfer::{Result, ask, blobs, policies, queues, tables};
+use crate::commands::transfer::asking::ask;
+use crate::commands::transfer::{Result, blobs, policies, queues, tables};
 use crate::resource_names;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};

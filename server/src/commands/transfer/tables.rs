@@ -4,16 +4,17 @@
 use crate::codec::odata::read_entity;
 use crate::commands::client::{Call, Client, Reply, encode};
 use crate::commands::request_error::Refusal;
+use crate::commands::transfer::asking::{patiently, send};
 use crate::commands::transfer::checks::TABLE_RULES;
+use crate::commands::transfer::fields::{header, in_query};
 use crate::commands::transfer::files::{Source, Target};
 use crate::commands::transfer::import::Import;
+use crate::commands::transfer::import_error::ImportError;
 use crate::commands::transfer::key_hashes::KeyHashes;
 use crate::commands::transfer::parallel::{Hand, in_parallel, on_threads};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{
-    Error, ImportError, Result, header, in_query, patiently, policies, send,
-};
+use crate::commands::transfer::{Error, Result, policies};
 use crate::http_client::Upload;
 use crate::resource_names::check_table_name;
 use crate::service_kind::ServiceKind;

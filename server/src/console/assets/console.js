@@ -192,7 +192,8 @@ export const requestRow = (request) =>
     element("td", { class: "resource" },
       element("span", { class: "path" }, `${request.method} ${request.target.slice(0, 160)}`),
       request.partition ? element("span", { class: "partition" }, `partition ${request.partition.slice(0, 80)}`) : null,
-      request.code ? element("small", {}, element("b", {}, request.code), ` ${(request.reason ?? "").slice(0, 200)}`) : null),
+      request.code ? element("small", {}, element("b", {}, request.code), ` ${(request.reason ?? "").slice(0, 200)}`) : null,
+      request.ended === "whole" ? null : element("small", {}, element("b", {}, request.ended))),
     element("td", { class: "number" }, `${request.duration_ms.toFixed(1)} ms`),
     element("td", { class: "number" }, size(request.response_bytes)),
     element("td", {}, (request.client ?? "").slice(0, 80), request.version ? element("small", {}, ` ${request.version.slice(0, 20)}`) : null));

@@ -266,7 +266,7 @@ pub async fn upload(
         content_type,
         ..BlobHeaders::default()
     };
-    let (shared, db) = (console.clone(), console.services().db.clone());
+    let (shared, db) = (console.clone(), console.services().writers.clone());
     let body = body.take();
     let ticket = if visit.query.has("blocks") {
         let ids = collect(body, DOCUMENT_BYTES_MAX).await?;

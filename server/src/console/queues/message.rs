@@ -194,9 +194,8 @@ pub async fn take(
         count: Some(1),
         visibility_seconds,
     };
-    let db = console.services().db.clone();
-    let shared = console.clone();
-    let names = (account.clone(), queue.clone());
+    let db = console.services().writers.clone();
+    let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
     let taking = move || {
         let (messages, ticket) = shared
             .services()

@@ -9,6 +9,7 @@ use crate::console::requests::{
     summary,
 };
 use crate::console::respond::{Html, Json, Page, Visit, made};
+use crate::observer::HowEnded;
 use crate::requests::Header;
 use crate::response::error::{ClientSigned, Failure};
 use crate::service_kind::ServiceKind;
@@ -135,7 +136,7 @@ fn facts(record: &Record) -> Markup {
             @if let Some(version) = record.header("x-ms-version") { div { dt { "API version" } dd { (cut(&version, 40)) } } }
             @if let Some(partition) = partition(record) { div { dt { "Partition" } dd { (cut(&partition, 200)) } } }
             @if let Some(bytes) = record.request_bytes { div { dt { "Sent" } dd { (count(bytes)) " bytes" } } }
-            @if let Some(bytes) = record.response_bytes { div { dt { "Answered" } dd { (count(bytes)) " bytes" } } }
+            div { dt { "Answered" } dd { (count(record.response_bytes)) " bytes" @if record.ended != HowEnded::Whole { ", " (record.ended.word()) } } }
             @if let Some(plan) = plan(record) { div { dt { "Plan" } dd { (plan) } } }
             @if let Some(azure) = record.response_header("x-lazurite-azure-plan") { div { dt { "On Azure" } dd { (azure) } } }
         }

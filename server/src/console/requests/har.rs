@@ -61,8 +61,8 @@ fn entry(record: &Record) -> Value {
         },
         "response": {
             "status": record.status, "statusText": "", "httpVersion": "HTTP/1.1", "cookies": [], "headers": pairs(&response),
-            "content": {"size": bytes(record.response_bytes), "mimeType": kind}, "redirectURL": "", "headersSize": -1,
-            "bodySize": bytes(record.response_bytes),
+            "content": {"size": record.response_bytes, "mimeType": kind}, "redirectURL": "", "headersSize": -1,
+            "bodySize": record.response_bytes,
         },
         "cache": {},
         "timings": {"send": 0, "wait": milliseconds, "receive": 0},

@@ -16,6 +16,7 @@ pub use crate::requests::{Record, Ring};
 use crate::console::Console;
 use crate::console::layout::{self, count, cut, size};
 use crate::console::respond::{Html, Page, Visit, made, text};
+use crate::observer::HowEnded;
 use crate::request::context::Query;
 use crate::response::error::Result;
 use crate::response::long_responses;
@@ -352,9 +353,10 @@ fn row(record: &Record) -> Markup {
                 span.path title=[as_sent] { (record.method()) " " (cut(&shown, 160)) }
                 @if let Some(partition) = partition(record) { " " span.partition { "partition " (cut(&partition, 80)) } }
                 @if let Some(why) = why { small { b { (why.code) } " " (cut(&why.reason, 200)) } }
+                @if record.ended != HowEnded::Whole { small { b { (record.ended.word()) } } }
             }
             td.number { (milliseconds(record)) }
-            td.number { (record.response_bytes.map(size).unwrap_or_default()) }
+            td.number { (size(record.response_bytes)) }
             td {
                 (cut(&client(record), CLIENT_BYTES_MAX))
                 @let version = version(record);
@@ -403,6 +405,7 @@ fn summary(record: &Record) -> Value {
         "duration_ms": (record.took.as_secs_f64() * 1e6).round() / 1e3,
         "request_bytes": record.request_bytes,
         "response_bytes": record.response_bytes,
+        "ended": record.ended.word(),
         "client": client(record),
         "version": version(record),
         "partition": partition(record),

@@ -1,6 +1,6 @@
 //! Codes that every service shares. Source: Common REST API error codes; Blob service error codes.
 
-use crate::response::error::Failure;
+use crate::response::error::failure::Failure;
 
 /// A protocol error that needs no further data: status, code, message.
 #[derive(Debug, Clone, Copy)]
@@ -10,6 +10,12 @@ impl CommonError {
     /// The failure, with one more element for its body.
     pub fn with(self, name: &'static str, value: impl Into<String>) -> Failure {
         Failure::from(self).with(name, value)
+    }
+}
+
+impl From<CommonError> for Failure {
+    fn from(CommonError(status, code, message): CommonError) -> Failure {
+        Failure::new(status, code, message)
     }
 }
 

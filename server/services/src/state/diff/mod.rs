@@ -16,7 +16,8 @@ pub use changes::{Change, Changes, Kind, LIMIT_DEFAULT, LIMIT_MAX, Shown};
 use crate::connection::on_blocking_pool;
 use crate::response::error::{Failure, Result};
 use crate::services::Services;
-use crate::state::forks::{ForkSource, fork_not_found};
+use crate::state::forks::fork_not_found;
+use crate::state::settings::ForkSource;
 use crate::state::store::Store;
 use crate::state::stores::Stores;
 use crate::state::stores_file::StoresFile;
@@ -56,7 +57,7 @@ struct Copied {
 
 impl Drop for Copied {
     fn drop(&mut self) {
-        self.store.services.db.abandon();
+        self.store.services.ending().abandon();
         self.stores.directories.remove(self.store.number);
     }
 }
@@ -120,7 +121,7 @@ impl Stores {
         let number = directories.next_number(file)?;
         let made = match side {
             Side::Source(source) => self.copy_for_fork(file, source, number),
-            Side::Fork(store) => Ok(store.services.db.checkpoint(&directories.path(number))?),
+            Side::Fork(store) => Ok(store.services.checkpoint(&directories.path(number))?),
         };
         let opened = made
             .and_then(|()| Ok(self.opener.open_fork(directories, number)?))

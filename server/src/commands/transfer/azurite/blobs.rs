@@ -1,10 +1,13 @@
 //! Containers, blobs and blocks.
 
+use crate::commands::transfer::azurite::conversion::{
+    BLOB_EXTENTS, Conversion, DATABASES, Document,
+};
 use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
 use crate::commands::transfer::azurite::extents::{Extents, Range};
-use crate::commands::transfer::azurite::{BLOB_EXTENTS, Conversion, DATABASES, Document};
+use crate::commands::transfer::checks::{check_container_name, check_metadata_texts};
 use crate::commands::transfer::content::Part;
-use crate::commands::transfer::{check_container_name, check_metadata, check_texts};
+use crate::commands::transfer::fields::check_texts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -254,7 +257,7 @@ impl Blob {
 
     fn labels(&self) -> Result<[(String, Value); 2], String> {
         let metadata = self.metadata.clone().unwrap_or_default();
-        check_metadata(&metadata)?;
+        check_metadata_texts(&metadata)?;
         let tags = self.blob_tags.as_ref();
         let tags = tags.into_iter().flat_map(|tags| &tags.blob_tag_set);
         let tags: Map<_, _> = tags

@@ -1,7 +1,7 @@
 //! What the documents of the services have in common.
 
-use crate::commands::transfer::azurite::{Conversion, Document};
-use crate::commands::transfer::check_metadata;
+use crate::commands::transfer::azurite::conversion::{Conversion, Document};
+use crate::commands::transfer::checks::check_metadata_texts;
 use crate::properties::cors;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -38,7 +38,7 @@ pub fn settings(
 ) -> Result<Map<String, Value>, String> {
     let mut fields = Map::new();
     let metadata = metadata.unwrap_or_default();
-    check_metadata(&metadata)?;
+    check_metadata_texts(&metadata)?;
     if !metadata.is_empty() {
         fields.insert("metadata".to_owned(), json!(metadata));
     }

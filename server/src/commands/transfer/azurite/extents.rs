@@ -1,8 +1,9 @@
 //! Extents: the files that hold the contents of blobs and messages, many in one.
 
-use crate::commands::transfer::at;
-use crate::commands::transfer::azurite::{Conversion, documents};
+use crate::commands::transfer::azurite::conversion::Conversion;
+use crate::commands::transfer::azurite::documents;
 use crate::commands::transfer::content::Part;
+use crate::commands::transfer::fields::at;
 use crate::commands::transfer::files::Source;
 use serde::Deserialize;
 use std::collections::HashMap;

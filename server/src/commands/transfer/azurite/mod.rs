@@ -11,6 +11,7 @@
 //! read is named and left out, and the rest is imported.
 
 mod blobs;
+mod conversion;
 mod database;
 mod documents;
 mod extents;
@@ -19,29 +20,20 @@ mod staging;
 mod tables;
 
 use crate::commands::client::Client;
+use crate::commands::transfer::fields::at;
 use crate::commands::transfer::files::Source;
 use crate::commands::transfer::import::{self, Existing};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::scratch::Scratch;
-use crate::commands::transfer::{at, plain, print_line};
-use serde_json::value::RawValue;
+use crate::commands::transfer::{plain, print_line};
+use conversion::{Conversion, DATABASES, Unopened};
 use staging::Staging;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The databases of the services. Azurite makes those that it serves.
-const DATABASES: [&str; 3] = [
-    "__azurite_db_blob__.json",
-    "__azurite_db_queue__.json",
-    "__azurite_db_table__.json",
-];
-const BLOB_EXTENTS: &str = "__azurite_db_blob_extent__.json";
-const QUEUE_EXTENTS: &str = "__azurite_db_queue_extent__.json";
 /// The account of Azurite when none is configured.
 const DEFAULT_ACCOUNT: &str = "devstoreaccount1";
-/// Most other accounts that are named.
-const OTHER_ACCOUNTS_MAX: usize = 100;
 
 /// Whether a directory is one of Azurite's.
 pub fn is_directory(path: &Path) -> bool {
@@ -52,16 +44,6 @@ pub fn is_directory(path: &Path) -> bool {
 struct Account<'a> {
     name: &'a str,
     client: &'a Client,
-}
-
-/// What to do about a database, or the directory of extents, that exists and that the system does
-/// not let the program read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unopened {
-    /// It is named, and the rest is imported.
-    LeaveOut,
-    /// Nothing is imported: an import that is done once would lose it.
-    Refuse,
 }
 
 /// The result of an import.
@@ -169,103 +151,4 @@ fn import(
         notes,
         left_out: progress.end_with_all(),
     })
-}
-
-/// The directory that is read, and the lines that are made of it.
-struct Conversion<'a> {
-    source: Source<'a>,
-    staging: Staging<'a>,
-    /// The accounts that are imported; their lines lie in the directories of their indices.
-    accounts: &'a [&'a str],
-    /// How many documents other accounts have.
-    others: BTreeMap<String, u64>,
-    unopened: Unopened,
-    progress: &'a Progress,
-}
-
-impl<'a> Conversion<'a> {
-    /// Passes on the documents of a database, with the place of each for messages. A missing
-    /// database has none.
-    fn read(
-        &mut self,
-        database: &str,
-        take: &mut dyn FnMut(&mut Conversion<'a>, &Document<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let file = match self.source.open(database) {
-            Ok(Some(file)) => file,
-            Ok(None) => return Ok(()),
-            Err(error) => return self.leave_out_unopened(error.to_string()),
-        };
-        let damage = database::read(file, &mut |collection, json: &RawValue, end| {
-            let document = Document {
-                collection,
-                json: json.get(),
-                place: format!("{database}, the document that ends at byte {end}"),
-            };
-            take(self, &document)
-        })?;
-        let Some(damage) = damage else { return Ok(()) };
-        let sentence = format!(
-            "{database}: the documents after byte {}: {}",
-            damage.offset, damage.reason
-        );
-        if damage.is_unreadable {
-            return self.leave_out_unopened(sentence);
-        }
-        self.leave_out(sentence);
-        Ok(())
-    }
-
-    /// Leaves out a database or directory that the system does not let the program read, or refuses
-    /// the import.
-    fn leave_out_unopened(&self, sentence: String) -> Result<(), String> {
-        match self.unopened {
-            Unopened::LeaveOut => self.leave_out(sentence),
-            Unopened::Refuse => return Err(sentence),
-        }
-        Ok(())
-    }
-
-    /// The directory of an account's lines; `None` if it is not imported.
-    fn directory(&mut self, account: &str) -> Option<usize> {
-        let index = self.accounts.iter().position(|name| *name == account);
-        if index.is_none()
-            && (self.others.contains_key(account) || self.others.len() < OTHER_ACCOUNTS_MAX)
-        {
-            *self.others.entry(account.to_owned()).or_default() += 1;
-        }
-        index
-    }
-
-    fn leave_out(&self, sentence: String) {
-        self.progress.leave_out(sentence);
-    }
-
-    /// The value, or a sentence in the report.
-    fn or_leave_out<T>(
-        &self,
-        what: impl FnOnce() -> String,
-        converted: Result<T, String>,
-    ) -> Option<T> {
-        converted
-            .inspect_err(|reason| self.leave_out(format!("{}: {reason}", what())))
-            .ok()
-    }
-
-    fn finish(mut self) -> Result<(), String> {
-        for (account, documents) in &self.others {
-            self.progress.leave_out(format!(
-                "account {account:?} with {documents} containers, blobs, queues, messages, tables and entities: the destination has no such account"
-            ));
-        }
-        self.staging.flush()
-    }
-}
-
-/// A document of a database.
-struct Document<'a> {
-    collection: &'a str,
-    json: &'a str,
-    /// How messages name it.
-    place: String,
 }

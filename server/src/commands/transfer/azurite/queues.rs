@@ -3,10 +3,12 @@
 use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::is_xml_character;
+use crate::commands::transfer::azurite::conversion::{
+    Conversion, DATABASES, Document, QUEUE_EXTENTS,
+};
 use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
 use crate::commands::transfer::azurite::extents::{Extents, Range};
 use crate::commands::transfer::azurite::staging::SortedLines;
-use crate::commands::transfer::azurite::{Conversion, DATABASES, Document, QUEUE_EXTENTS};
 use crate::resource_names::check_queue_name;
 use serde::Deserialize;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! The lines that a conversion makes, in files of the layout of an export, one directory for each
 //! account.
 
-use crate::commands::transfer::at;
+use crate::commands::transfer::fields::at;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,7 +1,7 @@
 //! Tables and entities. The text of values is copied, so that numbers stay as they were written.
 
+use crate::commands::transfer::azurite::conversion::{Conversion, DATABASES, Document};
 use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
-use crate::commands::transfer::azurite::{Conversion, DATABASES, Document};
 use crate::resource_names::check_table_name;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -2,10 +2,10 @@
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Client, encode};
+use crate::commands::transfer::Result;
+use crate::commands::transfer::asking::{ask_xml, send};
+use crate::commands::transfer::fields::{Resource, header, in_query, metadata_headers, text_field};
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{
-    Resource, Result, ask_xml, header, in_query, metadata_headers, send, text_field,
-};
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 

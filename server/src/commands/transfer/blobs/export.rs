@@ -2,14 +2,16 @@
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client};
+use crate::commands::transfer::asking::patiently;
 use crate::commands::transfer::blobs::container::{containers, each_listed, property, text};
 use crate::commands::transfer::blobs::line::line_of;
 use crate::commands::transfer::blobs::resource;
+use crate::commands::transfer::fields::header;
 use crate::commands::transfer::files::{BlobFiles, Target};
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{Error, Result, header, patiently, policies};
+use crate::commands::transfer::{Error, Result, policies};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::Value;

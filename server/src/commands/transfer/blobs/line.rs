@@ -3,7 +3,7 @@
 
 use crate::codec::xml::Element;
 use crate::commands::transfer::blobs::container::{put_metadata, text};
-use crate::commands::transfer::{
+use crate::commands::transfer::fields::{
     cannot_be_sent, header, in_query, metadata_headers, text_field, texts_field,
 };
 use base64::Engine as _;

@@ -1,9 +1,11 @@
 //! The requests that put one blob of an import.
 
+use crate::commands::transfer::Result;
+use crate::commands::transfer::asking::{ask, send, send_opened};
 use crate::commands::transfer::blobs::import::Put;
 use crate::commands::transfer::blobs::line::{headers_of, later_property_headers};
+use crate::commands::transfer::fields::{header, in_query, text_field};
 use crate::commands::transfer::import::{Existing, Import};
-use crate::commands::transfer::{Result, ask, header, in_query, send, send_opened, text_field};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;

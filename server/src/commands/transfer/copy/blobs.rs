@@ -5,17 +5,17 @@ use crate::clock::system_time;
 use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply, encode};
+use crate::commands::transfer::asking::{ask, ask_xml, patiently, send};
 use crate::commands::transfer::blobs::{
     Kind, each_listed, headers_of, kind_of, later_property_headers, line_of, property, quoted,
     reason_to_leave_out, resource,
 };
 use crate::commands::transfer::copy::{CopyRun, Made, Resource};
+use crate::commands::transfer::fields::{header, in_query, text_field};
 use crate::commands::transfer::import::Existing;
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{
-    Error, Result, ask, ask_xml, header, in_query, patiently, send, text_field,
-};
+use crate::commands::transfer::{Error, Result};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;

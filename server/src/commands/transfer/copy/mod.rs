@@ -11,13 +11,16 @@ mod queues;
 mod tables;
 
 use crate::commands::client::Client;
+use crate::commands::terminal::{plain, print_line};
 use crate::commands::transfer;
+use crate::commands::transfer::asking::{ask, send};
+use crate::commands::transfer::fields::Resource;
 use crate::commands::transfer::import::Existing;
+use crate::commands::transfer::import_error::choices_about_existing;
 use crate::commands::transfer::policies;
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{Error, Resource, Result, ask, choices_about_existing, send};
-use crate::commands::{plain, print_line};
+use crate::commands::transfer::{Error, Result};
 use crate::service_kind::ServiceKind;
 use journal::Journal;
 use serde_json::{Map, Value, json};

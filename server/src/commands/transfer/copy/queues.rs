@@ -4,13 +4,14 @@
 //! message arrived, or an earlier run broke off within the queue, its copy is cleared and begun
 //! again.
 
+use crate::commands::transfer::Result;
+use crate::commands::transfer::asking::patiently;
 use crate::commands::transfer::copy::{CopyRun, Made, Resource};
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::queues::{
     PEEKED_MAX, clear, each_message, messages_in, put_message,
 };
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{Result, patiently};
 use serde_json::Value;
 use std::cell::Cell;
 use std::time::Duration;

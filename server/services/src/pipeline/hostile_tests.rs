@@ -3,9 +3,9 @@
 //! of requests, so that they pass the first check.
 
 use crate::accounts::Accounts;
+use crate::browser_guard;
 use crate::codec::{date, multipart, xml};
 use crate::connection::framing::{FramingReader, RawHead};
-use crate::layers::browser_guard;
 use crate::properties::{StaticWebsite, cors};
 use crate::request::blob_names;
 use crate::request::context::{ApiVersion, Context, Query, RequestOrigin, ServiceKind};
@@ -164,14 +164,14 @@ fn rules() -> [cors::CorsRule; 1] {
 /// one.
 fn read(context: &Context) -> usize {
     let _ = blob_names::blob_names(context);
-    let _ = crate::app::Routed::new(context).facts(context);
+    let _ = crate::pipeline::route::Route::new(context).facts(context);
     let _ = browser_guard::check_page(&context.headers);
     let _ = browser_guard::check_origin(&context.headers, "127.0.0.1");
     let _ = cors::allows(&rules(), context);
     let _ = cors::preflight(&rules(), context);
     let _ = context.query.contradicted();
     let accept = context.headers.get("accept");
-    let _ = crate::layers::errors::error_format(context.service, &context.target, accept);
+    let _ = crate::pipeline::refusal::error_format(context.service, &context.target, accept);
     // As of an account whose keys are being exchanged.
     let keys = [accounts().keys("devstoreaccount1")[0].clone(), vec![7; 32]];
     let sas = auth::sas_of(context);
@@ -254,7 +254,7 @@ proptest! {
         let _ = blob::website::document_of(&website, &target);
         let request = Request::builder().header("x-ms-version", &extra).header("x-ms-client-request-id", &query);
         let _ = request.body(()).map(|request| CommonHeaders::of(&request));
-        let _ = target.parse::<Uri>().map(|uri| crate::layers::errors::error_format(ServiceKind::Table, &uri, None));
+        let _ = target.parse::<Uri>().map(|uri| crate::pipeline::refusal::error_format(ServiceKind::Table, &uri, None));
         let headers = [
             ("authorization".to_owned(), authorization),
             ("x-ms-date".to_owned(), "Thu, 01 Jan 2026 00:00:00 GMT".to_owned()),

@@ -1,20 +1,20 @@
 //! `/_lazurite/health`, for monitors: whether requests are served, at which level of durability,
 //! and what the start found in the log.
 
+use crate::services::Services;
 use axum::body::Body;
 use axum::http::header::HeaderValue;
 use axum::http::{Response, StatusCode};
-use lazurite_engine::Db;
 
-pub fn health(db: &Db, durability: &str) -> Response<Body> {
+pub fn health(services: &Services, durability: &str) -> Response<Body> {
     // The reason is for the log: this page needs no credentials.
-    let failure = db.failure();
+    let failure = services.failure();
     let status = if failure.is_none() {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let recovered = db.recovered();
+    let recovered = services.recovered();
     let body = serde_json::json!({
         "status": if failure.is_none() { "ready" } else { "read-only" },
         "reason": failure.map(|_| "An earlier failure of the disk: see the log of the server."),

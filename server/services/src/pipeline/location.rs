@@ -1,7 +1,13 @@
 //! The secondary location, which only reads.
 
+use crate::pipeline::call::Call;
+use crate::pipeline::exchange::Step;
 use crate::request::context::Context;
 use crate::response::error::{Result, common};
+
+pub fn check(call: &mut Call<'_, '_>) -> Step {
+    Ok(check_location(&call.context, call.operation.changes_state)?)
+}
 
 /// Refuses writes through the secondary location.
 pub fn check_location(context: &Context, changes_state: bool) -> Result<()> {

@@ -1,52 +1,57 @@
 //! Failures become responses here, in the format of the service, and those of the server itself
 //! lines of its log.
 
-use crate::request::context::{Query, RequestOrigin, ServiceKind, text_of};
-use crate::response::error::{ErrorFormat, Failure, render};
+use crate::pipeline::exchange::{Exchange, Stop};
+use crate::pipeline::wrong_service;
+use crate::request::context::{Query, ServiceKind, text_of};
+use crate::requests::WhyRefused;
+use crate::response;
+use crate::response::error::{ErrorFormat, Failure};
 use axum::body::Body;
-use axum::http::header::{ACCEPT, HeaderValue};
-use axum::http::{Method, Request, Response, StatusCode, Uri};
+use axum::http::header::HeaderValue;
+use axum::http::{Method, Response, StatusCode, Uri};
+use std::sync::Arc;
 
-/// The facts of a request that decide the format of an error.
-pub struct ErrorLayer {
-    accept: Option<HeaderValue>,
-    is_head: bool,
-    is_in_memory: bool,
+/// The response of an outcome. Refusals are kept for the observers.
+pub fn render(
+    exchange: &mut Exchange<'_>,
+    outcome: Result<Response<Body>, Stop>,
+) -> Response<Body> {
+    match outcome {
+        Ok(mut response) => {
+            // A batch of which nothing was done has its reason with it.
+            let refusal = response.extensions_mut().remove::<Box<WhyRefused>>();
+            exchange.facts.refusal = refusal.map(Arc::from);
+            response
+        }
+        Err(Stop::Answered(response)) => *response,
+        Err(Stop::Refused(failure)) => refuse(exchange, failure),
+    }
 }
 
-impl ErrorLayer {
-    pub fn new<B>(request: &Request<B>, is_in_memory: bool) -> ErrorLayer {
-        ErrorLayer {
-            accept: request.headers().get(&ACCEPT).cloned(),
-            is_head: request.method() == Method::HEAD,
-            is_in_memory,
-        }
+fn refuse(exchange: &mut Exchange<'_>, failure: Failure) -> Response<Body> {
+    let (origin, target) = (&exchange.facts.origin, &exchange.facts.target);
+    let (answer, addresses) = (&exchange.answer, exchange.app.pages.addresses.all());
+    let agent = answer.agent.as_ref();
+    let failure = wrong_service::explain(failure, agent, target, addresses, origin);
+    exchange.facts.refusal = Some(WhyRefused::of(&failure).into());
+    let failure = if exchange.app.durability == "memory" {
+        in_terms_of_memory(failure)
+    } else {
+        failure
+    };
+    if failure.status.is_server_error() && failure.status != StatusCode::NOT_IMPLEMENTED {
+        tracing::error!(
+            request_id = origin.request_id,
+            status = failure.status.as_u16(),
+            "{}: {}",
+            failure.code,
+            failure.message
+        );
     }
-
-    pub fn render(&self, failure: Failure, origin: &RequestOrigin, target: &Uri) -> Response<Body> {
-        let failure = if self.is_in_memory {
-            in_terms_of_memory(failure)
-        } else {
-            failure
-        };
-        if failure.status.is_server_error() && failure.status != StatusCode::NOT_IMPLEMENTED {
-            tracing::error!(
-                request_id = origin.request_id,
-                status = failure.status.as_u16(),
-                "{}: {}",
-                failure.code,
-                failure.message
-            );
-        }
-        let error_format = error_format(origin.service, target, self.accept.as_ref());
-        render(
-            failure,
-            error_format,
-            &origin.request_id,
-            origin.now,
-            self.is_head,
-        )
-    }
+    let format = error_format(origin.service, target, answer.accept.as_ref());
+    let is_head = exchange.facts.method == Method::HEAD;
+    response::error::render(failure, format, &origin.request_id, origin.now, is_head)
 }
 
 /// The emulators have a code of their own for a store in memory that is full.

@@ -1,0 +1,67 @@
+//! The places of nodes in the tree of a page blob: see `pages.rs`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
+pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
+/// Bytes of a window, the part of a blob that a leaf has: large enough that a row has many extents,
+/// small enough that rewriting it costs little.
+pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
+/// The level of a root. Leaves are on level 0.
+const ROOT_LEVEL: u8 = 4;
+/// A branch below the root has two to the power of this many children at most.
+const CHILD_BITS: u32 = 6;
+
+/// The children of a branch that are there, by number.
+pub(crate) type Branch = BTreeMap<u8, u128>;
+
+/// The place of a node in a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) level: u8,
+    /// The number of the place on its level.
+    pub(crate) number: u64,
+}
+
+impl Place {
+    pub(crate) const ROOT: Place = Place {
+        level: ROOT_LEVEL,
+        number: 0,
+    };
+
+    /// The place of a stored key; `None` if no tree has it.
+    pub(crate) fn of(level: u8, number: u64) -> Option<Place> {
+        let place = Place { level, number };
+        let is_there = level <= ROOT_LEVEL && number <= (PAGE_BLOB_BYTES_MAX - 1) / place.bytes();
+        is_there.then_some(place)
+    }
+
+    pub(crate) fn is_leaf(self) -> bool {
+        self.level == 0
+    }
+
+    pub(crate) fn child(self, child: u8) -> Place {
+        Place {
+            level: self.level - 1,
+            number: self.number << CHILD_BITS | u64::from(child),
+        }
+    }
+
+    /// The child that has the byte at `offset`, which is in this place.
+    pub(crate) fn child_at(self, offset: u64) -> u8 {
+        let number = offset / self.child(0).bytes();
+        (number - (self.number << CHILD_BITS)) as u8
+    }
+
+    /// The bytes of the blob that belong to the place. A root is asked for its children only: it
+    /// has more of them.
+    pub(crate) fn range(self) -> Range<u64> {
+        let start = self.number * self.bytes();
+        start..start + self.bytes()
+    }
+
+    fn bytes(self) -> u64 {
+        WINDOW_BYTES << (CHILD_BITS * u32::from(self.level))
+    }
+}

@@ -1,0 +1,12 @@
+//! What the writer of logs and metrics works on.
+
+use crate::properties::PropertiesStore;
+use crate::services::Services;
+use std::sync::Arc;
+
+/// The parts of the server that logs and metrics need besides requests.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    pub services: Arc<Services>,
+    pub properties: Arc<PropertiesStore>,
+}

@@ -1,0 +1,152 @@
+//! Observers see exchanges: each request from its head to the last byte of its answer.
+//!
+//! The access log, `$logs` with the metrics, the pages of Requests and the advisor are observers;
+//! `pipeline/observers.rs` has the list. An observer makes a value for each exchange that it wants
+//! to see. It neither changes nor delays the exchange. Figures come from the end: how many bytes
+//! were sent, how long that took, and whether the client took all of them.
+
+use crate::auth::Caller;
+use crate::properties::ServiceProperties;
+use crate::request::context::{Context, RequestOrigin};
+use crate::request::operation::Logged;
+use crate::requests::WhyRefused;
+use axum::body::Body;
+use axum::http::header::{CONTENT_LENGTH, HeaderMap};
+use axum::http::{Method, Response, StatusCode, Uri};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Sees one exchange. A request inside a batch is an exchange of its own.
+pub trait Observer: Sized {
+    /// Where it leaves what it saw.
+    type Sink;
+
+    /// The head of a request has come; nothing may have refused it yet. `None`: this exchange is
+    /// not observed, or not before [`Observer::routed`].
+    fn begun(_: &Self::Sink, _: &ExchangeFacts, _headers: &HeaderMap) -> Option<Self> {
+        None
+    }
+
+    /// The operation and the caller are known. Called where [`Observer::begun`] returned `None`,
+    /// and not for requests that were refused before.
+    fn routed(_: &Self::Sink, _: &ExchangeFacts, _: &Routing<'_>) -> Option<Self> {
+        None
+    }
+
+    /// The answer has its head. Returns whether the observer wants to see the end.
+    fn answered(
+        &mut self,
+        sink: &Self::Sink,
+        exchange: &ExchangeFacts,
+        answer: &mut Answer,
+    ) -> bool;
+
+    /// A part of the body is about to be sent.
+    fn sent(&mut self, _data: &[u8]) {}
+
+    /// The answer has ended.
+    fn ended(self, sink: &Self::Sink, exchange: &ExchangeFacts, end: &End);
+}
+
+/// An answer; its extensions have the facts that handlers leave for observers.
+pub type Answer = Response<Body>;
+
+/// The facts of an exchange that all observers share. Those of the answer are set when it has its
+/// head.
+#[derive(Debug)]
+pub struct ExchangeFacts {
+    pub origin: RequestOrigin,
+    /// Of the batch that the request is a part of.
+    pub batch: Option<String>,
+    /// The request is one of the server to itself.
+    pub is_own: bool,
+    pub method: Method,
+    pub target: Uri,
+    /// As the request declares them.
+    pub request_bytes: Option<u64>,
+    pub started: Instant,
+    /// Whose resource the request names; `None` if it was refused before that was known.
+    pub account: Option<Arc<str>>,
+    /// The REST name; empty if the request got no further.
+    pub operation: &'static str,
+    pub status: StatusCode,
+    pub refusal: Option<Arc<WhyRefused>>,
+    /// From `started` until the answer had its head.
+    pub answered_after: Duration,
+}
+
+impl ExchangeFacts {
+    /// Of a request that begins now.
+    pub fn new(
+        origin: RequestOrigin,
+        method: Method,
+        target: Uri,
+        headers: &HeaderMap,
+    ) -> ExchangeFacts {
+        ExchangeFacts {
+            origin,
+            batch: None,
+            is_own: false,
+            method,
+            target,
+            request_bytes: content_length(headers),
+            started: Instant::now(),
+            account: None,
+            operation: "",
+            status: StatusCode::OK,
+            refusal: None,
+            answered_after: Duration::ZERO,
+        }
+    }
+
+    /// Refused, failed, or a batch of which nothing was done.
+    pub fn is_refused(&self) -> bool {
+        self.status.as_u16() >= 400 || self.refusal.is_some()
+    }
+}
+
+/// The number in a Content-Length header.
+pub fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(&CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The operation that a request asks for, and its caller.
+pub struct Routing<'a> {
+    pub context: &'a Context,
+    /// `None`: neither logs nor metrics show the operation.
+    pub operation: Option<Logged>,
+    pub caller: &'a Caller,
+    pub properties: &'a ServiceProperties,
+}
+
+/// The end of an answer.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    /// Bytes of the body that were handed to the connection.
+    pub bytes: u64,
+    /// From the start of the exchange.
+    pub took: Duration,
+    pub how: HowEnded,
+}
+
+/// How an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HowEnded {
+    /// With its last byte.
+    Whole,
+    /// The connection ended first: the client left or was too slow, or the server stopped.
+    Disconnected,
+    /// The server broke it off: the store could not be read, or a fault was asked for.
+    BrokenOff,
+}
+
+impl HowEnded {
+    /// As logs and pages show it.
+    pub fn word(self) -> &'static str {
+        match self {
+            HowEnded::Whole => "whole",
+            HowEnded::Disconnected => "disconnected",
+            HowEnded::BrokenOff => "broken off",
+        }
+    }
+}

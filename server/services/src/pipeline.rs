@@ -1,0 +1,168 @@
+//! The steps of a request, from its head to the last byte of its answer, in their order.
+//!
+//! A step is a function in a file of its own. It reads the exchange and adds to it; then the
+//! request goes on, or the step answers or refuses it. To add a step, write its file and name it in one of the three lists
+//! below: [`pass`] for all requests, [`pass_to_service`] for operations of the services, [`answer`]
+//! for the way back.
+
+mod advice;
+mod call;
+mod caller;
+mod cors;
+mod exchange;
+mod fault;
+mod fork;
+mod framing;
+mod headers;
+mod host;
+mod identity;
+mod in_service;
+mod location;
+mod observe;
+mod observers;
+mod operation;
+mod pages;
+mod refusal;
+mod room;
+mod route;
+mod secondary;
+mod store;
+mod sub_request;
+mod targets;
+mod website;
+mod wrong_service;
+
+use crate::app::App;
+use crate::connection::listener::{Client, Server};
+use crate::connection::{self, ConnectionThreads, Connections, Endpoint, HeaderNames};
+use crate::memory::HOLDER;
+use crate::response::error::common;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use call::Call;
+use exchange::{Exchange, Stop};
+use hyper::body::Incoming;
+use std::cell::Cell;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The steps of every request. All but the services are answered on the way.
+async fn pass(exchange: &mut Exchange<'_>) -> Result<Response<Body>, Stop> {
+    framing::check(exchange)?;
+    store::find(exchange).await?;
+    host::check(exchange)?;
+    website::answer(exchange).await?;
+    pages::answer(exchange).await?;
+    identity::answer(exchange).await?;
+    pass_to_service(Call::read(exchange)?).await
+}
+
+/// The steps of a request for an operation of a service.
+async fn pass_to_service(mut call: Call<'_, '_>) -> Result<Response<Body>, Stop> {
+    secondary::find(&mut call).await?;
+    cors::apply(&mut call)?;
+    fork::check(&mut call)?;
+    caller::authenticate(&mut call)?;
+    advice::answer(&mut call)?;
+    observe::route(&mut call)?;
+    location::check(&mut call)?;
+    fault::strike(&mut call).await?;
+    targets::meter(&mut call)?;
+    room::reserve(&mut call).await?;
+    operation::run(call).await
+}
+
+/// The way back: makes the answer of an outcome, and shows it to the observers to its last byte.
+fn answer(mut exchange: Exchange<'_>, outcome: Result<Response<Body>, Stop>) -> Response<Body> {
+    // An unread body may cost the connection, and the headers say so.
+    exchange.body = None;
+    let mut response = refusal::render(&mut exchange, outcome);
+    room::hold(&mut exchange, &mut response);
+    headers::put(&mut exchange, &mut response);
+    fault::end(&mut exchange, &mut response);
+    observe::follow(exchange, response)
+}
+
+/// Serves one request. Not an async function, whose future would have room for its arguments twice.
+fn serve<'a>(
+    app: &'a Arc<App>,
+    client: Client,
+    request: Request<Incoming>,
+    notes: &'a HeaderNames,
+) -> impl Future<Output = Response<Body>> {
+    let mut exchange = Exchange::begin(app, client, request, notes);
+    async move {
+        let outcome = {
+            let passing = pin!(HOLDER.scope(Cell::default(), pass(&mut exchange)));
+            within(app.request_timeout, passing).await
+        };
+        answer(exchange, outcome)
+    }
+}
+
+/// The outcome of a request that has to begin its response within `time`.
+async fn within(
+    time: Option<Duration>,
+    passing: impl Future<Output = Result<Response<Body>, Stop>>,
+) -> Result<Response<Body>, Stop> {
+    match time {
+        None => passing.await,
+        Some(time) => tokio::time::timeout(time, passing)
+            .await
+            .unwrap_or_else(|_| Err(common::OPERATION_TIMED_OUT.into())),
+    }
+}
+
+impl Server for App {
+    fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+
+    fn respond<'a>(
+        self: &'a Arc<App>,
+        client: Client,
+        request: Request<Incoming>,
+        notes: &'a HeaderNames,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        serve(self, client, request, notes)
+    }
+}
+
+/// Serves one service on one listener, as a task of `serving`, until `stop` turns true. Not
+/// generic: the code of a connection is compiled once, in this crate.
+pub fn serve_in(
+    app: &Arc<App>,
+    serving: &mut JoinSet<()>,
+    endpoint: Endpoint,
+    threads: Arc<ConnectionThreads>,
+    stop: watch::Receiver<bool>,
+) {
+    serving.spawn(connection::serve(app.clone(), endpoint, threads, stop));
+}
+
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod matrix_tests;
+#[cfg(test)]
+mod operation_tests;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of what a function promises that makes the future of a request.
+    fn size_of_future<'a, F>(
+        _: impl Fn(&'a Arc<App>, Client, Request<Incoming>, &'a HeaderNames) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_future_of_a_request_fits_in_4_kib() {
+        let bytes = size_of_future(serve);
+        assert!(bytes < 4096, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,16 @@
+//! Answers the owner of an account who asks for the pages of the advisor below its path.
+
+use crate::advisor;
+use crate::auth::Caller;
+use crate::pipeline::call::Call;
+use crate::pipeline::exchange::Step;
+
+pub fn answer(call: &mut Call<'_, '_>) -> Step {
+    let context = &call.context;
+    let page = advisor::Page::of(&context.method, &context.resource);
+    if let (Some(page), Caller::Owner) = (page, &call.caller) {
+        let (advisor, now) = (&call.exchange.app.shared.advisor, context.now);
+        return Err(advisor::answer_owner(advisor, page, &context.account, now).into());
+    }
+    Ok(())
+}

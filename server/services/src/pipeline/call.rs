@@ -1,0 +1,62 @@
+//! A request to a service: account, resource, version, and the operation that it asks for.
+
+use crate::auth::Caller;
+use crate::pipeline::exchange::{Exchange, Stop};
+use crate::pipeline::route::Route;
+use crate::properties::Properties;
+use crate::request::context::Context;
+use crate::request::operation::Facts;
+use crate::state::Store;
+use std::sync::Arc;
+
+pub struct Call<'e, 'a> {
+    pub exchange: &'e mut Exchange<'a>,
+    pub context: Box<Context>,
+    pub route: Route,
+    pub operation: Facts,
+    /// Anonymous until the request was authenticated.
+    pub caller: Caller,
+    /// The store that the request reads, if it is not the one that it addresses.
+    pub secondary: Option<Arc<Store>>,
+}
+
+impl<'e, 'a> Call<'e, 'a> {
+    /// Reads the head of a request. Errors: those of [`Context::take`].
+    pub fn read(exchange: &'e mut Exchange<'a>) -> Result<Call<'e, 'a>, Stop> {
+        let parts = exchange.take_parts();
+        let accounts = &exchange.store.services.accounts;
+        let mut context = Context::take(&exchange.facts.origin, accounts, parts, &exchange.host)?;
+        context.metadata_names = std::mem::take(&mut exchange.raw.metadata_names);
+        let properties = properties(exchange, &context);
+        context.apply_default_version(properties.default_service_version.as_ref());
+        drop(properties);
+        exchange.answer.version = Some(context.version.clone());
+        exchange.facts.account = Some(context.account.as_str().into());
+        let route = Route::new(&context);
+        let operation = route.facts(&context);
+        exchange.facts.operation = operation.name;
+        Ok(Call {
+            exchange,
+            context,
+            route,
+            operation,
+            caller: Caller::Anonymous,
+            secondary: None,
+        })
+    }
+
+    /// The store that the request reads.
+    pub fn store(&self) -> &Arc<Store> {
+        self.secondary.as_ref().unwrap_or(&self.exchange.store)
+    }
+
+    /// The properties of the service that the request addresses, for one step: see [`Properties`].
+    pub fn properties(&self) -> Properties {
+        properties(self.exchange, &self.context)
+    }
+}
+
+fn properties(exchange: &Exchange<'_>, context: &Context) -> Properties {
+    let properties = &exchange.store.properties;
+    properties.get(context.service, &context.account)
+}

@@ -1,0 +1,43 @@
+//! Authenticates the request. Pages of other origins are refused unless a CORS rule covers them.
+
+use crate::auth::Caller;
+use crate::browser_guard;
+use crate::pipeline::call::Call;
+use crate::pipeline::exchange::Step;
+use crate::properties::{ServiceProperties, cors};
+use crate::request::context::Context;
+use crate::response::error::Result;
+use crate::state::Store;
+
+pub fn authenticate(call: &mut Call<'_, '_>) -> Step {
+    let (properties, host) = (call.properties(), &call.exchange.host);
+    let changes_state = call.operation.changes_state;
+    call.caller = find(
+        call.store(),
+        &call.context,
+        &properties,
+        host,
+        changes_state,
+    )?;
+    Ok(())
+}
+
+/// The caller of a request.
+pub fn find(
+    store: &Store,
+    context: &Context,
+    properties: &ServiceProperties,
+    host: &str,
+    changes_state: bool,
+) -> Result<Caller> {
+    let is_covered = cors::allows(&properties.cors_rules(), context);
+    if changes_state && !is_covered {
+        browser_guard::check_origin(&context.headers, host)?;
+    }
+    let caller = store.authenticator.authenticate(context)?;
+    let has_credentials = !matches!(caller, Caller::Anonymous);
+    if !is_covered && has_credentials && store.services.accounts.is_well_known(&context.account) {
+        browser_guard::check_page(&context.headers)?;
+    }
+    Ok(caller)
+}

@@ -1,0 +1,160 @@
+//! A request on its way through the steps, and what its answer will need.
+
+use crate::app::App;
+use crate::connection::HeaderNames;
+use crate::connection::framing::RawHead;
+use crate::connection::listener::Client;
+use crate::faults::Ending;
+use crate::memory::MemoryGrant;
+use crate::observer::ExchangeFacts;
+use crate::pages;
+use crate::pipeline::observers::Observers;
+use crate::properties::ServiceProperties;
+use crate::request::body::RequestBody;
+use crate::request::context::{self, ApiVersion};
+use crate::response::common_headers::CommonHeaders;
+use crate::response::error::Failure;
+use crate::response::error::common::CommonError;
+use crate::state::{Store, StoreGuard};
+use axum::body::Body;
+use axum::http::header::{ACCEPT, HeaderValue, ORIGIN, USER_AGENT};
+use axum::http::request::Parts;
+use axum::http::{Request, Response};
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// A step lets the request go on, or it ends here.
+pub type Step = Result<(), Stop>;
+
+/// Why a request goes no further.
+pub enum Stop {
+    Answered(Box<Response<Body>>),
+    Refused(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Stop {
+        Stop::Refused(failure)
+    }
+}
+
+impl From<CommonError> for Stop {
+    fn from(error: CommonError) -> Stop {
+        Stop::Refused(error.into())
+    }
+}
+
+impl From<Response<Body>> for Stop {
+    fn from(response: Response<Body>) -> Stop {
+        Stop::Answered(Box::new(response))
+    }
+}
+
+/// A request on its way.
+pub struct Exchange<'a> {
+    pub app: &'a Arc<App>,
+    pub client: Client,
+    pub notes: &'a HeaderNames,
+    /// The facts of its head that hyper does not keep.
+    pub raw: RawHead,
+    /// The store that it addresses; the current one until that is known.
+    pub store: StoreGuard,
+    /// The head; an empty one once a step has taken it.
+    pub parts: Parts,
+    /// `None` once it is in `body`.
+    pub incoming: Option<Incoming>,
+    /// `None` until the framing was checked, and once a step has taken it.
+    pub body: Option<RequestBody>,
+    /// As the client wrote it, with its port; empty until it was checked.
+    pub host: String,
+    pub facts: ExchangeFacts,
+    pub observers: Observers,
+    pub answer: AnswerFacts,
+}
+
+/// Facts that the answer needs, even when the request is refused.
+#[derive(Default)]
+pub struct AnswerFacts {
+    pub common: CommonHeaders,
+    pub cors_origin: Option<Box<str>>,
+    /// The Accept header, which decides the format of an error.
+    pub accept: Option<HeaderValue>,
+    /// The User-Agent, by which a refusal names the service that the client is for.
+    pub agent: Option<HeaderValue>,
+    /// The connection cannot be used again.
+    pub must_close: Arc<AtomicBool>,
+    pub version: Option<ApiVersion>,
+    /// Of the service and account addressed; `None` if there are no CORS rules, or if the request
+    /// ended before they applied.
+    pub cors: Option<Arc<ServiceProperties>>,
+    /// How the answer ends, if a fault changes it.
+    pub ending: Option<Ending>,
+    /// Memory for an answer that may be long.
+    pub grant: Option<MemoryGrant>,
+}
+
+impl<'a> Exchange<'a> {
+    /// A request whose head has come. The observers see it before anything may refuse it.
+    pub fn begin(
+        app: &'a Arc<App>,
+        client: Client,
+        request: Request<Incoming>,
+        notes: &'a HeaderNames,
+    ) -> Exchange<'a> {
+        let raw = notes.take_head();
+        if pages::ends_with_client(request.uri().path()) {
+            notes.follow_client();
+        }
+        let common = CommonHeaders::of(&request);
+        let (parts, incoming) = request.into_parts();
+        let headers = &parts.headers;
+        let answer = AnswerFacts {
+            common,
+            cors_origin: headers
+                .get(&ORIGIN)
+                .map(|origin| context::text_of(origin).into_boxed_str()),
+            accept: headers.get(&ACCEPT).cloned(),
+            agent: headers.get(&USER_AGENT).cloned(),
+            ..AnswerFacts::default()
+        };
+        let store = app.stores.load_current();
+        let origin = store.request_origin(&client);
+        let facts = ExchangeFacts {
+            is_own: client.is_own,
+            ..ExchangeFacts::new(origin, parts.method.clone(), parts.uri.clone(), headers)
+        };
+        Exchange {
+            app,
+            client,
+            notes,
+            raw,
+            observers: Observers::begin(&store, &facts, headers),
+            store,
+            parts,
+            incoming: Some(incoming),
+            body: None,
+            host: String::new(),
+            facts,
+            answer,
+        }
+    }
+
+    /// Goes on with another store, by its clock.
+    pub fn enter(&mut self, store: Arc<Store>) {
+        let clock = &store.services.clock;
+        let origin = &mut self.facts.origin;
+        origin.now = clock.now();
+        origin.sas_now = clock.sas_time(origin.system_now);
+        self.store = StoreGuard::from_inner(store);
+    }
+
+    pub fn take_parts(&mut self) -> Parts {
+        let (empty, ()) = Request::new(()).into_parts();
+        std::mem::replace(&mut self.parts, empty)
+    }
+
+    pub fn take_body(&mut self) -> RequestBody {
+        self.body.take().unwrap_or_else(RequestBody::empty)
+    }
+}

@@ -1,0 +1,44 @@
+//! Memory for an answer that may be long: reserved before it is made, held until it is sent.
+
+use crate::memory::HOLDER;
+use crate::pipeline::call::Call;
+use crate::pipeline::exchange::{Exchange, Step};
+use crate::request::context::Context;
+use crate::response::long_responses;
+use axum::body::Body;
+use axum::http::Response;
+use std::net::IpAddr;
+use xxhash_rust::xxh3::xxh3_64;
+
+pub async fn reserve(call: &mut Call<'_, '_>) -> Step {
+    let _ = HOLDER.try_with(|number| number.set(holder(&call.context)));
+    call.exchange.answer.grant = long_responses::reserve(call.operation.long_response).await?;
+    Ok(())
+}
+
+/// A number for the credential of a request, or for its address if it has none. Requests of one
+/// credential share a part of the memory.
+fn holder(context: &Context) -> u64 {
+    let authorization = context.headers.get("authorization");
+    let hash = match (context.query.get_literal("sig"), authorization) {
+        (Some(signature), _) => xxh3_64(signature.as_bytes()),
+        (None, Some(credentials)) => {
+            // A signature changes with each request. Before it stands the account.
+            let credentials = credentials.as_bytes();
+            let account = memchr::memrchr(b':', credentials);
+            xxh3_64(&credentials[..account.unwrap_or(credentials.len())])
+        }
+        (None, None) => match context.peer.ip().to_canonical() {
+            IpAddr::V4(address) => xxh3_64(&address.octets()),
+            IpAddr::V6(address) => xxh3_64(&address.octets()),
+        },
+    };
+    hash.max(1)
+}
+
+/// Keeps the part of the memory that the answer needs until it is sent.
+pub fn hold(exchange: &mut Exchange<'_>, response: &mut Response<Body>) {
+    if let Some(grant) = exchange.answer.grant.take() {
+        *response = long_responses::hold(grant, std::mem::take(response));
+    }
+}

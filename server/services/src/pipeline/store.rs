@@ -1,0 +1,81 @@
+//! The store that a request is for: the one in use, or the fork that the name of the account says.
+
+use crate::browser_guard;
+use crate::own_requests::is_own_request;
+use crate::pages;
+use crate::pipeline::caller;
+use crate::pipeline::exchange::{Exchange, Step};
+use crate::request::address::address;
+use crate::request::context::{self, Context};
+use crate::response::error::{Failure, Result};
+use crate::state::{Store, fork_not_found};
+use axum::http::Method;
+use axum::http::header::HOST;
+use std::sync::Arc;
+
+/// Finds the store of a request. Errors: there is no such fork, or the request came to a port of the
+/// server for itself and is not its own.
+pub async fn find(exchange: &mut Exchange<'_>) -> Step {
+    if exchange.client.is_own && !is_own_request(&exchange.parts.headers) {
+        let message = "This port is for the server itself.";
+        return Err(Failure::new(403, "AuthorizationFailure", message).into());
+    }
+    let Some(fork) = fork_of(exchange) else {
+        return Ok(());
+    };
+    let store = match exchange.app.stores.fork(&fork) {
+        Some(store) => store,
+        // Boxed, so that the futures of other requests stay small.
+        None => Box::pin(first_use(exchange, fork)).await?,
+    };
+    exchange.enter(store);
+    Ok(())
+}
+
+fn fork_of(exchange: &Exchange<'_>) -> Option<String> {
+    let parts = &exchange.parts;
+    let host = parts.headers.get(&HOST);
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let path = parts.uri.path();
+    if !may_name_fork(host) && !may_name_fork(path) || path.starts_with(pages::PREFIX) {
+        return None;
+    }
+    let accounts = exchange.app.stores.accounts();
+    address(exchange.client.service, accounts, host, path)?.fork
+}
+
+/// Whether the text has `--`, or a hyphen that is escaped. Almost no text does, and each request is
+/// looked at.
+fn may_name_fork(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    memchr::memchr2_iter(b'-', b'%', bytes).any(|at| {
+        let rest = &bytes[at..];
+        rest.starts_with(b"--") || rest.starts_with(b"%2D") || rest.starts_with(b"%2d")
+    })
+}
+
+/// Makes the fork that a request names first, if the request has the account's key. It is judged as
+/// a write to the store in use: a web page of another origin, or a stranger, makes no fork.
+async fn first_use(exchange: &Exchange<'_>, fork: String) -> Result<Arc<Store>> {
+    if exchange.client.is_own {
+        // An export of a fork ends with the fork.
+        return Err(fork_not_found(&fork));
+    }
+    let (app, store) = (exchange.app, Arc::clone(&exchange.store));
+    if exchange.facts.method == Method::OPTIONS {
+        // The rules of the account answer it, and nothing is read or written.
+        return Ok(store);
+    }
+    let (origin, parts) = (&exchange.facts.origin, exchange.parts.clone());
+    let host = context::host(&parts)?;
+    browser_guard::check_host(&host, &parts.headers, &app.allowed_hosts)?;
+    let mut context = Context::take(origin, app.stores.accounts(), parts, &host)?;
+    let properties = store.properties.get(origin.service, &context.account);
+    context.apply_default_version(properties.default_service_version.as_ref());
+    let caller = caller::find(&store, &context, &properties, &host, true)?;
+    drop(properties);
+    if !caller.has_key() {
+        return Err(fork_not_found(&fork));
+    }
+    app.stores.fork_at_first_use(fork).await
+}

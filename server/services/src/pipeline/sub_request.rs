@@ -1,0 +1,117 @@
+//! A request inside a batch: authenticated and observed as if it had come alone.
+
+use crate::blob::{PartFuture, SubRequests};
+use crate::observer::{ExchangeFacts, Routing};
+use crate::pipeline::location::check_location;
+use crate::pipeline::observers::Observers;
+use crate::pipeline::route::Route;
+use crate::request::body::RequestBody;
+use crate::request::context::{Context, RequestOrigin};
+use crate::requests::WhyRefused;
+use crate::response::common_headers::CommonHeaders;
+use crate::response::error::{ErrorFormat, Result, render};
+use crate::state::Store;
+use axum::body::Body;
+use axum::http::Response;
+use axum::http::header::{CONTENT_LENGTH, HeaderMap};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use std::sync::Arc;
+
+impl SubRequests for Store {
+    fn respond<'a>(
+        self: Arc<Store>,
+        outer: &'a Context,
+        context: Result<Box<Context>>,
+    ) -> PartFuture<'a> {
+        Box::pin(async move { respond(&self, outer, context).await })
+    }
+}
+
+async fn respond(
+    store: &Arc<Store>,
+    outer: &Context,
+    context: Result<Box<Context>>,
+) -> Response<Bytes> {
+    let (now, version) = (
+        outer.now,
+        context
+            .as_ref()
+            .map_or(outer, |context| context)
+            .version
+            .clone(),
+    );
+    let mut facts = facts(
+        store,
+        outer,
+        context.as_ref().ok().map(|context| &**context),
+    );
+    let mut observers = Observers::begin(store, &facts, &HeaderMap::new());
+    let outcome = match context {
+        Ok(context) => handle(store, context, &mut facts, &mut observers).await,
+        Err(failure) => Err(failure),
+    };
+    facts.refusal = outcome
+        .as_ref()
+        .err()
+        .map(|failure| WhyRefused::of(failure).into());
+    let id = &facts.origin.request_id;
+    let mut response =
+        outcome.unwrap_or_else(|failure| render(failure, ErrorFormat::Xml, id, now, false));
+    CommonHeaders::default().onto(&mut response, id, version.as_str());
+    let (mut parts, body) = response.into_parts();
+    // Answers to deletions, and to refusals, are small and in memory.
+    let body = body.collect().await.map(|body| body.to_bytes());
+    let body = body.unwrap_or_default();
+    parts.headers.insert(CONTENT_LENGTH, body.len().into());
+    let response = Response::from_parts(parts, Body::from(body.clone()));
+    let response = observers.follow(store, facts, response);
+    let (parts, observed) = response.into_parts();
+    drop(observed.collect().await);
+    Response::from_parts(parts, body)
+}
+
+/// The facts of a part of a batch, which may hold no request.
+fn facts(store: &Store, outer: &Context, context: Option<&Context>) -> ExchangeFacts {
+    let request = context.unwrap_or(outer);
+    let request_id = match context {
+        Some(context) => context.request_id.clone(),
+        None => store.shared.request_ids.next(),
+    };
+    let origin = RequestOrigin {
+        service: outer.service,
+        now: outer.now,
+        system_now: outer.system_now,
+        sas_now: outer.sas_now,
+        peer: outer.peer,
+        secure: outer.secure,
+        request_id,
+    };
+    let (method, target) = (request.method.clone(), request.target.clone());
+    ExchangeFacts {
+        batch: Some(outer.request_id.clone()),
+        ..ExchangeFacts::new(origin, method, target, &HeaderMap::new())
+    }
+}
+
+async fn handle(
+    store: &Arc<Store>,
+    context: Box<Context>,
+    facts: &mut ExchangeFacts,
+    observers: &mut Observers,
+) -> Result<Response<Body>> {
+    let route = Route::new(&context);
+    let operation = route.facts(&context);
+    facts.operation = operation.name;
+    let caller = store.authenticator.authenticate(&context)?;
+    let routing = Routing {
+        context: &context,
+        operation: operation.logged,
+        caller: &caller,
+        properties: &store.properties.get(context.service, &context.account),
+    };
+    observers.route(store, facts, &routing);
+    check_location(&context, operation.changes_state)?;
+    let body = RequestBody::empty();
+    route.handle(store, context, caller, body)?.await
+}

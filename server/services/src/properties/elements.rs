@@ -1,0 +1,50 @@
+//! Checks of the elements of properties documents.
+
+use crate::codec::xml::Element;
+use crate::response::error::{Failure, Result, common};
+
+/// The text of a child that must be there, with something in it.
+pub fn required(part: &Element, name: &'static str) -> Result<String> {
+    part.child_text(name).ok_or_else(|| missing(name))
+}
+
+/// `MissingRequiredXmlNode`, naming it.
+pub fn missing(name: &'static str) -> Failure {
+    common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name)
+}
+
+/// `InvalidXmlNodeValue`, naming both.
+pub fn invalid_value(name: &'static str, value: &str) -> Failure {
+    common::INVALID_XML_NODE_VALUE
+        .with("XmlNodeName", name)
+        .with("XmlNodeValue", value)
+}
+
+/// Refuses children that are not among `names`, or are there twice.
+pub fn check_children(part: &Element, names: &[&str]) -> Result<()> {
+    match part
+        .children
+        .iter()
+        .find(|child| !names.contains(&child.name.as_str()))
+    {
+        Some(child) => Err(common::UNSUPPORTED_XML_NODE.with("XmlNodeName", &child.name)),
+        None => refuse_repetition(part),
+    }
+}
+
+/// Refuses children that are there twice.
+pub fn refuse_repetition(part: &Element) -> Result<()> {
+    let children = &part.children;
+    let repeated = (1..children.len()).find(|&at| {
+        children[..at]
+            .iter()
+            .any(|one| one.name == children[at].name)
+    });
+    match repeated {
+        Some(at) => {
+            let detail = format!("{} is there twice.", children[at].name);
+            Err(common::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", detail))
+        }
+        None => Ok(()),
+    }
+}

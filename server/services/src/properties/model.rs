@@ -1,0 +1,116 @@
+//! The properties of one service of one account, as plain data.
+
+use crate::properties::cors::CorsRule;
+use crate::request::context::ApiVersion;
+use crate::request::operation::LogClass;
+use std::borrow::Cow;
+
+/// The container that logs are written to.
+pub const LOGS_CONTAINER: &str = "$logs";
+/// The container that websites are served from.
+pub const WEBSITE_CONTAINER: &str = "$web";
+
+/// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServiceProperties {
+    pub logging: Logging,
+    pub hour_metrics: Metrics,
+    pub minute_metrics: Metrics,
+    /// In the order in which they are tried.
+    pub cors: Vec<CorsRule>,
+    /// The version of requests that name none; Blob only.
+    pub default_service_version: Option<ApiVersion>,
+    pub(super) delete_retention: DeleteRetention,
+    pub static_website: StaticWebsite,
+    /// The rule of `--cors`, which is neither stored nor shown.
+    pub(super) cors_at_start: Option<CorsRule>,
+}
+
+impl ServiceProperties {
+    /// The CORS rules in the order in which they are tried: the stored ones, then that of the
+    /// command line.
+    pub fn cors_rules(&self) -> Cow<'_, [CorsRule]> {
+        match &self.cors_at_start {
+            None => Cow::Borrowed(&self.cors),
+            Some(last) => self.cors.iter().chain([last]).cloned().collect(),
+        }
+    }
+
+    /// Whether requests are counted.
+    pub fn keeps_metrics(&self) -> bool {
+        self.hour_metrics.enabled || self.minute_metrics.enabled
+    }
+}
+
+/// Which requests are to be logged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Logging {
+    pub version: LogVersion,
+    pub delete: bool,
+    pub read: bool,
+    pub write: bool,
+    /// Days that logs are kept. `None`: the policy is not enabled, and they are kept forever.
+    pub retention_days: Option<u16>,
+}
+
+impl Logging {
+    /// Whether anything is logged.
+    pub fn is_on(&self) -> bool {
+        self.delete || self.read || self.write
+    }
+
+    /// Whether operations of this class are.
+    pub fn covers(&self, class: LogClass) -> bool {
+        match class {
+            LogClass::Read => self.read,
+            LogClass::Write => self.write,
+            LogClass::Delete => self.delete,
+        }
+    }
+}
+
+/// The two forms of a line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogVersion {
+    #[default]
+    One,
+    /// With the ids of a bearer.
+    Two,
+}
+
+impl LogVersion {
+    pub fn text(self) -> &'static str {
+        match self {
+            LogVersion::One => "1.0",
+            LogVersion::Two => "2.0",
+        }
+    }
+}
+
+/// Which figures are to be kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metrics {
+    pub enabled: bool,
+    /// Whether by operation, too.
+    pub include_apis: bool,
+    /// Days that they are kept. `None`: the policy is not enabled, and they are kept forever.
+    pub retention_days: Option<u16>,
+}
+
+/// How long deleted blobs are kept; `None`: not at all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct DeleteRetention {
+    pub(super) days: Option<u16>,
+    pub(super) allow_permanent_delete: bool,
+}
+
+/// Settings of the static website in the container `$web`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StaticWebsite {
+    pub enabled: bool,
+    /// The name of the page in each directory.
+    pub index_document: Option<String>,
+    /// The path of one page for all directories; not together with `index_document`.
+    pub default_index_document_path: Option<String>,
+    pub error_document_404_path: Option<String>,
+}

@@ -1,0 +1,156 @@
+//! One request and how it was answered.
+
+use crate::accounts::{SECONDARY, names_account};
+use crate::observer::HowEnded;
+use crate::request::body_copy::{BodyCopy, Copied};
+use crate::request::context::ServiceKind;
+use crate::request::target::redact;
+use crate::requests::head::{Header, lines, text_in, value_in};
+use crate::requests::why_refused::WhyRefused;
+use memchr::memchr;
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Bytes of a record beside its texts.
+const RECORD_BYTES: usize = size_of::<Record>() + 64;
+
+/// One request and how it was answered.
+#[derive(Debug)]
+pub struct Record {
+    /// Counts up from 1; the position in the ring.
+    pub number: u64,
+    pub at: SystemTime,
+    pub took: Duration,
+    pub service: ServiceKind,
+    pub peer: IpAddr,
+    pub secure: bool,
+    pub request_id: String,
+    /// Whose resource the request names; `None` if it was refused before that was known.
+    pub account: Option<Arc<str>>,
+    /// The REST name; empty if the request got no further.
+    pub operation: &'static str,
+    pub status: u16,
+    pub refusal: Option<Arc<WhyRefused>>,
+    pub request_bytes: Option<u64>,
+    /// Bytes of the body that were sent.
+    pub response_bytes: u64,
+    /// How the response ended.
+    pub ended: HowEnded,
+    /// A number for the container, queue or table; 0 if the request names none. Set by the ring.
+    pub resource: u64,
+    /// The request line, the headers, an empty line, and the headers of the response.
+    pub head: Vec<u8>,
+    pub bodies: Option<Bodies>,
+}
+
+/// The copies of the two bodies of a request.
+#[derive(Debug, Clone)]
+pub struct Bodies {
+    pub(super) request: Arc<BodyCopy>,
+    pub(super) response: Arc<BodyCopy>,
+}
+
+impl Record {
+    fn text(&self) -> Cow<'_, str> {
+        text_in(&self.head)
+    }
+
+    pub fn method(&self) -> String {
+        let text = self.text();
+        text.split(' ').next().unwrap_or_default().to_owned()
+    }
+
+    /// The target as logs show it.
+    pub fn target(&self) -> String {
+        let text = self.text();
+        let line = text.lines().next().unwrap_or_default();
+        redact(line.split_once(' ').map_or("", |(_, target)| target))
+    }
+
+    /// The headers of the request, then those of the response.
+    pub fn headers(&self) -> [Vec<Header>; 2] {
+        let text = self.text();
+        let (request, response) = text.split_once("\n\n").unwrap_or((&text, ""));
+        [
+            lines(request.split_once('\n').map_or("", |(_, rest)| rest)),
+            lines(response),
+        ]
+    }
+
+    /// A header of the request, without reading the others.
+    pub fn header(&self, name: &str) -> Option<String> {
+        value_in(&self.head, name)
+    }
+
+    /// A header of the response, without reading the others.
+    pub fn response_header(&self, name: &str) -> Option<String> {
+        let request_end = memchr::memmem::find(&self.head, b"\n\n")?;
+        value_in(&self.head[request_end + 2..], name)
+    }
+
+    /// The start of the request's body, then that of the response; `None` if bodies are not kept.
+    /// May hold secrets.
+    pub fn bodies(&self) -> Option<[Copied; 2]> {
+        let bodies = self.bodies.as_ref()?;
+        Some([bodies.request.get(), bodies.response.get()])
+    }
+
+    /// Refused, failed, broken off, or a batch of which nothing was done.
+    pub fn is_error(&self) -> bool {
+        self.status >= 400 || self.refusal.is_some() || self.ended == HowEnded::BrokenOff
+    }
+
+    /// A number for the container, queue or table that the path names, of the account and service
+    /// of the request. It is made for each request: the path is read as it was sent.
+    pub(super) fn resource_number(&self) -> u64 {
+        let line = memchr(b'\n', &self.head);
+        let line = text_in(&self.head[..line.unwrap_or(self.head.len())]);
+        let target = line.split_once(' ').map_or("", |(_, target)| target);
+        let path = self.below_account(target.split('?').next().unwrap_or_default());
+        let name = path.split(['/', '(']).next().unwrap_or_default();
+        if name.is_empty() {
+            return 0;
+        }
+        let account = self.account.as_deref().unwrap_or_default();
+        let name = [account, "/", name].concat();
+        xxh3_64_with_seed(name.as_bytes(), self.service as u64).max(1)
+    }
+
+    /// The part of a path that stands behind the account of the request, without slashes around it;
+    /// all of it if the host names the account.
+    pub fn below_account<'p>(&self, path: &'p str) -> &'p str {
+        let path = path.trim_matches('/');
+        let account = self.account.as_deref().unwrap_or_default();
+        let names = |name: &str| names_account(name, account);
+        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+        if !names(first) || self.host_names_account() {
+            return path;
+        }
+        let rest = rest.trim_start_matches('/');
+        // azure-data-tables for Python writes the account behind its secondary location.
+        let is_location = self.service == ServiceKind::Table && first.ends_with(SECONDARY);
+        match rest.split_once('/') {
+            Some((second, rest)) if is_location && names(second) => rest,
+            _ => rest,
+        }
+    }
+
+    /// Whether a host with dots names the account of the request, as in `request/address.rs`.
+    fn host_names_account(&self) -> bool {
+        let account = self.account.as_deref().unwrap_or_default();
+        let host = self.header("host").unwrap_or_default();
+        let label = host.split(['.', ':']).next().unwrap_or_default();
+        host.contains('.') && names_account(label, account)
+    }
+
+    /// Memory that the record takes, without the bodies.
+    pub fn bytes(&self) -> usize {
+        let account = self.account.as_ref().map_or(0, |account| account.len());
+        let texts = self.head.capacity() + self.request_id.capacity() + account;
+        let refusal = self.refusal.as_ref().map_or(0, |why| why.bytes());
+        RECORD_BYTES + texts + refusal
+    }
+}

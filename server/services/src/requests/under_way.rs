@@ -1,0 +1,107 @@
+//! A request under way, until the ring takes its record.
+
+use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer};
+use crate::pages;
+use crate::request::body_copy::BodyCopy;
+use crate::requests::Ring;
+use crate::requests::head::{head_of, push_headers};
+use crate::requests::record::{Bodies, Record};
+use axum::http::header::HeaderMap;
+use std::sync::Arc;
+
+/// The part of a record that is known so far.
+#[derive(Debug, Default)]
+pub struct RequestUnderWay {
+    /// `None` if there are too many requests to keep them all.
+    head: Option<Vec<u8>>,
+    bodies: Option<Bodies>,
+    /// The response is no key and no token.
+    copies_response: bool,
+}
+
+impl RequestUnderWay {
+    /// Takes the start of the request's body; `None` if it is not kept.
+    pub fn request_copy(&self) -> Option<Arc<BodyCopy>> {
+        let bodies = self.bodies.as_ref()?;
+        Some(bodies.request.clone())
+    }
+}
+
+impl Observer for RequestUnderWay {
+    type Sink = Ring;
+
+    fn begun(
+        ring: &Ring,
+        exchange: &ExchangeFacts,
+        headers: &HeaderMap,
+    ) -> Option<RequestUnderWay> {
+        // An export of many blobs would take the place of the requests of clients.
+        let is_of_client = !exchange.is_own && exchange.batch.is_none();
+        let is_page = exchange.target.path().starts_with(pages::PREFIX);
+        if !is_of_client || is_page || !ring.is_on() {
+            return None;
+        }
+        if !ring.has_room(exchange.started) {
+            return Some(RequestUnderWay::default());
+        }
+        let mut head = head_of(&exchange.method, &exchange.target);
+        push_headers(&mut head, headers);
+        Some(RequestUnderWay {
+            head: Some(head),
+            bodies: ring.copies_for(headers),
+            copies_response: false,
+        })
+    }
+
+    fn answered(&mut self, ring: &Ring, exchange: &ExchangeFacts, answer: &mut Answer) -> bool {
+        let is_refused = exchange.is_refused();
+        if is_refused {
+            ring.count_error();
+        } else if self.head.is_none() {
+            ring.skip();
+            return false;
+        }
+        let operation = exchange.operation;
+        let is_secret = operation == "GetUserDelegationKey"
+            || operation.is_empty() && answer.status().is_success();
+        self.copies_response = !is_secret;
+        let head = self
+            .head
+            .get_or_insert_with(|| head_of(&exchange.method, &exchange.target));
+        head.push(b'\n');
+        push_headers(head, answer.headers());
+        true
+    }
+
+    fn sent(&mut self, data: &[u8]) {
+        if let Some(bodies) = self.bodies.as_ref().filter(|_| self.copies_response) {
+            bodies.response.take(data);
+        }
+    }
+
+    fn ended(self, ring: &Ring, exchange: &ExchangeFacts, end: &End) {
+        if end.how == HowEnded::BrokenOff && !exchange.is_refused() {
+            ring.count_error();
+        }
+        let origin = &exchange.origin;
+        ring.push(Record {
+            number: 0,
+            at: origin.now,
+            took: end.took,
+            service: origin.service,
+            peer: origin.peer.ip(),
+            secure: origin.secure,
+            request_id: origin.request_id.clone(),
+            account: exchange.account.clone(),
+            operation: exchange.operation,
+            status: exchange.status.as_u16(),
+            refusal: exchange.refusal.clone(),
+            request_bytes: exchange.request_bytes,
+            response_bytes: end.bytes,
+            ended: end.how,
+            resource: 0,
+            head: self.head.unwrap_or_default(),
+            bodies: self.bodies,
+        });
+    }
+}

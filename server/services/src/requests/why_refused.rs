@@ -1,0 +1,74 @@
+//! Why a request was not served, in the words of its response.
+
+use crate::request::target::without_secret_parameters;
+use crate::requests::head::without_secrets;
+use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
+
+/// Longest reason in a list.
+const REASON_BYTES_MAX: usize = 300;
+
+/// Details that say why in one phrase, the best first.
+const REASONS: [&str; 4] = [
+    WRONG_SERVICE,
+    "AuthenticationErrorDetail",
+    "Reason",
+    "ExtendedErrorDetail",
+];
+
+/// Why a request was not served.
+#[derive(Debug, Clone)]
+pub struct WhyRefused {
+    pub code: String,
+    /// In one phrase.
+    pub reason: String,
+    /// All that the response says, name by name.
+    pub details: Vec<(&'static str, String)>,
+    /// The string that the client signed instead, if it is known.
+    pub client_signed: Option<Box<ClientSigned>>,
+}
+
+impl WhyRefused {
+    /// Memory that it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let texts = self.details.iter();
+        let texts = texts.map(|(name, text)| name.len() + text.capacity());
+        let details = self.details.capacity() * size_of::<(&'static str, String)>();
+        let signed = self.client_signed.as_ref().map_or(0, |signed| {
+            size_of::<ClientSigned>() + signed.text.capacity() + signed.mistake.len()
+        });
+        let own = size_of::<WhyRefused>() + self.code.capacity() + self.reason.capacity();
+        own + details + texts.sum::<usize>() + signed
+    }
+
+    /// The reason of a failure, in the words of its response. Signatures in them are cut.
+    pub fn of(failure: &Failure) -> Box<WhyRefused> {
+        let details: Vec<_> = failure
+            .details
+            .iter()
+            .map(|(name, text)| (*name, without_secrets(text)))
+            .collect();
+        let detail = REASONS
+            .into_iter()
+            .find_map(|reason| details.iter().find(|(name, _)| *name == reason));
+        let message = without_secret_parameters(&failure.message);
+        let first = detail.map_or(&*message, |(_, text)| text.as_str());
+        let phrase = first.lines().next().unwrap_or_default();
+        let phrase = phrase
+            .split(" Server used following")
+            .next()
+            .unwrap_or_default();
+        let mut reason = phrase.to_owned();
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX));
+        Box::new(WhyRefused {
+            code: failure.code.clone().into_owned(),
+            reason,
+            details,
+            client_signed: failure.client_signed.as_ref().map(|signed| {
+                Box::new(ClientSigned {
+                    text: without_secrets(&signed.text),
+                    mistake: signed.mistake.clone(),
+                })
+            }),
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! An answer that is not a success, as plain data.
+
+use axum::http::StatusCode;
+use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use std::borrow::Cow;
+
+/// The detail of a refusal that says which service the request was meant for.
+pub const WRONG_SERVICE: &str = "WrongService";
+
+/// An answer that is not a success, before it has been rendered.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub status: StatusCode,
+    pub code: Cow<'static, str>,
+    pub message: Cow<'static, str>,
+    /// Further elements of an XML body, in order: `HeaderName`, `QueryParameterName`,
+    /// `AuthenticationErrorDetail`.
+    pub details: Vec<(&'static str, String)>,
+    /// Headers of the answer beside the common ones.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// For the console, not for the client: the string that the client signed, if it is known.
+    pub client_signed: Option<Box<ClientSigned>>,
+}
+
+/// A string that a client signed by mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSigned {
+    pub text: String,
+    /// As a sentence.
+    pub mistake: Cow<'static, str>,
+}
+
+/// The result of anything a request may be refused for.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub fn new(
+        status: u16,
+        code: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Failure {
+        let status = StatusCode::from_u16(status).expect("statuses are written here, in range");
+        Failure {
+            status,
+            code: code.into(),
+            message: message.into(),
+            details: Vec::new(),
+            headers: Vec::new(),
+            client_signed: None,
+        }
+    }
+
+    /// `501` for a part of the protocol that is not served yet; `feature` names it, as the subject
+    /// of a sentence.
+    pub fn unsupported(feature: impl std::fmt::Display) -> Failure {
+        Failure::new(
+            501,
+            "NotImplemented",
+            format!("{feature} is not supported by this version of Lazurite."),
+        )
+    }
+
+    /// `503 ServerBusy` for a state that ends within a second.
+    pub fn busy(message: impl Into<Cow<'static, str>>) -> Failure {
+        Failure::new(503, "ServerBusy", message)
+            .with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Failure {
+        self.details.push((name, value.into()));
+        self
+    }
+
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Failure {
+        self.headers.push((name, value));
+        self
+    }
+}

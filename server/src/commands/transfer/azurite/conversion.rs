@@ -1,0 +1,131 @@
+//! The conversion of a directory: what is read, and the lines that are made of it.
+
+use crate::commands::transfer::azurite::database;
+use crate::commands::transfer::azurite::staging::Staging;
+use crate::commands::transfer::files::Source;
+use crate::commands::transfer::progress::Progress;
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+/// The databases of the services. Azurite makes those that it serves.
+pub(super) const DATABASES: [&str; 3] = [
+    "__azurite_db_blob__.json",
+    "__azurite_db_queue__.json",
+    "__azurite_db_table__.json",
+];
+
+pub(super) const BLOB_EXTENTS: &str = "__azurite_db_blob_extent__.json";
+
+pub(super) const QUEUE_EXTENTS: &str = "__azurite_db_queue_extent__.json";
+
+/// Most other accounts that are named.
+const OTHER_ACCOUNTS_MAX: usize = 100;
+
+/// What happens if a database or the directory of the extents is there, and the system does not let
+/// it be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unopened {
+    /// It is named, and the rest is imported.
+    LeaveOut,
+    /// Nothing is imported: an import that is done once would lose it.
+    Refuse,
+}
+
+/// The directory that is read, and the lines that are made of it.
+pub(super) struct Conversion<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) staging: Staging<'a>,
+    /// The accounts that are imported; their lines lie in the directories of their indices.
+    pub(super) accounts: &'a [&'a str],
+    /// How many documents other accounts have.
+    pub(super) others: BTreeMap<String, u64>,
+    pub(super) unopened: Unopened,
+    pub(super) progress: &'a Progress,
+}
+
+impl<'a> Conversion<'a> {
+    /// Hands on the documents of a database, with the place of each for messages. A database that
+    /// is not there has none.
+    pub(super) fn read(
+        &mut self,
+        database: &str,
+        take: &mut dyn FnMut(&mut Conversion<'a>, &Document<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let file = match self.source.open(database) {
+            Ok(Some(file)) => file,
+            Ok(None) => return Ok(()),
+            Err(error) => return self.leave_out_unopened(error.to_string()),
+        };
+        let damage = database::read(file, &mut |collection, json: &RawValue, end| {
+            let document = Document {
+                collection,
+                json: json.get(),
+                place: format!("{database}, the document that ends at byte {end}"),
+            };
+            take(self, &document)
+        })?;
+        let Some(damage) = damage else { return Ok(()) };
+        let sentence = format!(
+            "{database}: the documents after byte {}: {}",
+            damage.offset, damage.reason
+        );
+        if damage.is_unreadable {
+            return self.leave_out_unopened(sentence);
+        }
+        self.leave_out(sentence);
+        Ok(())
+    }
+
+    /// Leaves out a database or a directory that the system does not let be read, or refuses the
+    /// import.
+    pub(super) fn leave_out_unopened(&self, sentence: String) -> Result<(), String> {
+        match self.unopened {
+            Unopened::LeaveOut => self.leave_out(sentence),
+            Unopened::Refuse => return Err(sentence),
+        }
+        Ok(())
+    }
+
+    /// The directory of an account's lines; `None` if it is not imported.
+    pub(super) fn directory(&mut self, account: &str) -> Option<usize> {
+        let index = self.accounts.iter().position(|name| *name == account);
+        if index.is_none()
+            && (self.others.contains_key(account) || self.others.len() < OTHER_ACCOUNTS_MAX)
+        {
+            *self.others.entry(account.to_owned()).or_default() += 1;
+        }
+        index
+    }
+
+    pub(super) fn leave_out(&self, sentence: String) {
+        self.progress.leave_out(sentence);
+    }
+
+    /// The value, or a sentence in the report.
+    pub(super) fn or_leave_out<T>(
+        &self,
+        what: impl FnOnce() -> String,
+        converted: Result<T, String>,
+    ) -> Option<T> {
+        converted
+            .inspect_err(|reason| self.leave_out(format!("{}: {reason}", what())))
+            .ok()
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), String> {
+        for (account, documents) in &self.others {
+            self.progress.leave_out(format!(
+                "account {account:?} with {documents} containers, blobs, queues, messages, tables and entities: the destination has no such account"
+            ));
+        }
+        self.staging.flush()
+    }
+}
+
+/// A document of a database.
+pub(super) struct Document<'a> {
+    pub(super) collection: &'a str,
+    pub(super) json: &'a str,
+    /// How messages name it.
+    pub(super) place: String,
+}
