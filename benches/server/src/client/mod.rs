@@ -12,7 +12,7 @@ mod template;
 mod xml;
 
 pub(crate) use account::{Account, Service};
-pub(crate) use blob::{BlobPage, ListBlobs};
+pub(crate) use blob::ListBlobs;
 pub(crate) use error::Error;
 pub(crate) use http::{Client, Observer, Outage};
 pub(crate) use queue::Message;

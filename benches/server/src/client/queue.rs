@@ -143,15 +143,6 @@ impl Client {
         self.send(delete.query("popreceipt", pop_receipt))
             .map(|_| ())
     }
-
-    /// Get Queue Metadata: how many messages there are, hidden ones included.
-    pub(crate) fn approximate_messages_count(&self, queue: &str) -> Result<u64, Error> {
-        let get = on_queue("GET", queue, "").query("comp", "metadata");
-        let answer = self.send(get)?;
-        let count = answer.header("x-ms-approximate-messages-count");
-        let count = count.and_then(|count| count.parse().ok());
-        count.ok_or_else(|| Error::Malformed("no x-ms-approximate-messages-count".into()))
-    }
 }
 
 fn on_queue<'a>(method: &'static str, queue: &str, below: &str) -> Request<'a> {

@@ -10,7 +10,55 @@ use lazurite_bench_common::thousands;
 use ureq::http;
 
 use crate::client::{Error, Observer, Request, Service};
-use crate::guide::prices::Class;
+
+/// The class of a request on the bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Table,
+    BlobWrite,
+    BlobList,
+    BlobRead,
+    BlobDelete,
+    Queue,
+}
+
+impl Class {
+    pub(super) const ALL: [Class; 6] = [
+        Class::Table,
+        Class::BlobWrite,
+        Class::BlobList,
+        Class::BlobRead,
+        Class::BlobDelete,
+        Class::Queue,
+    ];
+
+    pub(super) fn of(request: &Request) -> Class {
+        let is_list = request
+            .query
+            .iter()
+            .any(|(name, value)| *name == "comp" && value == "list");
+        match (request.service, request.method) {
+            (Service::Table, _) => Class::Table,
+            (Service::Queue, _) => Class::Queue,
+            (Service::Blob, "DELETE") => Class::BlobDelete,
+            (Service::Blob, "GET") if is_list => Class::BlobList,
+            (Service::Blob, "GET" | "HEAD") => Class::BlobRead,
+            (Service::Blob, _) => Class::BlobWrite,
+        }
+    }
+
+    /// Its name in the file.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Class::Table => "table",
+            Class::BlobWrite => "blob_write",
+            Class::BlobList => "blob_list",
+            Class::BlobRead => "blob_read",
+            Class::BlobDelete => "blob_delete",
+            Class::Queue => "queue",
+        }
+    }
+}
 
 /// The resources that a design used.
 #[derive(Clone, Debug, Default)]

@@ -11,9 +11,6 @@ pub(crate) struct Expected {
     /// Answers of one kind have their latencies together; counted from zero.
     pub(crate) kind: usize,
     pub(crate) status: u16,
-    /// Whether it only restores what a measured request took away. Such requests and the measured
-    /// ones are never under way together, so that the time of the ones is not spent on the others.
-    pub(crate) is_upkeep: bool,
     /// Whether the load inspects head and body; otherwise only their lengths are known.
     pub(crate) is_seen: bool,
 }
@@ -32,14 +29,6 @@ impl Expected {
         Expected { kind, ..self }
     }
 
-    /// The same, and not measured.
-    pub(crate) fn upkeep(self) -> Expected {
-        Expected {
-            is_upkeep: true,
-            ..self
-        }
-    }
-
     /// The same, and the load inspects head and body.
     pub(crate) fn seen(self) -> Expected {
         Expected {
@@ -53,8 +42,6 @@ impl Expected {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Bytes of the status line and the headers.
-    pub(crate) head_bytes: usize,
     /// Bytes of the body, without what frames chunks.
     pub(crate) body_bytes: usize,
     /// The status line and the headers, if the body was to be seen.
@@ -141,7 +128,8 @@ impl Reader {
             return Ok(0);
         };
         self.answer.status = head.code.ok_or("an answer has no status")?;
-        self.answer.head_bytes = length;
+        // A refusal says why.
+        self.is_body_kept |= self.answer.status >= 400;
         if self.is_body_kept {
             self.answer.head.extend_from_slice(&bytes[..length]);
         }
