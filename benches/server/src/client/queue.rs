@@ -33,20 +33,11 @@ impl Client {
         self.send(on_queue("DELETE", queue, "")).map(|_| ())
     }
 
-    /// Put Message; the id of the new message.
-    pub(crate) fn put_message(&self, queue: &str, text: &str) -> Result<String, Error> {
+    /// Put Message.
+    pub(crate) fn put_message(&self, queue: &str, text: &str) -> Result<(), Error> {
         let body = message_body(text);
         let put = on_queue("POST", queue, "/messages").header("content-type", "application/xml");
-        let root = xml::parse(&self.send(put.body(body.as_bytes()))?.body)?;
-        let id = root
-            .child("QueueMessage")
-            .map_or("", |message| message.text_of("MessageId"));
-        match id {
-            "" => Err(Error::Malformed(
-                "Put Message was answered without a MessageId".into(),
-            )),
-            id => Ok(id.to_owned()),
-        }
+        self.send(put.body(body.as_bytes())).map(|_| ())
     }
 
     /// Put Message with a time to live (-1: for ever); when it expires.

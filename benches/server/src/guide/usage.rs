@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lazurite_bench_common::thousands;
-use ureq::http;
 
-use crate::client::{Error, Observer, Request, Service};
+use crate::client::{Answer, Error, Observer, Request, Service};
 
 /// The class of a request on the bill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,11 +163,13 @@ impl Observer for Meter {
         Ok(())
     }
 
-    fn answered(&self, request: &Request, status: http::StatusCode, headers: &http::HeaderMap) {
-        let header = |name: &str| headers.get(name)?.to_str().ok();
+    fn answered(&self, request: &Request, answer: &Answer) {
+        let header = |name: &str| answer.header(name);
         let mut usage = self.usage.lock().expect("no request panics");
         usage.requests += 1;
-        if !status.is_success() {
+        if answer.is_success() {
+            usage.received_bytes += answer.body.len() as u64;
+        } else {
             usage.refused += 1;
         }
         *usage.transactions.entry(Class::of(request)).or_default() += 1;
@@ -191,10 +192,6 @@ impl Observer for Meter {
             let partition = key.split('\'').next().unwrap_or_default();
             *usage.partitions.entry(partition.to_owned()).or_default() += 1;
         }
-    }
-    fn received(&self, bytes: usize) {
-        let mut usage = self.usage.lock().expect("no request panics");
-        usage.received_bytes += bytes as u64;
     }
 }
 

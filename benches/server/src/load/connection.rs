@@ -8,8 +8,8 @@ use mio::{Interest, Registry, Token};
 
 use lazurite_bench_common::Outcome;
 
-use crate::client::Outgoing;
-use crate::load::answer::{Answer, Expected, Reader};
+use crate::client::{Answer, Outgoing, Reader};
+use crate::load::expected::Expected;
 
 const BUFFER_BYTES: usize = 256 << 10;
 

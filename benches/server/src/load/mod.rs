@@ -2,8 +2,8 @@
 //! as little computation as possible, so that the server is what is measured. Answers are read
 //! whole and their status is checked; a load may inspect them.
 
-mod answer;
 mod connection;
+mod expected;
 mod observations;
 
 use std::io;
@@ -14,10 +14,10 @@ use mio::{Events, Poll, Token};
 
 use lazurite_bench_common::Outcome;
 
-use crate::client::Outgoing;
+use crate::client::{Answer, Outgoing};
 
-pub(crate) use answer::{Answer, Expected};
 use connection::{Connection, Progress};
+pub(crate) use expected::Expected;
 pub(crate) use observations::Observations;
 
 /// The longest wait for an answer.
@@ -95,11 +95,6 @@ impl Limit {
             time: Duration::MAX,
             requests,
         }
-    }
-
-    /// The same, and at most `requests`.
-    pub(crate) fn or_requests(self, requests: u64) -> Limit {
-        Limit { requests, ..self }
     }
 
     /// As long as the load has requests.

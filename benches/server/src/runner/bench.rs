@@ -107,20 +107,20 @@ impl<'a> Bench<'a> {
         Ok(peers)
     }
 
+    /// Starts those of `peers` that take part, our server with these flags.
+    fn start_all_with(&self, peers: &[Peer], flags: &[&str]) -> Outcome<Vec<Running>> {
+        let taking_part = peers.iter().filter(|peer| self.peers.contains(peer));
+        taking_part
+            .map(|peer| Running::start(*peer, &self.settings.launch, flags))
+            .collect()
+    }
+
     /// Only [`Bench::compare`] starts servers of two builds.
     fn refuse_beside(&self) -> Outcome<()> {
         if self.settings.beside.is_asked() {
             return Err("it starts servers of one build, and cannot run with --beside".into());
         }
         Ok(())
-    }
-
-    /// The same, our server with these flags.
-    fn start_all_with(&self, peers: &[Peer], flags: &[&str]) -> Outcome<Vec<Running>> {
-        let taking_part = peers.iter().filter(|peer| self.peers.contains(peer));
-        taking_part
-            .map(|peer| Running::start(*peer, &self.settings.launch, flags))
-            .collect()
     }
 
     /// Runs the load of `plan` on new servers, each in turn, the requested number of times.
@@ -146,21 +146,8 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs each load on its server, one after the other, the requested number of times.
-    pub(super) fn in_turn(
-        &mut self,
-        loads: &[(&Plan, &Running)],
-        connections: usize,
-    ) -> Outcome<()> {
-        for _ in 0..self.settings.runs {
-            for (plan, peer) in loads {
-                self.once(plan, peer, connections)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn once(&mut self, plan: &Plan, peer: &Running, connections: usize) -> Outcome<()> {
+    /// Runs the load of `plan` once on a server that is prepared.
+    pub(super) fn once(&mut self, plan: &Plan, peer: &Running, connections: usize) -> Outcome<()> {
         self.serial += 1;
         let scene = Scene {
             account: peer.account(),

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use tempfile::TempDir;
 
 use lazurite_bench_common::{OURS, Outcome, chosen};
@@ -24,8 +25,8 @@ const DATA: &str = "data";
 /// The table, the queue and the container that loads work on.
 pub(super) const RESOURCE: &str = "bench";
 
-/// A target of the requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+/// A target of the requests, in the order in which they are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Peer {
     /// Our server.
     Lazurite,
@@ -36,9 +37,6 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
-    /// In the order in which they are measured.
-    pub(super) const ALL: [Peer; 3] = [Peer::Lazurite, Peer::Azurite, Peer::Disk];
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Peer::Lazurite => OURS,
@@ -78,7 +76,7 @@ impl Launch {
 /// The peers in `asked` that are available, or all that are if it is empty; prints the missing
 /// ones. Installs Azurite if it has to.
 pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
-    let mut peers = chosen(asked, Peer::ALL);
+    let mut peers = chosen(asked, Peer::value_variants().iter().copied());
     if peers.contains(&Peer::Azurite)
         && let Err(error) = azurite::install()
     {

@@ -6,8 +6,8 @@ use base64::prelude::*;
 
 use lazurite_bench_common::Random;
 
-use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Load, any, repeated};
+use crate::client::{Account, Answer, Outgoing, Request, Service, Template};
+use crate::load::{Expected, Load, any, repeated};
 pub(super) use crate::runner::peers::RESOURCE as CONTAINER;
 use crate::runner::plan::Scene;
 

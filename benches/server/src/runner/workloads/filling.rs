@@ -66,7 +66,7 @@ pub(super) fn fill(client: &Client, amounts: Amounts) -> Result<(), Error> {
     })?;
     in_parallel("messages", amounts.messages, |number| {
         let text = format!("{{\"order\":{number}}}");
-        client.put_message(QUEUE, &text).map(drop)
+        client.put_message(QUEUE, &text)
     })
 }
 

@@ -86,7 +86,10 @@ pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
             let time = bench.time(SPAN_SECONDS);
             let (taken, limit) = match peer.peer() {
                 Peer::Lazurite => (requests * 32, Limit::requests(requests)),
-                _ => (0, Limit::time(time).or_requests(waiting / 32)),
+                _ => {
+                    let requests = waiting / 32;
+                    (0, Limit { time, requests })
+                }
             };
             fill(&peer, Message::large(), waiting + taken)?;
             let mut driver = peer.connect(Service::Queue, 16)?;

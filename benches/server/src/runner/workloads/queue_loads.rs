@@ -1,7 +1,7 @@
 //! Loads on queues: what is sent, and what must come back.
 
-use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Load, any, repeated};
+use crate::client::{Account, Answer, Outgoing, Request, Service, Template};
+use crate::load::{Expected, Load, any, repeated};
 use crate::runner::peers::RESOURCE as QUEUE;
 use crate::runner::plan::Scene;
 

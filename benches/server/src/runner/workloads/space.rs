@@ -74,7 +74,8 @@ fn run(bench: &mut Bench, name: &'static str, work: fn(&mut Steps) -> Outcome<()
             scene: &scene,
             blobs,
         };
-        let outcome = steps.put().and_then(|()| work(&mut steps));
+        let put = steps.blobs.put(&scene).map_err(Into::into);
+        let outcome = put.and_then(|()| work(&mut steps));
         scene.end();
         outcome
     })?;
@@ -91,13 +92,6 @@ struct Steps<'a, 'b> {
 }
 
 impl Steps<'_, '_> {
-    fn put(&mut self) -> Outcome<()> {
-        self.blobs.put(self.scene)?;
-        let live = megabytes(self.blobs.bytes());
-        self.bench.set(&self.case("written"), "live_mb", live);
-        Ok(())
-    }
-
     /// Deletes while a snapshot or a fork called `held` holds what is deleted, and removes it then.
     fn delete_beside(&mut self, holders: &'static str) -> Outcome<()> {
         self.blobs.delete(self.scene)?;

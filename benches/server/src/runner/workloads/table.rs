@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use clap::ValueEnum;
 use lazurite_bench_common::{Findings, Outcome};
 
 use crate::client::Service;
@@ -105,7 +106,7 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     let plan = plan("table one row a partition", loads::partitions).at(&[16]);
     bench.compare(&plan)?;
     let case = plan.case(16);
-    for peer in Peer::ALL {
+    for &peer in Peer::value_variants() {
         if let Some(per_s) = bench.results.figure(&case, peer.name(), "per_s") {
             let mut findings = Findings::default();
             findings.set("seconds", PARTITIONS / per_s);
@@ -129,8 +130,11 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
         }
     }
     for operation in 0..DEEP_OPERATIONS {
-        let stores = stores.iter().map(|(peer, plans)| (&plans[operation], peer));
-        bench.in_turn(&stores.collect::<Vec<_>>(), 16)?;
+        for _ in 0..bench.settings.runs {
+            for (peer, plans) in &stores {
+                bench.once(&plans[operation], peer, 16)?;
+            }
+        }
     }
     let Some((deepest, _)) = stores.last_mut() else {
         return Ok(());

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lazurite_bench_common::Random;
 
-use crate::client::{Account, Outgoing, Request, Service, Template};
-use crate::load::{Answer, Expected, Load, any, repeated};
+use crate::client::{Account, Answer, Outgoing, Request, Service, Template};
+use crate::load::{Expected, Load, any, repeated};
 use crate::runner::peers::RESOURCE as TABLE;
 use crate::runner::plan::Scene;
 

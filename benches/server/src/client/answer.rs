@@ -5,52 +5,23 @@ use lazurite_bench_common::Outcome;
 /// More headers than any answer has.
 const HEADERS_MAX: usize = 64;
 
-/// The answer that a request must have.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Expected {
-    /// Answers of one kind have their latencies together; counted from zero.
-    pub(crate) kind: usize,
-    pub(crate) status: u16,
-    /// Whether the load inspects head and body; otherwise only their lengths are known.
-    pub(crate) is_seen: bool,
-}
-
-impl Expected {
-    /// An answer of kind 0 whose body is not inspected.
-    pub(crate) fn status(status: u16) -> Expected {
-        Expected {
-            status,
-            ..Expected::default()
-        }
-    }
-
-    /// The same as another kind.
-    pub(crate) fn kind(self, kind: usize) -> Expected {
-        Expected { kind, ..self }
-    }
-
-    /// The same, and the load inspects head and body.
-    pub(crate) fn seen(self) -> Expected {
-        Expected {
-            is_seen: true,
-            ..self
-        }
-    }
-}
-
 /// An answer that was read whole.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     /// Bytes of the body, without what frames chunks.
     pub(crate) body_bytes: usize,
-    /// The status line and the headers, if the body was to be seen.
+    /// The status line and the headers, if they were to be kept.
     pub(crate) head: Vec<u8>,
-    /// The body, if it was to be seen.
+    /// The body, if it was to be kept.
     pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
     /// The value of a header, if the head was kept and has it.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -80,29 +51,29 @@ enum Place {
 
 /// Reads one answer from pieces as they arrive.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(crate) struct Reader {
     place: Place,
-    is_body_kept: bool,
-    pub(super) answer: Answer,
+    is_kept: bool,
+    pub(crate) answer: Answer,
 }
 
 impl Reader {
     /// Forgets the last answer; of the next one head and body are kept or only counted.
-    pub(super) fn begin(&mut self, is_body_kept: bool) {
+    pub(crate) fn begin(&mut self, is_kept: bool) {
         self.place = Place::Head;
-        self.is_body_kept = is_body_kept;
+        self.is_kept = is_kept;
         self.answer.head.clear();
         self.answer.body.clear();
         self.answer.body_bytes = 0;
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.place == Place::Over
     }
 
     /// Takes what it can from the front of `bytes` and answers how much that was; the rest is to be
     /// given again with what follows.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Outcome<usize> {
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> Outcome<usize> {
         let mut taken = 0;
         loop {
             let rest = &bytes[taken..];
@@ -129,8 +100,8 @@ impl Reader {
         };
         self.answer.status = head.code.ok_or("an answer has no status")?;
         // A refusal says why.
-        self.is_body_kept |= self.answer.status >= 400;
-        if self.is_body_kept {
+        self.is_kept |= self.answer.status >= 400;
+        if self.is_kept {
             self.answer.head.extend_from_slice(&bytes[..length]);
         }
         self.place = match self.answer.status {
@@ -187,7 +158,7 @@ impl Reader {
 
     fn keep(&mut self, bytes: &[u8]) {
         self.answer.body_bytes += bytes.len();
-        if self.is_body_kept {
+        if self.is_kept {
             self.answer.body.extend_from_slice(bytes);
         }
     }
