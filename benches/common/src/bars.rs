@@ -1,7 +1,8 @@
 //! Bars: what a figure of ours must be, alone or as a multiple of another figure of the same run,
 //! and the table that compares.
 
-use crate::results::{Better, OURS, Results};
+use crate::measurements::Better;
+use crate::results::{OURS, Results};
 use crate::text::number;
 
 /// One bar.

@@ -12,17 +12,17 @@ mod random;
 pub mod report;
 mod report_files;
 mod results;
-mod significance;
+mod statistics;
 mod text;
 
 pub use disk::allocated_bytes;
 pub use machine::{MachineUse, MachineWatch};
-pub use measurements::{Measurement, OldRun};
+pub use measurements::{Better, Measurement, OldRun};
 pub use random::Random;
 pub use report::RunReport;
 pub use report_files::ReportFiles;
-pub use results::{Better, Findings, OURS, Results, median, median_time};
-pub use significance::mann_whitney;
+pub use results::{Findings, OURS, Results};
+pub use statistics::{mann_whitney, median, median_time};
 pub use text::{counted, number, share, size, thousands};
 
 /// A result of a whole program, its error ready to be printed.

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::machine::SPREAD_MAX;
-use crate::results::{Better, median};
-use crate::significance::mann_whitney;
+use crate::statistics::{mann_whitney, median};
 use crate::text::number;
 
 /// A difference counts if it is as improbable as this by chance...
@@ -16,6 +15,15 @@ const PROBABILITY_MAX: f64 = 0.01;
 const CHANGE_MIN: f64 = 0.05;
 /// Differences that are shown, the largest first.
 const SHOWN_MAX: usize = 20;
+
+/// Which of two figures is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// The higher one, as of a rate.
+    More,
+    /// The lower one, as of a latency.
+    Less,
+}
 
 /// One figure, measured several times.
 #[derive(Clone, Debug, PartialEq)]

@@ -47,17 +47,6 @@ impl Process {
         }
     }
 
-    /// Sockets that the process has open, from `/proc/PID/fd`.
-    pub fn sockets(self) -> usize {
-        let Ok(files) = fs::read_dir(format!("/proc/{}/fd", self.0)) else {
-            return 0;
-        };
-        let links = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
-        links
-            .filter(|link| link.to_string_lossy().starts_with("socket:"))
-            .count()
-    }
-
     /// Bytes written since the process began.
     pub fn written(self) -> Written {
         let io = fs::read_to_string(format!("/proc/{}/io", self.0)).unwrap_or_default();
@@ -188,13 +177,6 @@ mod tests {
         assert_eq!(stat_ticks(stat, CPU_OF_ENDED_CHILDREN), Some(34));
         assert_eq!(stat_ticks("7", CPU), None);
         assert_eq!(busy_ticks("cpu  10 1 5 1000 7 2 3 4 0 0\ncpu0 1 1\n"), 25);
-    }
-
-    #[test]
-    fn sockets_are_counted() {
-        let before = Process::own().sockets();
-        let _socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert!(Process::own().sockets() > before);
     }
 
     #[test]

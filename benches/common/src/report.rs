@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::machine::MachineUse;
 use crate::measurements::{self, Measurement, OldRun};
-use crate::results::{Results, median};
+use crate::results::Results;
+use crate::statistics::median;
 use crate::text::counted;
 
 /// Cores that others may use in the middle case.

@@ -1,9 +1,9 @@
 //! Results: the figures of each case on each peer, run after run, and the medians over the runs.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use crate::measurements::Measurement;
+use crate::measurements::{Better, Measurement};
+use crate::statistics::median;
 
 /// The peer that the bars are for.
 pub const OURS: &str = "lazurite";
@@ -24,15 +24,6 @@ impl Findings {
     pub fn set(&mut self, name: impl Into<String>, figure: f64) {
         self.figures.insert(name.into(), figure);
     }
-}
-
-/// Which of two figures is the better one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
-    /// The higher one, as of a rate.
-    More,
-    /// The lower one, as of a latency.
-    Less,
 }
 
 /// Findings of all cases, in the order in which they were first measured.
@@ -169,24 +160,6 @@ fn unit(figure: &str) -> &'static str {
     ];
     let known = UNITS.iter().find(|(end, _)| figure.ends_with(end));
     known.map_or("", |(_, unit)| unit)
-}
-
-/// The middle of `times` by size; zero for none.
-pub fn median_time(times: &[Duration]) -> Duration {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
-}
-
-/// The median; `None` without figures.
-pub fn median(figures: &[f64]) -> Option<f64> {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 {
-        return Some(sorted[middle]);
-    }
-    Some((sorted.get(middle.checked_sub(1)?)? + sorted[middle]) / 2.0)
 }
 
 #[cfg(test)]

@@ -5,8 +5,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use lazurite_bench_common::Outcome;
 
@@ -16,9 +14,6 @@ use lazurite_bench_common::process::Process;
 
 const PACKAGE: &str = include_str!("../azurite/package.json");
 const LOCK: &str = include_str!("../azurite/package-lock.json");
-/// The longest clean stop.
-const STOP_MAX: Duration = Duration::from_secs(120);
-const STOP_POLL: Duration = Duration::from_millis(20);
 const PROGRAM: &str = "node_modules/azurite/dist/src/azurite.js";
 
 /// A running Azurite, killed when dropped.
@@ -96,21 +91,6 @@ impl Azurite {
             child,
             _stdout: stdout,
         })
-    }
-
-    /// Stops it with SIGTERM and waits until it has written its databases, which it does when it
-    /// ends.
-    pub(crate) fn stop(mut self) -> Outcome<()> {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
-        let asked = Instant::now();
-        while self.child.try_wait()?.is_none() {
-            if asked.elapsed() > STOP_MAX {
-                return Err("Azurite does not stop on SIGTERM".into());
-            }
-            thread::sleep(STOP_POLL);
-        }
-        Ok(())
     }
 
     pub(crate) fn account(&self) -> Account {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use lazurite_bench_common::Outcome;
 
 use crate::client::Account;
-use lazurite_bench_common::process::{Memory, Process};
+use lazurite_bench_common::process::Process;
 
 /// The longest start.
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -32,7 +32,6 @@ struct Program {
     data: PathBuf,
     /// After those for location and ports.
     arguments: Vec<String>,
-    ready_max: Duration,
 }
 
 /// A running server, killed when dropped.
@@ -42,35 +41,17 @@ pub(crate) struct Server {
     ports: Ports,
     /// From the start of the process to the port file.
     ready_after: Duration,
-    /// Highest resident size over all lives of the server, in KiB.
-    peak_kib: u64,
 }
 
 impl Server {
-    /// Starts `binary` on `data` (created if absent), on ports it chooses, and waits until it
-    /// listens.
-    pub(crate) fn start(binary: &Path, data: &Path) -> Outcome<Server> {
-        Server::start_with(binary, data, &[])
-    }
-
-    /// The same with more arguments.
-    pub(crate) fn start_with(binary: &Path, data: &Path, arguments: &[&str]) -> Outcome<Server> {
-        Server::start_within(binary, data, arguments, READY_MAX)
-    }
-
-    /// The same for a start that may take longer, such as one that imports data.
-    pub(crate) fn start_within(
-        binary: &Path,
-        data: &Path,
-        arguments: &[&str],
-        ready_max: Duration,
-    ) -> Outcome<Server> {
+    /// Starts `binary` on `data` (created if absent) with these flags, on ports it chooses, and
+    /// waits until it listens.
+    pub(crate) fn start(binary: &Path, data: &Path, arguments: &[&str]) -> Outcome<Server> {
         fs::create_dir_all(data)?;
         let program = Program {
             binary: binary.to_owned(),
             data: data.to_owned(),
             arguments: arguments.iter().map(|&argument| argument.into()).collect(),
-            ready_max,
         };
         let started = Instant::now();
         let mut child = program.spawn(Ports::default())?;
@@ -80,7 +61,6 @@ impl Server {
             child,
             ports,
             ready_after: started.elapsed(),
-            peak_kib: 0,
         })
     }
 
@@ -98,7 +78,6 @@ impl Server {
     /// kills it once more that long after its start, which is in the midst of recovery. Returns
     /// once it listens.
     pub(crate) fn kill_and_restart(&mut self, again_after: Option<Duration>) -> Outcome<()> {
-        self.peak_kib = self.memory().peak_kib;
         end(&mut self.child)?;
         if let Some(delay) = again_after {
             self.child = self.program.spawn(self.ports)?;
@@ -111,7 +90,6 @@ impl Server {
     /// Stops the process with SIGTERM and starts it again on the same ports. Returns how it ended;
     /// an error if it did not within five seconds.
     pub(crate) fn stop_and_restart(&mut self) -> Outcome<ExitStatus> {
-        self.peak_kib = self.memory().peak_kib;
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
         let asked = Instant::now();
@@ -126,15 +104,6 @@ impl Server {
         };
         self.restart()?;
         Ok(status)
-    }
-
-    /// Resident memory now, and the highest it has been over all lives of the server.
-    pub(crate) fn memory(&self) -> Memory {
-        let now = self.process().memory();
-        Memory {
-            peak_kib: self.peak_kib.max(now.peak_kib),
-            ..now
-        }
     }
 
     /// The process as it runs now.
@@ -199,9 +168,9 @@ impl Program {
                 return Ok(ports);
             }
             let ended = child.try_wait()?;
-            if ended.is_some() || started.elapsed() > self.ready_max {
+            if ended.is_some() || started.elapsed() > READY_MAX {
                 let _ = end(child);
-                let late = format!("is not ready after {} s", self.ready_max.as_secs());
+                let late = format!("is not ready after {} s", READY_MAX.as_secs());
                 let state = ended.map_or(late, |status| format!("ended ({status})"));
                 let log = fs::read_to_string(self.log()).unwrap_or_default();
                 let last = log.lines().next_back().unwrap_or("nothing");

@@ -1,5 +1,6 @@
 //! Finding: an answer of the engine that its documentation rules out.
 
+use std::any::Any;
 use std::fmt;
 
 /// The result of a check.
@@ -38,6 +39,14 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A panic, with its words.
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Finding {
+        let words = panic.downcast_ref::<String>().cloned();
+        let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
+        let words = words.unwrap_or_else(|| "a panic without words".to_owned());
+        Finding::new(Symptom::Panic, words)
+    }
+
     /// A finding of that kind.
     pub fn new(symptom: Symptom, text: impl Into<String>) -> Finding {
         Finding {

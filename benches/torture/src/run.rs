@@ -5,7 +5,6 @@ use crate::finding::{Checked, Finding, Symptom};
 use crate::kind::Kind;
 use crate::life::Life;
 use crate::threads;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How a life ended.
@@ -62,15 +61,5 @@ pub fn run_steps(seed: u64, steps: &[Step]) -> Outcome {
 
 /// A panic is a finding too.
 fn unpanicked(run: impl FnOnce() -> Checked) -> Checked {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-        let text = panic_words(&*panic);
-        Err(Finding::new(Symptom::Panic, text))
-    })
-}
-
-/// The words of a panic.
-pub fn panic_words(panic: &(dyn Any + Send)) -> String {
-    let words = panic.downcast_ref::<String>().cloned();
-    let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
-    words.unwrap_or_else(|| "a panic without words".to_owned())
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(Finding::of_panic(&*panic)))
 }

@@ -13,16 +13,11 @@ const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// One of the three services; selects the endpoint and the string to sign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     Table,
     Blob,
     Queue,
-}
-
-impl Service {
-    /// In the order in which the benches run.
-    pub(crate) const ALL: [Service; 3] = [Service::Table, Service::Blob, Service::Queue];
 }
 
 /// Name, key and endpoints of one account.
@@ -75,18 +70,6 @@ impl Account {
             queue: endpoint("queue", "QueueEndpoint")?,
             table: endpoint("table", "TableEndpoint")?,
         })
-    }
-
-    /// In Azure's format, as commands take it.
-    pub(crate) fn connection_string(&self) -> String {
-        format!(
-            "DefaultEndpointsProtocol=http;AccountName={};AccountKey={};BlobEndpoint={};QueueEndpoint={};TableEndpoint={}",
-            self.name,
-            BASE64_STANDARD.encode(&self.key),
-            self.blob,
-            self.queue,
-            self.table
-        )
     }
 
     /// Base URL of `service`, without a trailing slash.
@@ -156,14 +139,6 @@ mod tests {
         assert_eq!(account.endpoint(Service::Table), "http://t/a");
         assert_eq!(account.endpoint(Service::Blob), "http://a.blob.localhost:1");
         assert_eq!(account.key, [0, 1, 2]);
-    }
-
-    #[test]
-    fn connection_string_names_the_same_account() {
-        let account = Account::development(1, 2, 3);
-        let again = Account::parse(&account.connection_string()).unwrap();
-        assert_eq!((again.name, again.key), (account.name, account.key));
-        assert_eq!(again.queue, "http://127.0.0.1:2/devstoreaccount1");
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The operations of Blob that the workloads use.
 
-use base64::prelude::*;
-
 use crate::client::account::Service;
 use crate::client::error::Error;
 use crate::client::http::Client;
@@ -46,39 +44,6 @@ impl Client {
     ) -> Result<(), Error> {
         let put = on_blob("PUT", container, name).header("x-ms-blob-type", "BlockBlob");
         self.send(put.body(content)).map(|_| ())
-    }
-
-    /// Put Block. The block's id is made of `index`, so that repeating it replaces the block.
-    pub(crate) fn put_block(
-        &self,
-        container: &str,
-        name: &str,
-        index: usize,
-        content: &[u8],
-    ) -> Result<(), Error> {
-        let put = on_blob("PUT", container, name)
-            .query("comp", "block")
-            .query("blockid", block_id(index));
-        self.send(put.body(content)).map(|_| ())
-    }
-
-    /// Put Block List: the blob is the blocks 0 to `count`, not included, in this order.
-    pub(crate) fn put_block_list(
-        &self,
-        container: &str,
-        name: &str,
-        count: usize,
-    ) -> Result<(), Error> {
-        let items = (0..count).map(|index| format!("<Latest>{}</Latest>", block_id(index)));
-        let items: String = items.collect();
-        let body =
-            format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{items}</BlockList>");
-        let put = on_blob("PUT", container, name).query("comp", "blocklist");
-        self.send(
-            put.header("content-type", "application/xml")
-                .body(body.as_bytes()),
-        )
-        .map(|_| ())
     }
 
     /// Put Blob: an empty append blob.
@@ -220,11 +185,6 @@ fn on_blob<'a>(method: &'static str, container: &str, name: &str) -> Request<'a>
         method,
         format!("/{container}/{}", escape_path(name)),
     )
-}
-
-/// All ids of a blob must have the same length. Source: Put Block, "URI parameters", `blockid`.
-fn block_id(index: usize) -> String {
-    BASE64_STANDARD.encode(format!("{index:08}"))
 }
 
 fn content_length(blob: &Element) -> Result<u64, Error> {

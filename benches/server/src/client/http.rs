@@ -1,18 +1,25 @@
 //! The client: signs and sends requests, and waits for a server that is away. Blocking, one
-//! kept-alive connection per calling thread.
+//! kept-alive connection for each request that is under way.
 
-use std::io::Read;
-use std::sync::Arc;
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use ureq::http;
+use lazurite_bench_common::Outcome;
 
 use crate::client::account::{Account, Service};
+use crate::client::answer::{Answer, Reader};
 use crate::client::error::{Error, error_code, one_line};
 use crate::client::request::{Request, escape};
 use crate::client::shared_key::{Signable, Signer};
 
+/// How long a connection may take to be made, and a server to send more of an answer.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// The room for an answer at first.
+const BUFFER_BYTES: usize = 16 << 10;
 /// How long a server may be away before its clients give up: killed, started again, log replayed.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
 
@@ -20,58 +27,33 @@ const OUTAGE_MAX: Duration = Duration::from_secs(60);
 const SAS_VERSION: &str = "2019-02-02";
 const SAS_EXPIRY: &str = "2099-01-01T00:00:00Z";
 
-/// A successful answer with its body in memory.
-pub(crate) struct Answer {
-    pub(crate) headers: http::HeaderMap,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Answer {
-    /// A header's value, if it is there and is text.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-}
-
 /// Sees every request of a client.
 pub(crate) trait Observer: Send + Sync {
     /// Before a request is sent. An error is answered in its place.
     fn before(&self) -> Result<(), Error>;
-    /// After the head of a response, with any status.
-    fn answered(&self, request: &Request, status: http::StatusCode, headers: &http::HeaderMap);
-    /// After the body of a successful answer that was read whole.
-    fn received(&self, bytes: usize);
+    /// After an answer that was read whole, with any status.
+    fn answered(&self, request: &Request, answer: &Answer);
 }
 
-/// The client: an account and a pool of connections. Threads share one.
+/// The client: an account and its idle connections. Threads share one.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(super) account: Account,
     signer: Signer,
-    agent: ureq::Agent,
+    idle: Arc<Mutex<Vec<(Service, TcpStream)>>>,
     observer: Option<Arc<dyn Observer>>,
     /// The query of a shared access signature, which is sent in place of the account's signature.
     sas: Option<String>,
 }
 
 impl Client {
-    /// A client of `account`. Opens nothing yet. Ignores proxies in the environment.
+    /// A client of `account`. Opens nothing yet.
     pub(crate) fn new(account: Account) -> Client {
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .max_redirects(0)
-            .max_idle_connections(256)
-            .max_idle_connections_per_host(64)
-            .timeout_connect(Some(Duration::from_secs(5)))
-            .timeout_recv_response(Some(Duration::from_secs(60)))
-            .build();
-        let agent = config.new_agent();
         let signer = Signer::new(&account.name, &account.key);
         Client {
             account,
             signer,
-            agent,
+            idle: Arc::default(),
             observer: None,
             sas: None,
         }
@@ -114,53 +96,29 @@ impl Client {
         if let Some(observer) = &self.observer {
             observer.before()?;
         }
-        let url = self.url(&request);
-        let mut builder = http::Request::builder().method(request.method).uri(&url);
-        for (name, value) in self.signed_headers(&request, &url) {
-            builder = builder.header(name, value);
-        }
-        let unusable = |error: http::Error| Error::Usage(format!("{url}: {error}"));
-        let answer = if request.has_body() {
-            self.agent
-                .run(builder.body(request.body).map_err(unusable)?)
-        } else {
-            self.agent.run(builder.body(()).map_err(unusable)?)
-        };
-        let answer = answer.map_err(lost)?;
+        let answer = self.exchange(request.service, &self.head(&request), request.body)?;
         if let Some(observer) = &self.observer {
-            observer.answered(&request, answer.status(), answer.headers());
+            observer.answered(&request, &answer);
         }
-        if !answer.status().is_success() {
-            let query = request.encoded_query();
-            let operation = format!("{} {}{query}", request.method, request.path);
-            return Err(refusal(operation, answer)?);
-        }
-        let (parts, body) = answer.into_parts();
-        let body = read_whole(body)?;
-        if let Some(observer) = &self.observer {
-            observer.received(body.len());
-        }
-        let headers = parts.headers;
-        Ok(Answer { headers, body })
+        let query = request.encoded_query();
+        accepted(answer, || {
+            format!("{} {}{query}", request.method, request.path)
+        })
     }
 
     /// Sends a request to a page of our server below `/_lazurite/`, which needs no signature from
     /// this machine. Returns the body.
     pub(crate) fn page(&self, method: &str, page: &str, body: &str) -> Result<Vec<u8>, Error> {
-        let (authority, _) = self.account.address(Service::Blob);
-        let url = format!("http://{authority}/_lazurite/{page}");
-        let mut builder = http::Request::builder().method(method).uri(&url);
-        if method == "GET" {
-            builder = builder.header("accept", "text/html");
-        }
-        let request = builder.body(body.to_owned());
-        let request = request.map_err(|error| Error::Usage(format!("{url}: {error}")))?;
-        let answer = self.agent.run(request).map_err(lost)?;
-        if answer.status().is_success() {
-            read_whole(answer.into_body())
+        let (host, _) = self.account.address(Service::Blob);
+        let line = format!("{method} /_lazurite/{page}");
+        let rest = if method == "GET" {
+            "accept: text/html\r\n\r\n".to_owned()
         } else {
-            Err(refusal(format!("{method} /_lazurite/{page}"), answer)?)
-        }
+            format!("content-length: {}\r\n\r\n", body.len())
+        };
+        let head = format!("{line} HTTP/1.1\r\nhost: {host}\r\n{rest}");
+        let answer = self.exchange(Service::Blob, &head, body.as_bytes())?;
+        Ok(accepted(answer, || line)?.body)
     }
 
     /// Repeats `attempt` while the server is away, for up to a minute. Only for what may be done
@@ -178,31 +136,121 @@ impl Client {
         }
     }
 
-    fn url(&self, request: &Request) -> String {
-        let endpoint = self.account.endpoint(request.service);
-        let url = format!("{endpoint}{}{}", request.path, request.encoded_query());
-        match &self.sas {
-            Some(sas) if url.contains('?') => format!("{url}&{sas}"),
-            Some(sas) => format!("{url}?{sas}"),
-            None => url,
-        }
+    /// The request line and the headers, signed unless a shared access signature is sent.
+    fn head(&self, request: &Request) -> String {
+        let (host, base) = self.account.address(request.service);
+        let (path, query) = (format!("{base}{}", request.path), request.encoded_query());
+        let mut headers = request.headers_sent(SystemTime::now());
+        let sas = match &self.sas {
+            Some(sas) if query.is_empty() => format!("?{sas}"),
+            Some(sas) => format!("&{sas}"),
+            None => {
+                let signable = Signable {
+                    service: request.service,
+                    method: request.method,
+                    path: &path,
+                    query: &request.query,
+                    headers: &headers,
+                };
+                headers.push(("authorization", self.signer.authorization(&signable)));
+                String::new()
+            }
+        };
+        request.head(host, &format!("{path}{query}{sas}"), &headers) + "\r\n"
     }
 
-    fn signed_headers(&self, request: &Request, url: &str) -> Vec<(&'static str, String)> {
-        let mut headers = request.headers_sent(SystemTime::now());
-        if self.sas.is_some() {
-            return headers;
-        }
-        let signable = Signable {
-            service: request.service,
-            method: request.method,
-            path: url_path(url),
-            query: &request.query,
-            headers: &headers,
+    /// Sends head and body over a connection of its own, which is kept for the next request.
+    fn exchange(&self, service: Service, head: &str, body: &[u8]) -> Result<Answer, Error> {
+        let unreachable = |error: io::Error| Error::Unreachable(error.to_string());
+        let mut stream = match self.idle(service) {
+            Some(stream) => stream,
+            None => self.connect(service).map_err(unreachable)?,
         };
-        headers.push(("authorization", self.signer.authorization(&signable)));
-        headers
+        let text = [head.as_bytes(), body].concat();
+        // A server may answer, and hang up, before it has read the body.
+        let sent = stream.write_all(&text);
+        let in_doubt = |error: Box<dyn std::error::Error + Send + Sync>| {
+            Error::InDoubt(
+                sent.as_ref()
+                    .err()
+                    .map_or(error.to_string(), io::Error::to_string),
+            )
+        };
+        let answer = read_answer(&mut stream).map_err(in_doubt)?;
+        let is_closed = answer.header("connection") == Some("close");
+        if sent.is_ok() && !is_closed {
+            let mut idle = self.idle.lock().expect("no request panics");
+            idle.push((service, stream));
+        }
+        Ok(answer)
     }
+
+    /// A connection that is idle, and that the server has not closed.
+    fn idle(&self, service: Service) -> Option<TcpStream> {
+        let mut idle = self.idle.lock().expect("no request panics");
+        while let Some(at) = idle.iter().rposition(|(known, _)| *known == service) {
+            let (_, stream) = idle.swap_remove(at);
+            if is_open(&stream).unwrap_or(false) {
+                return Some(stream);
+            }
+        }
+        None
+    }
+
+    fn connect(&self, service: Service) -> io::Result<TcpStream> {
+        let (host, _) = self.account.address(service);
+        // A host without a port is none for the first call.
+        let addresses = host.to_socket_addrs();
+        let address = addresses.or_else(|_| (host, 80).to_socket_addrs())?.next();
+        let address = address.ok_or_else(|| io::Error::other(format!("{host} has no address")))?;
+        let stream = TcpStream::connect_timeout(&address, CONNECT_MAX)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(SILENCE_MAX))?;
+        Ok(stream)
+    }
+}
+
+/// Whether nothing has come, the end included.
+fn is_open(stream: &TcpStream) -> io::Result<bool> {
+    stream.set_nonblocking(true)?;
+    let peeked = stream.peek(&mut [0]);
+    stream.set_nonblocking(false)?;
+    Ok(peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock))
+}
+
+fn read_answer(stream: &mut TcpStream) -> Outcome<Answer> {
+    let mut reader = Reader::default();
+    reader.begin(true);
+    let (mut buffer, mut filled) = (vec![0; BUFFER_BYTES], 0);
+    while !reader.is_over() {
+        if filled == buffer.len() {
+            buffer.resize(2 * filled, 0);
+        }
+        filled += match stream.read(&mut buffer[filled..]) {
+            Ok(0) => return Err("the server hung up".into()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        let taken = reader.take(&buffer[..filled])?;
+        buffer.copy_within(taken..filled, 0);
+        filled -= taken;
+    }
+    Ok(reader.answer)
+}
+
+/// An answer with success; an error of any other, which names the operation.
+fn accepted(answer: Answer, operation: impl FnOnce() -> String) -> Result<Answer, Error> {
+    if answer.is_success() {
+        return Ok(answer);
+    }
+    let body = String::from_utf8_lossy(&answer.body);
+    let code = answer.header("x-ms-error-code").map(str::to_owned);
+    Err(Error::Refused {
+        operation: operation(),
+        status: answer.status,
+        code: code.or_else(|| error_code(&body)).unwrap_or_default(),
+        message: one_line(&body),
+    })
 }
 
 /// The time since a server was first found away, and the patience left.
@@ -221,59 +269,5 @@ impl Outage {
         }
         thread::sleep(Duration::from_millis(20));
         Ok(())
-    }
-}
-
-/// The percent-encoded path of an absolute URL; `/` if it has none.
-fn url_path(url: &str) -> &str {
-    let after_scheme = url.find("://").map_or(0, |at| at + 3);
-    let Some(path_at) = url[after_scheme..].find('/') else {
-        return "/";
-    };
-    let path = &url[after_scheme + path_at..];
-    path.split('?').next().unwrap_or(path)
-}
-
-fn lost(error: ureq::Error) -> Error {
-    match error {
-        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            Error::Unreachable(error.to_string())
-        }
-        ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => {
-            Error::Unreachable(error.to_string())
-        }
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => Error::Usage(error.to_string()),
-        other => Error::InDoubt(other.to_string()),
-    }
-}
-
-fn read_whole(mut body: ureq::Body) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    let read = body.as_reader().read_to_end(&mut bytes);
-    read.map_err(|error| Error::InDoubt(error.to_string()))?;
-    Ok(bytes)
-}
-
-fn refusal(operation: String, answer: http::Response<ureq::Body>) -> Result<Error, Error> {
-    let (parts, body) = answer.into_parts();
-    let body = String::from_utf8_lossy(&read_whole(body)?).into_owned();
-    let code = parts.headers.get("x-ms-error-code");
-    let code = code.and_then(|code| code.to_str().ok()).map(str::to_owned);
-    Ok(Error::Refused {
-        operation,
-        status: parts.status.as_u16(),
-        code: code.or_else(|| error_code(&body)).unwrap_or_default(),
-        message: one_line(&body),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn path_is_between_host_and_query() {
-        assert_eq!(url_path("http://h:1/a/b%20c?x=/y"), "/a/b%20c");
-        assert_eq!(url_path("http://h"), "/");
     }
 }

@@ -1,6 +1,7 @@
 //! A small client of the three services, with the operations that the benches need.
 
 mod account;
+mod answer;
 mod blob;
 mod error;
 mod http;
@@ -12,7 +13,8 @@ mod template;
 mod xml;
 
 pub(crate) use account::{Account, Service};
-pub(crate) use blob::{BlobPage, ListBlobs};
+pub(crate) use answer::{Answer, Reader};
+pub(crate) use blob::ListBlobs;
 pub(crate) use error::Error;
 pub(crate) use http::{Client, Observer, Outage};
 pub(crate) use queue::Message;

@@ -33,20 +33,11 @@ impl Client {
         self.send(on_queue("DELETE", queue, "")).map(|_| ())
     }
 
-    /// Put Message; the id of the new message.
-    pub(crate) fn put_message(&self, queue: &str, text: &str) -> Result<String, Error> {
+    /// Put Message.
+    pub(crate) fn put_message(&self, queue: &str, text: &str) -> Result<(), Error> {
         let body = message_body(text);
         let put = on_queue("POST", queue, "/messages").header("content-type", "application/xml");
-        let root = xml::parse(&self.send(put.body(body.as_bytes()))?.body)?;
-        let id = root
-            .child("QueueMessage")
-            .map_or("", |message| message.text_of("MessageId"));
-        match id {
-            "" => Err(Error::Malformed(
-                "Put Message was answered without a MessageId".into(),
-            )),
-            id => Ok(id.to_owned()),
-        }
+        self.send(put.body(body.as_bytes())).map(|_| ())
     }
 
     /// Put Message with a time to live (-1: for ever); when it expires.
@@ -142,15 +133,6 @@ impl Client {
         let delete = on_queue("DELETE", queue, &format!("/messages/{id}"));
         self.send(delete.query("popreceipt", pop_receipt))
             .map(|_| ())
-    }
-
-    /// Get Queue Metadata: how many messages there are, hidden ones included.
-    pub(crate) fn approximate_messages_count(&self, queue: &str) -> Result<u64, Error> {
-        let get = on_queue("GET", queue, "").query("comp", "metadata");
-        let answer = self.send(get)?;
-        let count = answer.header("x-ms-approximate-messages-count");
-        let count = count.and_then(|count| count.parse().ok());
-        count.ok_or_else(|| Error::Malformed("no x-ms-approximate-messages-count".into()))
     }
 }
 

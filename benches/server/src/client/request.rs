@@ -84,6 +84,20 @@ impl<'a> Request<'a> {
         headers
     }
 
+    /// The request line and the lines of the headers, without the empty line at their end.
+    pub(super) fn head(
+        &self,
+        host: &str,
+        target: &str,
+        headers: &[(&'static str, String)],
+    ) -> String {
+        let mut head = format!("{} {target} HTTP/1.1\r\nhost: {host}\r\n", self.method);
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head
+    }
+
     /// The part of the URL after the path: `?name=value&…`, or nothing.
     pub(crate) fn encoded_query(&self) -> String {
         let pairs = self

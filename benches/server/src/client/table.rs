@@ -3,8 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::client::account::Service;
+use crate::client::answer::Answer;
 use crate::client::error::{Error, error_code, one_line};
-use crate::client::http::{Answer, Client};
+use crate::client::http::Client;
 use crate::client::request::{Request, escape};
 
 /// An entity as JSON: annotations, keys and properties.

@@ -145,13 +145,9 @@ impl Template {
         };
         let to_sign = signable.string_to_sign(&self.account.name);
         let query = self.prototype.encoded_query();
-        let mut head = format!(
-            "{} {path}{query} HTTP/1.1\r\nhost: {host}\r\n",
-            signable.method
-        );
-        for (name, value) in &headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
+        let mut head = self
+            .prototype
+            .head(host, &format!("{path}{query}"), &headers);
         head.push_str("authorization: ");
         self.head = pieces(&head);
         self.to_sign = pieces(&to_sign);

@@ -7,16 +7,12 @@ use lazurite_bench_common::share;
 
 use crate::guide::pattern::Pattern;
 use crate::guide::patterns::PATTERNS;
+use crate::guide::server::ServerArgs;
 
 #[derive(clap::Args)]
 pub(crate) struct GuideArgs {
-    /// Account and endpoints of a running server, in Azure's format [default: a server is started
-    /// in this process]
-    #[arg(long, conflicts_with = "spawn")]
-    pub(super) connection_string: Option<String>,
-    /// Start this server binary instead, on free ports
-    #[arg(long, value_name = "BINARY")]
-    pub(super) spawn: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) server: ServerArgs,
     /// Run only these patterns
     #[arg(long, value_delimiter = ',', value_parser = pattern())]
     pub(super) only: Vec<&'static Pattern>,

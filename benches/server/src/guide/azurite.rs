@@ -8,10 +8,9 @@ use lazurite_bench_common::{Outcome, counted, thousands};
 use serde_json::{Value, json};
 
 use crate::guide::args::GuideArgs;
+use crate::guide::finding::{Finding, Measured};
+use crate::guide::measuring::run_patterns;
 use crate::guide::pattern::{Measure, Pattern};
-use crate::guide::prices::Prices;
-use crate::guide::report::Report;
-use crate::guide::run::{Finding, Measured, run_patterns};
 use crate::guide::server::GuideServer;
 
 /// What a run on Azurite showed.
@@ -39,23 +38,22 @@ pub(super) struct OnAzurite {
 pub(super) fn run(
     args: &GuideArgs,
     interrupted: &Arc<AtomicBool>,
-    ours: &Report,
+    ours: &[Finding],
 ) -> Outcome<AzuriteRun> {
     let server = GuideServer::azurite()?;
-    let name = server.description.clone();
-    let mut theirs = Report::new(name, Prices::default(), args.scale, args.seed);
+    let mut theirs = Vec::new();
     let ended = run_patterns(args, 1, &server, interrupted, &mut theirs);
-    let mut run = compare(ours, theirs);
+    let mut run = compare(&server.description, ours, &theirs);
     run.error = ended.err().map(|error| error.to_string());
     Ok(run)
 }
 
-fn compare(ours: &Report, theirs: Report) -> AzuriteRun {
-    let mut designs = theirs.findings.iter().flat_map(|finding| &finding.designs);
+fn compare(server: &str, ours: &[Finding], theirs: &[Finding]) -> AzuriteRun {
+    let mut designs = theirs.iter().flat_map(|finding| &finding.designs);
     let reports_costs = designs.any(|design| design.ask.examined.is_some());
-    let findings = theirs.findings.iter();
+    let findings = theirs.iter();
     let patterns = findings.map(|finding| {
-        let mut all = ours.findings.iter();
+        let mut all = ours.iter();
         let ours = all.find(|ours| ours.pattern == finding.pattern);
         OnAzurite {
             pattern: finding.pattern,
@@ -67,7 +65,7 @@ fn compare(ours: &Report, theirs: Report) -> AzuriteRun {
         patterns: patterns.collect(),
         reports_costs,
         error: None,
-        server: theirs.server,
+        server: server.to_owned(),
     }
 }
 
@@ -183,9 +181,8 @@ mod tests {
         measured
     }
 
-    fn report(name: &str, findings: Vec<(usize, Vec<Measured>, &str)>) -> Report {
-        let mut report = Report::new(name.into(), Prices::default(), 1.0, 1);
-        let findings = findings.into_iter().map(|(at, designs, wrong)| Finding {
+    fn findings(all: Vec<(usize, Vec<Measured>, &str)>) -> Vec<Finding> {
+        let finding = |(at, designs, wrong): (usize, Vec<Measured>, &str)| Finding {
             pattern: PATTERNS[at],
             designs,
             wrong: Some(wrong.to_owned())
@@ -195,28 +192,21 @@ mod tests {
             advice: Vec::new(),
             writes: 1,
             questions: 1,
-        });
-        report.findings = findings.collect();
-        report
+        };
+        all.into_iter().map(finding).collect()
     }
 
     #[test]
     fn other_answers_and_other_requests_are_named() {
         let usual = || vec![design([10, 4])];
-        let ours = report(
-            "ours",
-            vec![(0, usual(), ""), (1, usual(), ""), (2, usual(), "")],
-        );
+        let ours = findings(vec![(0, usual(), ""), (1, usual(), ""), (2, usual(), "")]);
         let refusal = "Put: 500 InternalError: broken RequestId:1234 Time:now";
-        let theirs = report(
-            "Azurite 1.2.3",
-            vec![
-                (0, usual(), ""),
-                (1, vec![design([10, 1])], ""),
-                (2, Vec::new(), refusal),
-            ],
-        );
-        let run = compare(&ours, theirs);
+        let theirs = findings(vec![
+            (0, usual(), ""),
+            (1, vec![design([10, 1])], ""),
+            (2, Vec::new(), refusal),
+        ]);
+        let run = compare("Azurite 1.2.3", &ours, &theirs);
         assert_eq!(
             run.summary(),
             "Azurite 1.2.3: 2 of 3 patterns with the right answers, 1 of them with as many requests as on Lazurite; it does not report plans \

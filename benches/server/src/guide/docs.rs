@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use lazurite_bench_common::{Outcome, counted, number};
 
 use crate::guide::azurite::AzuriteRun;
+use crate::guide::finding::Finding;
 use crate::guide::pattern::Measure;
 use crate::guide::patterns::PATTERNS;
 use crate::guide::report::{COLUMNS, Report, TIME_COLUMN, cells};
-use crate::guide::run::Finding;
 
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use lazurite_bench_common::{number, thousands};
 
+use crate::guide::finding::{Finding, Measured};
 use crate::guide::report::{COLUMNS, Report, cells};
-use crate::guide::run::{Finding, Measured};
 
 /// The style sheet of the page, in dark and light.
 const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2;--other:#b4541a}\

@@ -7,67 +7,7 @@ use std::path::Path;
 use lazurite_bench_common::Outcome;
 use serde_json::{Map, Value, json};
 
-use crate::client::{Request, Service};
-use crate::guide::usage::Usage;
-
-/// The class of a request on the bill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
-    Table,
-    BlobWrite,
-    BlobList,
-    BlobRead,
-    BlobDelete,
-    Queue,
-}
-
-impl Class {
-    const ALL: [Class; 6] = [
-        Class::Table,
-        Class::BlobWrite,
-        Class::BlobList,
-        Class::BlobRead,
-        Class::BlobDelete,
-        Class::Queue,
-    ];
-
-    pub(super) fn of(request: &Request) -> Class {
-        let is_list = request
-            .query
-            .iter()
-            .any(|(name, value)| *name == "comp" && value == "list");
-        match (request.service, request.method) {
-            (Service::Table, _) => Class::Table,
-            (Service::Queue, _) => Class::Queue,
-            (Service::Blob, "DELETE") => Class::BlobDelete,
-            (Service::Blob, "GET") if is_list => Class::BlobList,
-            (Service::Blob, "GET" | "HEAD") => Class::BlobRead,
-            (Service::Blob, _) => Class::BlobWrite,
-        }
-    }
-
-    /// Its name in the file.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Class::Table => "table",
-            Class::BlobWrite => "blob_write",
-            Class::BlobList => "blob_list",
-            Class::BlobRead => "blob_read",
-            Class::BlobDelete => "blob_delete",
-            Class::Queue => "queue",
-        }
-    }
-
-    /// An example price of 10,000 transactions.
-    fn example(self) -> f64 {
-        match self {
-            Class::Table => 0.00036,
-            Class::BlobWrite | Class::BlobList => 0.05,
-            Class::BlobRead | Class::Queue => 0.004,
-            Class::BlobDelete => 0.0,
-        }
-    }
-}
+use crate::guide::usage::{Class, Usage};
 
 /// The stored bytes of a design.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,13 +37,23 @@ impl Default for Prices {
     fn default() -> Prices {
         Prices {
             currency: "USD".into(),
-            per_10_000: Class::ALL.map(|class| (class, class.example())).into(),
+            per_10_000: Class::ALL.map(|class| (class, example(class))).into(),
             table_gb_month: 0.045,
             blob_gb_month: 0.018,
             writes: 1e7,
             questions: 1e7,
             items_kept: 1e7,
         }
+    }
+}
+
+/// An example price of 10,000 transactions.
+fn example(class: Class) -> f64 {
+    match class {
+        Class::Table => 0.00036,
+        Class::BlobWrite | Class::BlobList => 0.05,
+        Class::BlobRead | Class::Queue => 0.004,
+        Class::BlobDelete => 0.0,
     }
 }
 

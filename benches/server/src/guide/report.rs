@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::guide::advice::Advice;
 use crate::guide::azurite::AzuriteRun;
+use crate::guide::finding::{Finding, Measured};
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::prices::Prices;
-use crate::guide::run::{Finding, Measured};
 use crate::guide::usage::{AzureRows, Usage};
 
 /// The results of a run.

@@ -1,6 +1,7 @@
 //! The server that the patterns run against: one that is up, one that is spawned, or one in this
 //! process.
 
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use lazurite::{Lazurite, Store};
@@ -10,8 +11,19 @@ use tempfile::TempDir;
 
 use crate::azurite::{self, Azurite};
 use crate::client::{Account, Service};
-use crate::guide::args::GuideArgs;
 use crate::server::Server;
+
+/// Which server: by default one that is started in this process.
+#[derive(clap::Args)]
+pub(crate) struct ServerArgs {
+    /// Account and endpoints of a running server, in Azure's format [default: a server is started
+    /// in this process]
+    #[arg(long, conflicts_with = "spawn")]
+    connection_string: Option<String>,
+    /// Start this server binary instead, on free ports
+    #[arg(long, value_name = "BINARY")]
+    spawn: Option<PathBuf>,
+}
 
 /// A server that is ended when dropped, unless it was there before.
 pub(super) struct GuideServer {
@@ -35,10 +47,10 @@ enum Running {
 }
 
 impl GuideServer {
-    pub(super) fn start(args: &GuideArgs) -> Outcome<GuideServer> {
+    pub(super) fn start(args: &ServerArgs) -> Outcome<GuideServer> {
         if let Some(connection_string) = &args.connection_string {
             let account = Account::parse(connection_string)?;
-            let description = account.endpoint(crate::client::Service::Table).to_owned();
+            let description = account.endpoint(Service::Table).to_owned();
             return Ok(GuideServer {
                 account,
                 description,
@@ -47,7 +59,7 @@ impl GuideServer {
         }
         let scratch = tempfile::tempdir()?;
         if let Some(binary) = &args.spawn {
-            let server = Server::start(binary, &scratch.path().join("data"))?;
+            let server = Server::start(binary, &scratch.path().join("data"), &[])?;
             return Ok(GuideServer {
                 account: server.account(),
                 description: "a server of its own process".into(),

@@ -7,10 +7,57 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lazurite_bench_common::thousands;
-use ureq::http;
 
-use crate::client::{Error, Observer, Request, Service};
-use crate::guide::prices::Class;
+use crate::client::{Answer, Error, Observer, Request, Service};
+
+/// The class of a request on the bill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    Table,
+    BlobWrite,
+    BlobList,
+    BlobRead,
+    BlobDelete,
+    Queue,
+}
+
+impl Class {
+    pub(super) const ALL: [Class; 6] = [
+        Class::Table,
+        Class::BlobWrite,
+        Class::BlobList,
+        Class::BlobRead,
+        Class::BlobDelete,
+        Class::Queue,
+    ];
+
+    pub(super) fn of(request: &Request) -> Class {
+        let is_list = request
+            .query
+            .iter()
+            .any(|(name, value)| *name == "comp" && value == "list");
+        match (request.service, request.method) {
+            (Service::Table, _) => Class::Table,
+            (Service::Queue, _) => Class::Queue,
+            (Service::Blob, "DELETE") => Class::BlobDelete,
+            (Service::Blob, "GET") if is_list => Class::BlobList,
+            (Service::Blob, "GET" | "HEAD") => Class::BlobRead,
+            (Service::Blob, _) => Class::BlobWrite,
+        }
+    }
+
+    /// Its name in the file.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Class::Table => "table",
+            Class::BlobWrite => "blob_write",
+            Class::BlobList => "blob_list",
+            Class::BlobRead => "blob_read",
+            Class::BlobDelete => "blob_delete",
+            Class::Queue => "queue",
+        }
+    }
+}
 
 /// The resources that a design used.
 #[derive(Clone, Debug, Default)]
@@ -116,11 +163,13 @@ impl Observer for Meter {
         Ok(())
     }
 
-    fn answered(&self, request: &Request, status: http::StatusCode, headers: &http::HeaderMap) {
-        let header = |name: &str| headers.get(name)?.to_str().ok();
+    fn answered(&self, request: &Request, answer: &Answer) {
+        let header = |name: &str| answer.header(name);
         let mut usage = self.usage.lock().expect("no request panics");
         usage.requests += 1;
-        if !status.is_success() {
+        if answer.is_success() {
+            usage.received_bytes += answer.body.len() as u64;
+        } else {
             usage.refused += 1;
         }
         *usage.transactions.entry(Class::of(request)).or_default() += 1;
@@ -143,10 +192,6 @@ impl Observer for Meter {
             let partition = key.split('\'').next().unwrap_or_default();
             *usage.partitions.entry(partition.to_owned()).or_default() += 1;
         }
-    }
-    fn received(&self, bytes: usize) {
-        let mut usage = self.usage.lock().expect("no request panics");
-        usage.received_bytes += bytes as u64;
     }
 }
 

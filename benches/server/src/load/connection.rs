@@ -8,8 +8,8 @@ use mio::{Interest, Registry, Token};
 
 use lazurite_bench_common::Outcome;
 
-use crate::client::Outgoing;
-use crate::load::answer::{Answer, Expected, Reader};
+use crate::client::{Answer, Outgoing, Reader};
+use crate::load::expected::Expected;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -60,11 +60,10 @@ impl Connection {
         })
     }
 
-    /// Begins to send `out`. The body of the answer is kept if the load looks at it, or if a
-    /// `sample` is wanted.
-    pub(super) fn begin(&mut self, expected: Expected, sample: bool) -> Outcome<()> {
+    /// Begins to send `out`. The answer is kept if the load looks at it.
+    pub(super) fn begin(&mut self, expected: Expected) -> Outcome<()> {
         self.expected = expected;
-        self.reader.begin(expected.is_seen || sample);
+        self.reader.begin(expected.is_seen);
         self.unread = 0..0;
         self.sent = 0;
         self.is_busy = true;

@@ -2,8 +2,8 @@
 //! as little computation as possible, so that the server is what is measured. Answers are read
 //! whole and their status is checked; a load may inspect them.
 
-mod answer;
 mod connection;
+mod expected;
 mod observations;
 
 use std::io;
@@ -14,11 +14,11 @@ use mio::{Events, Poll, Token};
 
 use lazurite_bench_common::Outcome;
 
-use crate::client::Outgoing;
+use crate::client::{Answer, Outgoing};
 
-pub(crate) use answer::{Answer, Expected};
 use connection::{Connection, Progress};
-pub(crate) use observations::{Observations, Sample};
+pub(crate) use expected::Expected;
+pub(crate) use observations::Observations;
 
 /// The longest wait for an answer.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -97,11 +97,6 @@ impl Limit {
         }
     }
 
-    /// The same, and at most `requests`.
-    pub(crate) fn or_requests(self, requests: u64) -> Limit {
-        Limit { requests, ..self }
-    }
-
     /// As long as the load has requests.
     pub(crate) const NONE: Limit = Limit {
         time: Duration::MAX,
@@ -135,15 +130,11 @@ impl Driver {
             started: Instant::now(),
             sent: 0,
             under_way: 0,
-            in_upkeep: false,
-            phase_began: Instant::now(),
-            held: Vec::new(),
             observed: Observations::new(),
         };
         for index in 0..self.connections.len() {
             run.send(index, &mut self.connections[index])?;
         }
-        run.change_phase(&mut self.connections)?;
         let mut events = Events::with_capacity(256);
         while run.under_way > 0 {
             match self.poll.poll(&mut events, Some(SILENCE_MAX)) {
@@ -158,7 +149,6 @@ impl Driver {
                 let index = event.token().0;
                 run.advance(index, &mut self.connections[index])?;
             }
-            run.change_phase(&mut self.connections)?;
         }
         run.observed.elapsed = run.started.elapsed();
         Ok(run.observed)
@@ -172,11 +162,6 @@ struct Run<'a> {
     started: Instant,
     sent: u64,
     under_way: usize,
-    /// Whether what is under way is upkeep, and since when it is, or is not.
-    in_upkeep: bool,
-    phase_began: Instant,
-    /// The connections whose next request belongs to the other phase.
-    held: Vec<(usize, Expected)>,
     observed: Observations,
 }
 
@@ -191,34 +176,9 @@ impl Run<'_> {
         let Some(expected) = self.load.next(index, &mut connection.out) else {
             return Ok(());
         };
-        if expected.is_upkeep != self.in_upkeep {
-            self.held.push((index, expected));
-            return Ok(());
-        }
-        self.begin(connection, expected)
-    }
-
-    fn begin(&mut self, connection: &mut Connection, expected: Expected) -> Outcome<()> {
-        let is_first = self.observed.sample(expected.kind).is_none();
         self.sent += 1;
         self.under_way += 1;
-        connection.begin(expected, is_first)
-    }
-
-    /// Once nothing is under way, sends what was held until then.
-    fn change_phase(&mut self, connections: &mut [Connection]) -> Outcome<()> {
-        if self.under_way > 0 {
-            return Ok(());
-        }
-        if !self.in_upkeep {
-            self.observed.measured += self.phase_began.elapsed();
-        }
-        self.phase_began = Instant::now();
-        self.in_upkeep = !self.in_upkeep;
-        for (index, expected) in std::mem::take(&mut self.held) {
-            self.begin(&mut connections[index], expected)?;
-        }
-        Ok(())
+        connection.begin(expected)
     }
 
     /// Moves the bytes that can be moved; an answer that is whole is recorded, and the next request
@@ -245,83 +205,8 @@ impl Run<'_> {
                 expected.status
             ));
         }
-        let sample = self.observed.sample(expected.kind);
-        if sample.is_none() {
-            let line = connection.request_line();
-            let method = line.split(' ').next().unwrap_or_default().to_owned();
-            let answer = connection.answer().clone();
-            *sample = Some(Sample { method, answer });
-        }
         if let Err(what) = self.load.answered(index, connection.answer()) {
             self.observed.mismatch(what);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{BufRead, BufReader, Write};
-    use std::net::{TcpListener, TcpStream};
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    const CONNECTIONS: usize = 4;
-    const ROUNDS: usize = 3;
-
-    /// Each connection takes two, and restores them, round after round; some have one round more.
-    struct TakeAndRestore(Vec<usize>);
-
-    impl Load for TakeAndRestore {
-        fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected> {
-            let sent = self.0[connection];
-            let expected = Expected::status(200).kind(sent / 2 % 2);
-            let (line, expected) = match expected.kind {
-                0 => ("GET /take", expected),
-                _ => ("PUT /restore", expected.upkeep()),
-            };
-            self.0[connection] += 1;
-            out.text = format!("{line} HTTP/1.1\r\n\r\n").into_bytes();
-            (sent < 4 * (ROUNDS + connection % 2)).then_some(expected)
-        }
-    }
-
-    /// Answers requests until the client goes; `under_way` counts those of each kind. Answers how
-    /// often both were.
-    fn answer(stream: TcpStream, under_way: &[AtomicUsize; 2]) -> usize {
-        let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
-        let mut both = 0;
-        while let Some(line) = lines.next() {
-            let kind = usize::from(line.starts_with("PUT"));
-            let _ = lines.next();
-            under_way[kind].fetch_add(1, Ordering::SeqCst);
-            std::thread::yield_now();
-            both += usize::from(under_way[1 - kind].load(Ordering::SeqCst) > 0);
-            under_way[kind].fetch_sub(1, Ordering::SeqCst);
-            let _ = (&stream).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-        }
-        both
-    }
-
-    #[test]
-    fn upkeep_and_measured_requests_never_overlap() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let under_way: Arc<[AtomicUsize; 2]> = Arc::default();
-        let mut driver = Driver::connect(&address, CONNECTIONS).unwrap();
-        let serve = |_| {
-            let (stream, _) = listener.accept().unwrap();
-            let under_way = under_way.clone();
-            std::thread::spawn(move || answer(stream, &under_way))
-        };
-        let servers: Vec<_> = (0..CONNECTIONS).map(serve).collect();
-        let mut load = TakeAndRestore(vec![0; CONNECTIONS]);
-        let observed = driver.run(&mut load, Limit::NONE).unwrap();
-        drop(driver);
-        let both = servers.into_iter().map(|server| server.join().unwrap());
-        assert_eq!(both.sum::<usize>(), 0);
-        let of_each = 2 * (2 * ROUNDS + 2 * (ROUNDS + 1)) as u64;
-        assert_eq!([observed.count(0), observed.count(1)], [of_each; 2]);
-        assert!(observed.measured < observed.elapsed);
     }
 }

@@ -1,69 +1,174 @@
-//! What the workloads of `run` share: servers on empty directories, work on several threads, and
-//! the figures so far.
+//! One run over the workloads: starts servers, drives loads on them in turn, and collects the
+//! results.
 
-use std::ops::Deref;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use indicatif::ProgressBar;
-use tempfile::TempDir;
+use lazurite_bench_common::{Findings, OURS, Outcome, Results, median_time, share};
 
-use lazurite_bench_common::{Findings, OURS, Outcome, Results, median_time, number};
+use crate::client::{Error, Service};
+use crate::runner::measure::{add_mismatches, measure, set_latencies};
+use crate::runner::pairs::Beside;
+use crate::runner::peers::{Launch, Peer, Running};
+use crate::runner::plan::{Plan, SPAN_SECONDS, Scene, WARM_UP_SECONDS};
+use crate::runner::tally::Tally;
 
-use crate::client::{Client, Error};
-use crate::load::Observations;
-use crate::runner::RunArgs;
-use crate::server::Server;
+/// Length of the windows in which a server must be idle, several in a row, before its background
+/// work counts as done.
+pub(super) const IDLE_SECONDS: f64 = 0.2;
 
-/// As many as `lazurite import` sends requests at a time.
-const THREADS: usize = 4;
+/// The numbers that are stored in workloads about depth, with names that do not change with the
+/// scale.
+pub(super) const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("1M", 1e6), ("10M", 1e7)];
 
-/// The workloads while they run.
-pub(super) struct Bench<'a> {
-    pub(super) args: &'a RunArgs,
-    pub(super) results: Results,
+/// What a run is to be like.
+#[derive(clap::Args)]
+pub(crate) struct Settings {
+    #[command(flatten)]
+    pub(super) launch: Launch,
+    /// Run only these, where servers are compared
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(super) peers: Vec<Peer>,
+    /// Run with this share of what is stored and of the clients, and shorter
+    #[arg(long, default_value_t = 1.0, value_parser = share)]
+    pub(super) scale: f64,
+    /// Measure everything this many times, servers in turn, and show medians
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub(super) runs: u16,
+    /// Seed of kills, faults and samples
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    #[command(flatten)]
+    pub(super) beside: Beside,
 }
 
-impl Bench<'_> {
-    pub(super) fn new(args: &RunArgs) -> Bench<'_> {
+/// One run over the workloads.
+pub(super) struct Bench<'a> {
+    pub(super) settings: &'a Settings,
+    /// The servers that are compared.
+    pub(super) peers: Vec<Peer>,
+    pub(super) results: Results,
+    /// Loads so far, so that each can have keys of its own.
+    serial: u64,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(settings: &'a Settings, peers: Vec<Peer>) -> Bench<'a> {
         Bench {
-            args,
+            settings,
+            peers,
             results: Results::default(),
+            serial: 0,
+        }
+    }
+
+    /// `full` at this scale, at least `least`.
+    pub(super) fn scaled(&self, full: f64, least: u64) -> u64 {
+        ((full * self.settings.scale) as u64).max(least)
+    }
+
+    /// The same for numbers that are small already and whose size determines the cost on other
+    /// peers: shrinks only at scales below a tenth.
+    pub(super) fn scaled_small(&self, full: f64, least: u64) -> u64 {
+        ((full * (self.settings.scale * 10.0).min(1.0)) as u64).max(least)
+    }
+
+    /// How much of `full` is stored at this scale in a workload about depth. The first depth
+    /// shrinks late, as in `scaled_small`.
+    pub(super) fn depth(&self, full: f64, least: u64) -> u64 {
+        if full <= DEPTHS[0].1 {
+            self.scaled_small(full, least)
+        } else {
+            self.scaled(full, least)
         }
     }
 
     /// `full` at this scale, at least one.
-    pub(super) fn scaled(&self, full: usize) -> usize {
-        ((full as f64 * self.args.scale).round() as usize).max(1)
+    pub(super) fn share(&self, full: usize) -> usize {
+        self.scaled(full as f64, 1) as usize
     }
 
     /// `full` seconds at this scale.
     pub(super) fn time(&self, full: f64) -> Duration {
-        Duration::from_secs_f64((full * self.args.scale.sqrt()).max(0.2))
+        Duration::from_secs_f64((full * self.settings.scale.sqrt()).max(0.02))
     }
 
-    /// A new directory.
-    pub(super) fn scratch(&self) -> Outcome<TempDir> {
-        Ok(match &self.args.dir {
-            Some(directory) => tempfile::tempdir_in(directory),
-            None => tempfile::tempdir(),
-        }?)
-    }
-
-    /// Starts the server on an empty directory, with these flags.
+    /// Starts our server on an empty directory, with these flags.
     pub(super) fn start(&self, flags: &[&str]) -> Outcome<Running> {
-        let scratch = self.scratch()?;
-        let directory = scratch.path().join("data");
-        Ok(Running {
-            server: Server::start_with(&self.args.spawn, &directory, flags)?,
-            directory,
-            _scratch: scratch,
-        })
+        self.refuse_beside()?;
+        Running::start(Peer::Lazurite, &self.settings.launch, flags)
     }
 
+    /// Starts those of `peers` that take part, with nothing but what loads of `service` work on.
+    pub(super) fn start_all(&self, peers: &[Peer], service: Service) -> Outcome<Vec<Running>> {
+        self.refuse_beside()?;
+        let peers = self.start_all_with(peers, &[])?;
+        peers.iter().try_for_each(|peer| peer.create(service))?;
+        Ok(peers)
+    }
+
+    /// Starts those of `peers` that take part, our server with these flags.
+    fn start_all_with(&self, peers: &[Peer], flags: &[&str]) -> Outcome<Vec<Running>> {
+        let taking_part = peers.iter().filter(|peer| self.peers.contains(peer));
+        taking_part
+            .map(|peer| Running::start(*peer, &self.settings.launch, flags))
+            .collect()
+    }
+
+    /// Only [`Bench::compare`] starts servers of two builds.
+    fn refuse_beside(&self) -> Outcome<()> {
+        if self.settings.beside.is_asked() {
+            return Err("it starts servers of one build, and cannot run with --beside".into());
+        }
+        Ok(())
+    }
+
+    /// Runs the load of `plan` on new servers, each in turn, the requested number of times.
+    pub(super) fn compare(&mut self, plan: &Plan) -> Outcome<()> {
+        let beside = &self.settings.beside;
+        if beside.is_asked() {
+            return beside.compare(&self.settings.launch, plan);
+        }
+        let peers = self.start_all_with(plan.peers, plan.arguments)?;
+        peers.iter().try_for_each(|peer| plan.prepare(peer))?;
+        self.repeat(plan, &peers)
+    }
+
+    /// The same on servers that run and are prepared.
+    pub(super) fn repeat(&mut self, plan: &Plan, peers: &[Running]) -> Outcome<()> {
+        for _ in 0..self.settings.runs {
+            for &connections in plan.connections {
+                for peer in peers {
+                    self.once(plan, peer, connections)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the load of `plan` once on a server that is prepared.
+    pub(super) fn once(&mut self, plan: &Plan, peer: &Running, connections: usize) -> Outcome<()> {
+        self.serial += 1;
+        let scene = Scene {
+            account: peer.account(),
+            connections,
+            serial: self.serial,
+        };
+        let mut loads = plan.loads(&scene);
+        let mut driver = peer.connect(plan.service, connections)?;
+        let warm_up = loads.run(&mut driver, self.time(WARM_UP_SECONDS))?;
+        let time = self.time(SPAN_SECONDS);
+        let mut findings = measure(peer, plan, || loads.run(&mut driver, time))?;
+        add_mismatches(&mut findings, &warm_up);
+        self.add(&plan.case(connections), peer.peer(), findings);
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, case: &str, peer: Peer, findings: Findings) {
+        self.results.add(case, peer.name(), findings);
+    }
+
+    /// Sets one figure of our server.
     pub(super) fn set(&mut self, case: &str, figure: &str, value: f64) {
         let mut findings = Findings::default();
         findings.set(figure, value);
@@ -91,121 +196,34 @@ impl Bench<'_> {
 
     /// The quantiles of latencies in nanoseconds.
     pub(super) fn set_latencies(&mut self, case: &str, latencies: &Histogram<u64>) {
-        let micros = |nanos: u64| nanos as f64 / 1e3;
-        self.set(case, "p50_us", micros(latencies.value_at_quantile(0.5)));
-        self.set(case, "p99_us", micros(latencies.value_at_quantile(0.99)));
-        self.set(case, "max_us", micros(latencies.max()));
+        let mut findings = Findings::default();
+        set_latencies(&mut findings, "", latencies);
+        self.results.add(case, OURS, findings);
     }
 
-    /// The rate and the latencies of a load of one kind, and its wrong answers.
-    pub(super) fn set_observed(&mut self, case: &str, observed: &Observations) {
-        let seconds = observed.elapsed.as_secs_f64().max(1e-3);
-        self.set(case, "per_s", observed.count(0) as f64 / seconds);
-        self.set_latencies(case, &observed.latencies[0]);
-        for wrong in &observed.wrong {
-            self.check(case, false, || wrong.clone());
+    /// Does work on several threads, and adds its figures.
+    pub(super) fn tally(
+        &mut self,
+        case: &str,
+        work: impl FnOnce(&Tally) -> Result<(), Error>,
+    ) -> Outcome<()> {
+        let tally = Tally::new();
+        work(&tally)?;
+        self.set_tally(case, tally);
+        Ok(())
+    }
+
+    /// The rate and the latencies of what threads did, and what was wrong.
+    pub(super) fn set_tally(&mut self, case: &str, tally: Tally) {
+        let (per_s, latencies, wrong) = tally.into_parts();
+        self.set(case, "per_s", per_s);
+        self.set_latencies(case, &latencies);
+        for wrong in wrong {
+            self.check(case, false, || wrong);
         }
     }
 }
 
 pub(super) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-/// Bytes as megabytes.
-pub(super) fn megabytes(bytes: u64) -> f64 {
-    bytes as f64 / 1e6
-}
-
-/// A server and its data, which are removed after it has ended: fields are dropped in their order.
-pub(super) struct Running {
-    server: Server,
-    pub(super) directory: PathBuf,
-    _scratch: TempDir,
-}
-
-impl Running {
-    pub(super) fn client(&self) -> Client {
-        Client::new(self.server.account())
-    }
-}
-
-impl Deref for Running {
-    type Target = Server;
-
-    fn deref(&self) -> &Server {
-        &self.server
-    }
-}
-
-/// Does the work of each number below `count`, in their order, on several threads; begins nothing
-/// after `deadline`. Returns how many were done.
-pub(super) fn in_parallel(
-    what: &'static str,
-    count: usize,
-    deadline: Option<Instant>,
-    work: impl Fn(usize) -> Result<(), Error> + Sync,
-) -> Result<usize, Error> {
-    let (next, bar) = (AtomicUsize::new(0), ProgressBar::new(count as u64));
-    let is_over = || deadline.is_some_and(|deadline| Instant::now() > deadline);
-    let run = || {
-        while !is_over() {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                break;
-            }
-            work(number)?;
-            bar.inc(1);
-        }
-        Ok(())
-    };
-    let began = Instant::now();
-    let outcome = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(run)).collect();
-        let mut ended = threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no request panics"));
-        ended.try_for_each(|ended| ended)
-    });
-    bar.finish_and_clear();
-    let done = next.load(Ordering::Relaxed).min(count);
-    let seconds = number(began.elapsed().as_secs_f64());
-    eprintln!("  {done} {what} in {seconds} s");
-    outcome.map(|()| done)
-}
-
-/// Prints a line for each case: its figures by name.
-pub(super) fn print(results: &Results) {
-    println!();
-    for case in results.cases() {
-        for peer in results.peers(case) {
-            let figures = results.figure_names(case, peer).into_iter();
-            let figures = figures.filter_map(|name| {
-                let figure = results.figure(case, peer, name)?;
-                Some(format!("{name} {}", number(figure)))
-            });
-            println!("{case:48} {}", figures.collect::<Vec<_>>().join("  "));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn work_ends_at_the_deadline_and_with_the_first_error() {
-        let passed = Instant::now();
-        thread::sleep(Duration::from_millis(1));
-        assert_eq!(
-            in_parallel("things", 9, Some(passed), |_| Ok(())).unwrap(),
-            0
-        );
-        assert_eq!(in_parallel("things", 9, None, |_| Ok(())).unwrap(), 9);
-        let fail = |number| match number {
-            3 => Err(Error::Interrupted),
-            _ => Ok(()),
-        };
-        assert!(in_parallel("things", 9, None, fail).is_err());
-    }
 }

@@ -4,6 +4,7 @@
 
 mod fault;
 mod ledger;
+mod opened;
 mod others;
 mod session;
 mod writer;
@@ -13,9 +14,9 @@ use crate::finding::Checked;
 use crate::settings;
 use fault::Fault;
 use lazurite_engine::Choices;
-use lazurite_engine::fs::{DiskFs, FaultFs, Fs, Keep, MemoryFs};
-use lazurite_engine::{Background, Config, Db, Environment, Keyspace};
+use lazurite_engine::fs::{DiskFs, FaultFs, Keep, MemoryFs};
 use ledger::{Counts, Ledgers};
+use opened::{Opened, open_with};
 use session::Session;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ pub fn in_memory(seed: u64) -> Checked {
         let disk = FaultFs::new(Arc::new(memory.clone()));
         let opened = open(path, &disk, &mut choices, &ledgers, floors)?;
         let fault = Some(Fault::random(&mut choices));
-        let ended = Session::begin(opened, path, disk, ledgers.clone(), fault).run(&mut choices)?;
+        let session = Session::begin(opened, path, disk, ledgers.clone(), fault);
+        let ended = session.run(writer::start, others::start, &mut choices)?;
         let left = KEEPS.map(|keep| (keep, memory.crash(choices.next(), keep)));
         ended.abandon();
         for (keep, left) in &left {
@@ -64,16 +66,10 @@ pub fn in_directory(seed: u64) -> Checked {
     for _ in 0..SESSIONS {
         let opened = open(&path, &disk, &mut choices, &ledgers, floors)?;
         let session = Session::begin(opened, &path, disk.clone(), ledgers.clone(), None);
-        floors = session.run(&mut choices)?.close(&mut choices)?;
+        let ended = session.run(writer::start, others::start, &mut choices)?;
+        floors = ended.close(&mut choices)?;
     }
     check_left(&path, &disk, &mut choices, &ledgers, floors)
-}
-
-/// An open store of threads.
-#[derive(Debug, Clone)]
-struct Opened {
-    db: Db,
-    keyspaces: Arc<[Keyspace]>,
 }
 
 /// Opens the store with new settings, checks that it holds at least so many batches of each writer,
@@ -121,23 +117,4 @@ fn open_checked(
     let verified = verified.map_err(|error| access::unexpected("verify", &error))?;
     access::expect_whole(&verified.damages)?;
     Ok((opened, counts))
-}
-
-fn open_with(
-    path: &Path,
-    disk: &FaultFs,
-    config: &Config,
-    choices: &mut Choices,
-) -> lazurite_engine::Result<Opened> {
-    let fs: Arc<dyn Fs> = Arc::new(disk.clone());
-    let mut environment = Environment::system(config.durability);
-    environment.fs = fs;
-    environment.background = choices.pick(&[
-        Background::Threads,
-        Background::Threads,
-        Background::FewThreads,
-    ]);
-    let db = Db::open_with(path, config.clone(), environment)?;
-    let keyspaces = access::keyspaces(&db, config)?.into();
-    Ok(Opened { db, keyspaces })
 }

