@@ -344,7 +344,7 @@ fn a_store_waits_for_file_handles_that_connections_have() {
 #[test]
 fn forks_leave_file_handles_for_the_store() {
     let location = TempDir::new().unwrap();
-    let server = limited(location.path(), 1024, &["--forks"]);
+    let server = limited(location.path(), 256, &["--forks"]);
     let put = || Request::new(Service::Blob, "PUT", "/con/b").header("x-ms-blob-type", "BlockBlob");
     Request::new(Service::Blob, "PUT", "/con?restype=container")
         .send(&server)
@@ -357,7 +357,7 @@ fn forks_leave_file_handles_for_the_store() {
         })
         .collect();
     let made = statuses.partition_point(|status| *status == 201);
-    assert!(made > 10, "{statuses:?}");
+    assert!((1..20).contains(&made), "{statuses:?}");
     statuses.drain(..made);
     assert_eq!(statuses, vec![503; 100 - made]);
     // The value log needs a file of its own for each of these.
