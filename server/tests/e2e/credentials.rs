@@ -294,6 +294,31 @@ fn a_user_delegation_sas_is_taken_where_tokens_are() {
     assert!(detail(&get(&server)).contains("--oauth basic"));
 }
 
+/// Source: Create a user delegation SAS, "Specify a signed object ID".
+#[test]
+fn a_sas_names_at_most_one_user_and_is_refused_if_it_wants_a_check_of_posix_rights() {
+    let location = TempDir::new().unwrap();
+    let server = with_tokens(&location);
+    blob("PUT", "/con?restype=container").send(&server).is(201);
+    put(blob("PUT", "/con/b")).body("x").send(&server).is(201);
+    let key = DelegationKey::from(&server, Service::Blob);
+    let get = |users: &[(&'static str, &'static str)]| {
+        let sas = key.sas("con/b", &[&[("sr", "b"), ("sp", "r")], users].concat());
+        blob("GET", "/con/b").credited(&sas).send(&server)
+    };
+    const USER: &str = "1f812371-a41d-49e6-b123-f4b542e851c5";
+    get(&[]).is(200);
+    get(&[("saoid", USER)]).is(200);
+    for (users, reason) in [
+        (&[("saoid", "junk")][..], "is not a GUID"),
+        (&[("suoid", USER)], "POSIX"),
+        (&[("saoid", USER), ("suoid", USER)], "exclude each other"),
+    ] {
+        let shown = detail(&get(users));
+        assert!(shown.contains(reason), "{users:?}: {shown}");
+    }
+}
+
 #[test]
 fn blocks_are_staged_with_c_from_the_version_on_that_says_so() {
     let server = Server::fresh();

@@ -295,22 +295,26 @@ fn a_request_finds_a_place_among_idle_connections() {
     }
 }
 
-#[test]
-fn a_store_waits_for_file_handles_that_connections_have() {
-    let location = TempDir::new().unwrap();
-    let program = location.path().join("limited");
+/// A server that may have this many open files.
+fn limited(location: &Path, open_files: usize, arguments: &[&str]) -> Server {
+    let program = location.join("limited");
     let script = format!(
-        "#!/bin/sh\nulimit -n 80\nexec {} \"$@\"\n",
+        "#!/bin/sh\nulimit -n {open_files}\nexec {} \"$@\"\n",
         env!("CARGO_BIN_EXE_lazurite")
     );
     std::fs::write(&program, script).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(&program, mode).unwrap();
-    let data = location.path().join("data");
-    // More connections than there are handles: the flag promises what the system does not give.
-    let server = launch(&data, &["--max-connections", "1000"])
+    launch(&location.join("data"), arguments)
         .program(&program)
-        .start();
+        .start()
+}
+
+#[test]
+fn a_store_waits_for_file_handles_that_connections_have() {
+    // More connections than there are handles: the flag promises what the system does not give.
+    let location = TempDir::new().unwrap();
+    let server = limited(location.path(), 80, &["--max-connections", "1000"]);
     let mut connection = Connection::open(&server, Service::Blob).unwrap();
     let send = |connection: &mut Connection, request: Request| connection.send(&request).unwrap();
     let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
@@ -334,6 +338,33 @@ fn a_store_waits_for_file_handles_that_connections_have() {
     let health = Request::exactly(Service::Blob, "GET", "/_lazurite/health").unsigned();
     let health = send(&mut connection, health.header("Host", "127.0.0.1"));
     assert!(health.is(200).text().contains("ready"));
+}
+
+/// Five hundred forks used to take all file handles, and the store was read-only until a restart.
+#[test]
+fn forks_leave_file_handles_for_the_store() {
+    let location = TempDir::new().unwrap();
+    let server = limited(location.path(), 256, &["--forks"]);
+    let put = || Request::new(Service::Blob, "PUT", "/con/b").header("x-ms-blob-type", "BlockBlob");
+    Request::new(Service::Blob, "PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    let mut statuses: Vec<u16> = (0..100)
+        .map(|number| {
+            let write = put().body("x").in_fork(&format!("f{number}"));
+            connection.send(&write).unwrap().status
+        })
+        .collect();
+    let made = statuses.partition_point(|status| *status == 201);
+    assert!((1..20).contains(&made), "{statuses:?}");
+    statuses.drain(..made);
+    assert_eq!(statuses, vec![503; 100 - made]);
+    // The value log needs a file of its own for each of these.
+    put().body(vec![7; 8 << 20]).send(&server).is(201);
+    put().body("x").in_fork("f0").send(&server).is(201);
+    let health = Request::exactly(Service::Blob, "GET", "/_lazurite/health").unsigned();
+    assert!(health.send(&server).is(200).text().contains("ready"));
 }
 
 #[test]

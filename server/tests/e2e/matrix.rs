@@ -326,7 +326,7 @@ fn blob_rows() -> Vec<Row> {
             copy(of("PUT", "?comp=appendblock")),
             "aw",
         ),
-        of_blob("Append Blob Seal", of("PUT", "?comp=seal"), "aw"),
+        of_blob("Append Blob Seal", of("PUT", "?comp=seal"), "w"),
         of_blob(
             "Lease Blob",
             lease(of("PUT", "?comp=lease"), "acquire"),

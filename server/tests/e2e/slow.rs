@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::http::{Connection, Request};
+use crate::rights::service_sas;
 use crate::server::{Server, Service};
 
 const MIB: usize = 1 << 20;
@@ -200,6 +201,28 @@ fn slow_batches_leave_room_for_the_uploads_of_others() {
         "{:?}",
         began.elapsed()
     );
+}
+
+/// Uploads of more than 64 KiB used to wait for half a minute and were then refused.
+#[test]
+fn slow_uploads_with_one_sas_leave_room_for_the_uploads_of_others() {
+    let server = Server::fresh();
+    Request::new(Service::Blob, "PUT", "/slow?restype=container")
+        .send(&server)
+        .is(201);
+    let put = |name: &str, bytes: usize| {
+        Request::new(Service::Blob, "PUT", &format!("/slow/{name}"))
+            .header("x-ms-blob-type", "BlockBlob")
+            .body(vec![7; bytes])
+    };
+    let sas = service_sas(Service::Blob, "slow", &[("sr", "c"), ("sp", "w")]).sign();
+    let begun = put("held", 8 * MIB).credited(&sas).bytes();
+    let begun = &begun[..begun.len() - 8 * MIB + 60_000];
+    let held: Vec<TcpStream> = (0..CLIENTS).map(|_| stall(&server, begun)).collect();
+    for bytes in [1000, 100_000, MIB, 4 * MIB] {
+        put("mine", bytes).send(&server).is(201);
+    }
+    drop(held);
 }
 
 /// More batches than there is memory for at once: each has room for its whole body or waits for it

@@ -1,6 +1,10 @@
 //! `/_lazurite/clock`: tests move the clock of the store, which never goes back.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -193,11 +197,14 @@ fn servers_with_own_keys_have_their_clock_moved_with_the_password_alone() {
 
 /// Runs a command of the program against a server: whether it succeeded, and what it printed.
 pub(crate) fn lazurite(server: &Server, words: &[&str], password: Option<&str>) -> (bool, String) {
+    lazurite_with(&server.connection_string(), words, password)
+}
+
+fn lazurite_with(connection: &str, words: &[&str], password: Option<&str>) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
-    command.args(words).env(
-        "AZURE_STORAGE_CONNECTION_STRING",
-        server.connection_string(),
-    );
+    command
+        .args(words)
+        .env("AZURE_STORAGE_CONNECTION_STRING", connection);
     if let Some(password) = password {
         command.env("LAZURITE_CONSOLE_PASSWORD", password);
     }
@@ -205,6 +212,45 @@ pub(crate) fn lazurite(server: &Server, words: &[&str], password: Option<&str>) 
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8(text).unwrap();
     (output.status.success(), text)
+}
+
+/// A connection string may name any server: the password of the console is not for it.
+#[test]
+fn the_password_goes_to_no_server_but_one_that_asks_for_that_of_a_console() {
+    for answer in [
+        "200 OK\r\n",
+        "401 Unauthorized\r\n",
+        "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"other\"\r\n",
+        "401 Unauthorized\r\nWWW-Authenticate: Bearer realm=\"Lazurite console\"\r\n",
+    ] {
+        for words in [&["clock"][..], &["faults", "show"], &["state", "list"]] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let url = format!("http://{address}/devstoreaccount1");
+            let connection = format!(
+                "AccountName=devstoreaccount1;AccountKey=AAAA;BlobEndpoint={url};QueueEndpoint={url};TableEndpoint={url}"
+            );
+            let answer = format!("HTTP/1.1 {answer}Content-Length: 0\r\nConnection: close\r\n\r\n");
+            let (heads, received) = mpsc::channel();
+            // Ends with the process: it waits for connections that may not come.
+            thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let mut stream = BufReader::new(stream.unwrap());
+                    let mut head = String::new();
+                    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
+                    heads.send(head.to_lowercase()).unwrap();
+                    stream.get_mut().write_all(answer.as_bytes()).unwrap();
+                }
+            });
+            let (succeeded, text) = lazurite_with(&connection, words, Some("open sesame"));
+            assert!(!succeeded, "{words:?}: {text}");
+            let heads: Vec<String> = received.try_iter().collect();
+            assert!(!heads.is_empty(), "{words:?} asked nothing");
+            for head in heads {
+                assert!(!head.contains("authorization: basic"), "{words:?}: {head}");
+            }
+        }
+    }
 }
 
 #[test]

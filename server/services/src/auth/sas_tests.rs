@@ -312,10 +312,11 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
 fn a_user_delegation_sas_lives_within_its_key_and_serves_its_service() {
     let change = |from: &'static str, to: &'static str| move |token: &str| token.replace(from, to);
     assert_eq!(delegated(str::to_owned, None).unwrap().permissions, "raup");
+    // Clients compute both expiries from the current time, that of the SAS last.
+    assert!(delegated(change("se=2024-03-02", "se=2024-03-06"), None).is_ok());
     for (from, to, part) in [
         ("skt=2024-03-01", "skt=2024-03-02", "time frame"),
         ("ske=2024-03-05", "ske=2024-03-01", "time frame"),
-        ("se=2024-03-02", "se=2024-03-06", "se is after ske"),
         ("sks=q", "sks=b", "sks"),
         ("sks=q", "sks=", "sks"),
         ("skt=2024-03-01T00%3A00%3A00Z", "skt=", "skt is mandatory"),
@@ -433,12 +434,4 @@ fn a_sas_for_a_name_with_a_backslash_may_be_signed_with_a_slash() {
     assert!(good("dir\\name", "dir%5Cname"));
     assert!(good("dir/name", "dir/name"));
     assert!(!good("dir\\name", "dir/name"));
-}
-
-#[test]
-fn end_of_a_key_moves_with_the_clock_of_the_store() {
-    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-    assert_eq!(moved(at(100), at(10), at(10)), at(100));
-    assert_eq!(moved(at(100), at(10), at(60)), at(150));
-    assert_eq!(moved(at(100), at(60), at(10)), at(50));
 }

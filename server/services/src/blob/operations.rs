@@ -671,7 +671,6 @@ pub static OPERATIONS: &[Row] = &[
         published: &["AppendBlob_Seal"],
         comp: "seal",
         since: APPEND_BLOBS,
-        permissions: any_sas("o", "aw"),
         log_name: LogName::Fixed("SealBlob"),
         reads: of_blob(&[CONDITIONS, APPEND_POSITION, LEASE]),
         handler: |request, _| Box::pin(append_blob::append_blob_seal(request)),
