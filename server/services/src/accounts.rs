@@ -49,8 +49,8 @@ pub fn is_fork_name(name: &str) -> bool {
         && !name.ends_with("secondary")
 }
 
-/// Whether a name addresses an account: as it is, with a fork, or as the secondary of either. Upper
-/// and lower case are the same, as in names of hosts.
+/// True if a name addresses an account: by its own name, as a fork, or as the secondary of either.
+/// Case does not matter, as in host names.
 pub fn names_account(name: &str, account: &str) -> bool {
     let parts = name.split_at_checked(account.len());
     parts.is_some_and(|(start, rest)| {
@@ -64,8 +64,8 @@ pub fn name_of_fork(account: &str, fork: &str) -> String {
     [account, FORK_SEPARATOR, fork].concat()
 }
 
-/// The decoded keys of an account, one or two, as they were when they were asked for. A guard holds
-/// them without a reference count, to which all requests would write.
+/// The decoded keys of an account, one or two, at the time of the call. A guard holds them without
+/// a reference count, to which all requests would write.
 pub struct Keys(Guard<Arc<Decoded>>);
 
 impl Deref for Keys {
@@ -210,8 +210,8 @@ impl Accounts {
         Keys(keys.unwrap_or_else(|| Guard::from_inner(Arc::default())))
     }
 
-    /// Takes the keys that the same accounts have by now. The error is a sentence: which accounts
-    /// there are is known to too much else.
+    /// Takes new keys for the same accounts. The error is a sentence: the accounts themselves
+    /// cannot change, because other parts of the server depend on them.
     pub fn replace_keys(&self, newer: &Accounts) -> Result<(), String> {
         if !self.names().eq(newer.names()) {
             return Err("other accounts are named than at start: restart to serve them".to_owned());

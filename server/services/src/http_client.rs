@@ -35,9 +35,8 @@ const CHUNK_BYTES: u64 = 64 << 10;
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
-/// Why the body of a request cannot be read: it is what an error of [`send`] holds then. The
-/// service does not execute such a request, as its body is not whole. The text is a sentence
-/// without its end.
+/// Why the body of a request cannot be read; an error of [`send`] contains it. The service does not
+/// execute such a request, because its body is incomplete. A clause without a full stop.
 #[derive(Debug, Clone)]
 pub struct UnreadableBody(String);
 
@@ -56,8 +55,8 @@ impl UnreadableBody {
     }
 }
 
-/// The body of a request. It is read while the request is sent, on the same thread, which waits for
-/// nothing else.
+/// The body of a request. It is read while the request is sent, on the same thread, which has
+/// nothing else to do.
 pub struct Upload {
     source: Box<dyn Read + Send>,
     /// Bytes that are still to be read.
@@ -138,8 +137,8 @@ fn unreadable<T>(sentence: String) -> Poll<Option<io::Result<T>>> {
     Poll::Ready(Some(Err(io::Error::other(UnreadableBody(sentence)))))
 }
 
-/// A request after which the connection ends. Names of headers are sent in the case in which they
-/// are given. Error: HTTP does not allow the method, the target or a header.
+/// A request after which the connection closes. Header names are sent in the given case. Error:
+/// HTTP does not allow the method, the target or a header.
 pub fn request(
     host: &str,
     (method, target): (&str, &str),
@@ -172,7 +171,7 @@ pub async fn connect(address: SocketAddr, patience: Duration) -> io::Result<TcpS
     connected.map_err(|_| ErrorKind::TimedOut)?
 }
 
-/// Sends a request, and returns the response when its head is there. Error: `TimedOut` if for
+/// Sends a request, and returns the response once its head has arrived. Error: `TimedOut` if for
 /// `patience` no bytes of the body were sent and no response came; an [`UnreadableBody`].
 pub async fn send(
     stream: Box<dyn Stream>,
@@ -237,8 +236,8 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// A response on a thread that may block, which reads the body from it. No part of the body takes
-/// longer than `patience`.
+/// A response for a thread that may block, which reads the body from it. Waits at most `patience`
+/// for each part of the body.
 pub struct Reply {
     runtime: Runtime,
     patience: Duration,
@@ -298,7 +297,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(5);
 
     /// Sends a request to a server that gives this answer and closes the connection. Returns the
-    /// request as it came, and the reply.
+    /// request as received, and the reply.
     fn exchange(
         request: Request<Upload>,
         request_bytes: usize,

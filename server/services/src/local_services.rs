@@ -1,8 +1,8 @@
-//! The services on ports of this machine, for work of the server itself: before it is ready, and
-//! exports and imports over HTTP.
+//! The services on private ports of this machine, for the server's own requests: before it is
+//! ready, and for exports and imports over HTTP.
 //!
-//! The listeners are not those of the server, which may speak HTTPS alone, and they close with the
-//! work.
+//! These listeners are separate from the server's, which may speak only HTTPS, and close when the
+//! work ends.
 
 use crate::accounts::name_of_fork;
 use crate::app::App;
@@ -75,8 +75,8 @@ impl LocalServices {
         }
     }
 
-    /// As [`while_served`]. When the server stops or the future is dropped, the listeners close, so
-    /// that the next request of the work fails.
+    /// Like [`while_served`]. When the server stops or the future is dropped, the listeners close,
+    /// so that the next request of the work fails.
     pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
         mut self,
         work: impl FnOnce(&[LocalAccount]) -> Result<T, E> + Send + 'static,
@@ -91,8 +91,8 @@ impl LocalServices {
     }
 }
 
-/// Serves while `work` runs on a thread that may block. It is handed all accounts, the first one
-/// first. Error: also a sentence about the listeners.
+/// Serves while `work` runs on a thread that may block. `work` gets all accounts, in order. Error:
+/// that of the work, or a sentence about the listeners.
 pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,

@@ -1,17 +1,17 @@
 //! The memory that bodies may hold, over all connections together.
 //!
 //! Bytes that wait for a client to take them, and bytes that wait for a client to send the rest,
-//! cost memory for as long as the client likes. So all of them come out of one budget. Small bodies
-//! are free: they fit into what a connection takes anyway.
+//! take memory for as long as the client likes. So all of them come out of one budget. Small bodies
+//! are free: they fit into the memory that a connection has anyway.
 //!
 //! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up,
-//!   it goes on with [`PIECE_BYTES`] at a time, which costs reading but no memory.
+//!   it continues with [`PIECE_BYTES`] at a time, which takes more reads but no memory.
 //! - A request waits for room before it holds more ([`reserve`]), and before an answer of many
 //!   parts is made for it ([`crate::response::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
-//! - No credential holds more than three quarters of the budget ([`HOLDER`]), and of the requests
-//!   that wait, those go first whose credential holds the least: a client that fills the memory
-//!   makes itself wait.
+//! - No credential holds more than three quarters of the budget ([`HOLDER`]), and waiting requests
+//!   are served first whose credential holds the least: a client that fills the memory delays
+//!   itself.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -32,8 +32,8 @@ pub const READ_AHEAD_BYTES: usize = 512 << 10;
 pub const PIECE_BYTES: usize = 16 << 10;
 /// A request body of no more than this is free.
 pub const FREE_BYTES: usize = 64 << 10;
-/// Bytes that a client has to send or take in [`PACE_SECONDS`], unless fewer are left: about a
-/// kilobyte a second, the slowest that the hosted service waits for.
+/// Bytes that a client must send or receive in [`PACE_SECONDS`], unless fewer are left: about a
+/// kilobyte a second, the slowest pace that the hosted service accepts.
 pub const PACE_BYTES: u64 = 32 << 10;
 /// How long a request waits for room.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -267,8 +267,8 @@ mod tests {
 
     const PART: usize = 512 << 10;
 
-    /// Takes all that a holder gets. The grants are forgotten: they are of the budget of the
-    /// process.
+    /// Takes everything that a holder can get. The grants are forgotten: they belong to the budget
+    /// of the process.
     fn fill(state: &mut State, holder: u64) -> usize {
         let grants = std::iter::from_fn(|| state.grant(holder, PART).map(std::mem::forget));
         grants.count() * PART

@@ -1,9 +1,9 @@
 //! Standard output, standard error and the log of `--debug`: each is written by a thread of its
 //! own, and no caller waits for it.
 //!
-//! A program that starts the server with pipes and never reads them is common: it is the default of
-//! Python's `PIPE`, of Node and of Java. Lines that come faster than they are read are dropped, and
-//! a line with their number follows once there is room.
+//! Many programs start the server with pipes that they never read, the default with Python's
+//! `PIPE`, in Node and in Java. Lines that are written faster than they are read are dropped, and a
+//! line with their number follows once there is room.
 
 use crate::platform;
 use std::io::{self, IsTerminal, Write};
@@ -60,8 +60,8 @@ impl Output {
         })
     }
 
-    /// Standard output, without the lock and the buffer of the standard library, whose waits cannot
-    /// be ended.
+    /// Standard output without the lock and the buffer of the standard library, whose waits cannot
+    /// be interrupted.
     pub fn stdout() -> io::Result<Output> {
         Output::start("standard output", platform::standard_output()?)
     }
@@ -75,8 +75,7 @@ impl Output {
         self.writer.clone()
     }
 
-    /// Ends the output once what was taken is written, or a second has passed. Lines that come
-    /// later are dropped.
+    /// Ends the output once its lines are written, or after a second. Later lines are dropped.
     pub fn close(self) {
         let deadline = Instant::now() + CLOSE_PATIENCE;
         while let Err(TrySendError::Full(_)) = self.writer.messages.try_send(Message::End) {
@@ -92,16 +91,16 @@ impl Output {
     }
 }
 
-/// Whether standard output is a terminal whose user has not switched colours off. Source:
+/// True if standard output is a terminal whose user has not switched colours off. Source:
 /// no-color.org.
 pub fn shows_colour() -> bool {
     let is_switched_off = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     io::stdout().is_terminal() && !is_switched_off
 }
 
-/// Writes a line to standard error and waits until it is written, for a second at most: a full pipe
-/// that has no reader would hold up the program otherwise. For the main thread, where a line must
-/// not come before or after its time.
+/// Writes a line to standard error and waits until it is written, for at most a second: a full pipe
+/// without a reader would otherwise hold up the program. For the main thread, whose lines must
+/// appear in order.
 pub fn say(text: impl Into<String>) {
     // Without a thread to write it there is no way to bound the wait, and the line is dropped.
     if let Ok(output) = Output::stderr() {

@@ -1,5 +1,5 @@
-//! The pages below `/_lazurite/`, as the server knows them: a router that it is given, and what it
-//! must know of their paths.
+//! The pages below `/_lazurite/`, as the server knows them: a router that it is given, and the
+//! properties of their paths that it depends on.
 
 use crate::request::body::RequestBody;
 use crate::request::context::{RequestOrigin, ServiceKind};
@@ -97,15 +97,14 @@ impl Pages {
     }
 }
 
-/// Whether a page writes to the store that the request found. Operations on whole stores choose
-/// theirs themselves.
+/// True if a page changes the addressed store. Operations on whole stores name their store
+/// themselves.
 pub fn changes_store(parts: &Parts) -> bool {
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     !is_read && !parts.uri.path().starts_with(STATE_PREFIX)
 }
 
-/// Whether the response to a page is not worth making once the client has closed its end of the
-/// connection.
+/// True if the response to a page is useless once the client has closed its end of the connection.
 pub fn ends_with_client(path: &str) -> bool {
     path == EXPORT
 }
@@ -123,8 +122,8 @@ pub struct Connection {
     pub host: String,
 }
 
-/// The body of the request, as an extension of it: it keeps the pace and the memory of its sender,
-/// which a body of axum does not.
+/// The body of the request, as an extension of it: unlike a body of axum, it keeps the pace and the
+/// memory accounting of its sender.
 #[derive(Clone)]
 pub struct HandedBody(Arc<Mutex<Option<RequestBody>>>);
 

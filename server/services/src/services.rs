@@ -70,8 +70,8 @@ impl Services {
         })
     }
 
-    /// Issues no ETag and no Timestamp again that these services have issued, of a store whose
-    /// place this one takes.
+    /// From now on issues no ETag and no Timestamp that these services have issued, of the store
+    /// that this one replaces.
     pub fn follow(&self, before: &Services) {
         self.blobs.follow(&before.blobs);
         self.tables.follow(&before.tables);

@@ -63,8 +63,8 @@ pub fn large_entity(entity: &Entity) -> Option<EntitySize> {
     (size.bytes >= LARGE_BYTES || size.properties >= LARGE_PROPERTIES).then_some(size)
 }
 
-/// What Get Messages delivered, unless there is nothing to say of it: messages that do not return
-/// too often.
+/// Notes the messages that Get Messages delivered, unless none returned so often that a rule would
+/// need it.
 pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<Delivered> {
     let messages = dequeue_counts.len() as u32;
     let dequeue_count_max = dequeue_counts.max().unwrap_or_default();

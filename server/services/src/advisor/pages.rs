@@ -24,8 +24,8 @@ pub enum Page {
 }
 
 impl Page {
-    /// The page of a path without its first slash and without an account. No container, queue or
-    /// table has such a name.
+    /// The page of a path without its first slash and without an account. These names are invalid
+    /// for containers, queues and tables.
     pub fn of(method: &Method, path: &str) -> Option<Page> {
         match path {
             "_lazurite/advice" if method == Method::GET => Some(Page::Advice),

@@ -23,7 +23,8 @@ struct Capacity {
 }
 
 /// Writes the capacity of each account whose Blob service keeps hour metrics, once a day. Runs
-/// beside the writing of logs, because it walks over all blobs. Ends soon after `stop` is set.
+/// concurrently with the writing of logs, because it walks over all blobs. Ends soon after `stop`
+/// is set.
 pub async fn write_all(inputs: Inputs, stop: Arc<AtomicBool>) {
     let written = on_blocking_pool(move || {
         let services = &inputs.services;

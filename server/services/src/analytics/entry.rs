@@ -346,8 +346,8 @@ impl Entry {
 struct Line(String);
 
 impl Line {
-    /// A field of ours, which needs no quotes.
-    /// A name that is made of letters, digits and hyphens, as ids are, or in quotes.
+    /// Writes a field of ours. A name of letters, digits and hyphens, like an id, needs no quotes;
+    /// others get them.
     fn id(&mut self, text: &str) {
         let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if text.bytes().all(is_id) {

@@ -3,9 +3,10 @@
 //!
 //! A request pushes one [`Entry`] into a bounded queue and goes on; a task of its own gathers them
 //! by account, service and hour and writes them (`writer.rs`), and their figures (`metrics.rs`).
-//! When entries come faster than they are taken, some are dropped, and their number is logged: a
-//! log slows no request. A crash loses entries that were not written yet, as on the hosted service.
-//! Source: Storage Analytics logging; Storage Analytics log format; Storage Analytics metrics.
+//! When entries come faster than they are taken, some are dropped, and their number is logged: logs
+//! never delay a request. A crash loses entries that were not written yet, as on the hosted
+//! service. Source: Storage Analytics logging; Storage Analytics log format; Storage Analytics
+//! metrics.
 
 mod capacity;
 mod entry;

@@ -27,11 +27,10 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// A log that has come to this many bytes is written at once.
 const LOG_BYTES_MAX: usize = 4 << 20;
-/// The same of one that could not be written before. If it cannot be written then either, it is
-/// lost.
+/// The same for a log that could not be written before. If the next attempt fails too, it is lost.
 const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
-/// Most bytes of logs that could not be written and wait to be tried again. Further logs are lost,
-/// which bounds memory.
+/// Most logs that could not be written and wait for another attempt. Further logs are lost, which
+/// bounds memory.
 const UNWRITTEN_MAX: usize = 8;
 /// Interval at which logs and figures past their retention are removed, unless they are written
 /// more often.
@@ -178,8 +177,8 @@ impl Writer {
         }
     }
 
-    /// Writes a log that has grown. One that cannot be written, for want of space say, grows on and
-    /// is tried again.
+    /// Writes a log that has grown. A log that cannot be written, for lack of space for instance,
+    /// grows further and is tried again.
     async fn write(&mut self, key: LogKey) {
         let Some(log) = self.logs.remove(&key) else {
             return;
@@ -211,8 +210,8 @@ impl Writer {
         }
     }
 
-    /// The log of that number was written. Late entries of the hour before do not make the logs of
-    /// this hour be counted again.
+    /// Records that the log of that number was written. Late entries of the hour before do not make
+    /// the logs of this hour be counted again.
     fn count(&mut self, key: LogKey, number: u32) {
         self.counters.retain(|other, _| other.hour >= key.hour);
         self.counters.insert(key, number + 1);

@@ -17,8 +17,8 @@ pub struct Authenticator {
     pub services: Arc<Services>,
     /// `--oauth basic`.
     pub accepts_bearer_tokens: bool,
-    /// Account keys, and signatures made with them. The hosted service lets owners of an account
-    /// switch this off; here it holds for all accounts.
+    /// Whether account keys, and signatures made with them, are accepted. The hosted service lets
+    /// owners of an account switch this off; here it holds for all accounts.
     pub accepts_account_keys: bool,
     /// Longest validity of a SAS, from its start.
     pub sas_duration_max: Option<Duration>,
@@ -86,8 +86,8 @@ pub fn authenticate(
         None => None,
     };
     match (sas, bearer, authorization) {
-        // Keys of this kind are given to bearers of tokens. Where none are taken, an older one must
-        // not outlive that decision.
+        // Bearers of tokens get these keys. If tokens are not accepted, keys from before must not
+        // be either.
         (Some(sas), _, _) if sas.kind == sas::Kind::UserDelegation && !takes_tokens => Err(failed(
             "A user delegation SAS is taken by a server that was started with --oauth basic.",
         )),
@@ -104,9 +104,9 @@ pub fn authenticate(
     }
 }
 
-/// The SAS that counts for a request. An `Authorization` header stands instead of one, except
-/// beside a SAS that is for one user alone, which needs a token of that user. Source: Create a user
-/// delegation SAS, "Specify a signed delegated user object ID".
+/// The SAS that counts for a request. An `Authorization` header replaces it, except with a SAS that
+/// is for a single user, which needs a token of that user. Source: Create a user delegation SAS,
+/// "Specify a signed delegated user object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
     if context.headers.contains_key("authorization") && !context.query.has("sduoid") {
         return Ok(None);

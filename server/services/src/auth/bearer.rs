@@ -146,7 +146,7 @@ fn is_meant_for(claims: &Value, context: &Context) -> bool {
     }
 }
 
-/// Whether the version of a request has challenges. Source: Authorize with Microsoft Entra ID,
+/// True if the version of a request has challenges. Source: Authorize with Microsoft Entra ID,
 /// "Bearer challenge"; recorded answers of the hosted service.
 pub fn is_challenged(context: &Context) -> bool {
     context.version.is_at_least(match context.service {
@@ -155,10 +155,10 @@ pub fn is_challenged(context: &Context) -> bool {
     })
 }
 
-/// A token that is not good. Clients take the challenge as advice to fetch another; versions before
-/// it have a refusal as of any other signature, but for Table: its client for Python names an older
-/// version, brings a token for Cosmos DB to a host that is not Azure's, and reads in the challenge
-/// which one to bring.
+/// The refusal of an invalid token. Clients take a challenge as advice to fetch another token.
+/// Versions before challenges get the refusal of a wrong signature, except on Table: its client for
+/// Python sends an older version and a token for Cosmos DB to hosts other than Azure's, and learns
+/// from the challenge which token to send.
 fn refused(context: &Context, detail: &'static str) -> Failure {
     if !is_challenged(context) && context.service != ServiceKind::Table {
         return failed(detail);

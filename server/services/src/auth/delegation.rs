@@ -1,6 +1,6 @@
-//! User delegation keys: what a bearer gets to sign SAS with, and how it is known again. A key's
-//! value is made of its other fields and a key of the account, so nothing is stored, and changing
-//! the account's key ends it. Source: Get User Delegation Key; Create a user delegation SAS.
+//! User delegation keys, with which the bearer of a token signs SAS. A key's value is made of its
+//! other fields and a key of the account, so nothing is stored, and changing the account's key ends
+//! it. Source: Get User Delegation Key; Create a user delegation SAS.
 
 use crate::codec::date;
 use crate::codec::xml::{Element, Writer};
@@ -30,8 +30,8 @@ pub struct DelegationKey {
 
 impl DelegationKey {
     /// Reads start, expiry and delegated tenant of a `KeyInfo` document. Errors:
-    /// `InvalidXmlDocument`; `MissingRequiredXmlNode`; `InvalidXmlNodeValue` for a value that is no
-    /// time, has passed, or lies too far ahead.
+    /// `InvalidXmlDocument`; `MissingRequiredXmlNode`; `InvalidXmlNodeValue` for a value that is
+    /// not a time, has passed, or is too far ahead.
     pub fn read(root: &Element, now: SystemTime) -> Result<DelegationKey> {
         if root.name != "KeyInfo" {
             return Err(common::INVALID_XML_DOCUMENT.into());
@@ -57,9 +57,9 @@ impl DelegationKey {
         })
     }
 
-    /// The value that makes signatures. It depends on every field and its length, and on the key of
-    /// the account. The account's key is never used on input of a bearer, who could choose a string
-    /// to sign.
+    /// The value of the key, which makes signatures. It depends on every field and its length, and
+    /// on the key of the account. The account's key never signs a bearer's input as it is, because
+    /// the bearer could choose a string to sign.
     pub fn value(&self, account_key: &[u8]) -> Vec<u8> {
         let fields = [
             &self.object_id,

@@ -28,8 +28,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const APP_SERVICE_PATH: &str = "/_lazurite/identity";
 /// Where one of a virtual machine does, below `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
 const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
-/// The tenant whose name spares clients the question to Microsoft whether the host of their
-/// authority is a good one.
+/// The tenant for which clients do not ask Microsoft whether the host of their authority can be
+/// trusted.
 pub const TENANT: &str = "adfs";
 /// The tenant in tokens, which is also the id of a bearer that has none.
 const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";

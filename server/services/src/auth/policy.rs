@@ -9,14 +9,14 @@ use crate::request::context::ServiceKind;
 use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 
-/// Refuses operations that the caller may not perform. Anonymous callers are refused here; what a
-/// container makes public is granted before this is asked.
+/// Refuses operations that the caller may not perform. Anonymous callers are always refused: public
+/// access was granted before this call.
 pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissions) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
         // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET
-        // client (azure-sdk-for-net, issue 21913: "by design"). The lists of containers and, by
-        // now, of queues are open to tokens.
+        // client (azure-sdk-for-net, issue 21913: "by design"). The access control lists of
+        // containers and, by now, of queues are open to tokens.
         Caller::Bearer(_) if needs.is_for_owner() && service == ServiceKind::Table => {
             Err(common::RESOURCE_NOT_FOUND.into())
         }

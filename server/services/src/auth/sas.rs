@@ -72,16 +72,15 @@ const DIRECTORY_VERSION_MIN: &str = "2020-02-10";
 /// The first version that signs the overrides of response headers.
 const OVERRIDES_VERSION_MIN: &str = "2013-08-15";
 
-/// The parameters of all kinds of SAS. Each may be given once: two readers could take two values
-/// for the one that was signed.
+/// The parameters of all kinds of SAS. Each may be given once: otherwise one reader could take the
+/// signed value and another the other.
 const PARAMETERS: [&str; 36] = [
     "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "ses", "sig", "sr", "si", "sdd", "skoid",
     "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid", "sduoid", "skdutid", "srh",
     "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
 ];
 
-/// Most names in `srh` or `srq`. Each is looked up and copied before the signature is known to be
-/// good.
+/// Most names in `srh` or `srq`. Each is looked up and copied before the signature is verified.
 const SIGNED_NAMES_MAX: usize = 32;
 
 fn is_parameter(name: &str) -> bool {
@@ -90,8 +89,8 @@ fn is_parameter(name: &str) -> bool {
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The first parameter of a SAS, or that it covers, that is given again. The list of covered names
-/// is short by now.
+/// The first parameter that is given twice, of those that belong to a SAS or that it covers. The
+/// list of covered names is short by now.
 fn repeated(query: &Query) -> Option<&str> {
     let covered = query.get_literal("srq").unwrap_or_default();
     let is_covered = |name: &str| covered.split(',').any(|one| one.eq_ignore_ascii_case(name));
@@ -146,8 +145,7 @@ fn has_control(text: impl AsRef<str>) -> bool {
 }
 
 impl<'a> Sas<'a> {
-    /// `None` when the query holds no signature. Errors: it lacks a parameter that every SAS must
-    /// have.
+    /// `None` if the query has no signature. Errors: it lacks a parameter that every SAS must have.
     pub fn parse(context: &'a Context) -> Result<Option<Sas<'a>>> {
         let query = &context.query;
         if !query.has("sig") {
@@ -183,8 +181,8 @@ impl<'a> Sas<'a> {
         }))
     }
 
-    /// Refuses a SAS that is good for longer than the account lets it. Of one whose times stand in
-    /// a stored access policy the owner of the account has decided. Source: Configure an expiration
+    /// Refuses a SAS that is valid for longer than the account allows. If its times are in a stored
+    /// access policy, the owner of the account has decided them. Source: Configure an expiration
     /// policy for shared access signatures.
     pub fn check_life(&self, longest: Option<Duration>) -> Result<()> {
         let ends_with_policy = self.policy_name().is_some() && self.optional("se").is_none();
@@ -298,8 +296,7 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// Checks that only a user delegation SAS has to pass: the service and lifetime of its key, and
-    /// its user.
+    /// The checks of a user delegation SAS: the service and lifetime of its key, and its user.
     fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
         if self.optional("si").is_some() {
             return Err(failed(
@@ -376,8 +373,8 @@ impl<'a> Sas<'a> {
         })
     }
 
-    /// Whether `sr` is one that the version knows, and the request is for that kind of resource and
-    /// no more of it. Source: Create a service SAS, "Specify the signed resource field".
+    /// Checks that the version knows the SAS's `sr`, and that the request is for that kind of
+    /// resource only. Source: Create a service SAS, "Specify the signed resource field".
     fn check_resource(&self, context: &Context, names: &Names) -> Result<()> {
         if self.kind == Kind::Account || context.service != ServiceKind::Blob {
             return Ok(());
@@ -638,8 +635,8 @@ impl Names {
         Names::read(context, blob_names)
     }
 
-    /// As they were sent: a backslash in a blob's name is a slash for the service, but some clients
-    /// sign the name that they were given.
+    /// The names as sent: the service takes a backslash in a blob's name for a slash, but some
+    /// clients sign the name as it was given to them.
     fn as_sent(context: &Context) -> Result<Names> {
         Names::read(context, blob_names_as_sent)
     }

@@ -1,9 +1,9 @@
-//! Shared Key and Shared Key Lite: the strings that clients sign with an account key.
-//! Source: Authorize with Shared Key, all sections.
+//! Shared Key and Shared Key Lite: the strings that clients sign with an account key. Source:
+//! Authorize with Shared Key, all sections.
 //!
 //! Client libraries differ in details that both sides must agree on (order of two headers, of
 //! header names, zero lengths, plus signs). Every form that some library is known to sign is tried;
-//! each is a signature by the key all the same.
+//! each proves possession of the key.
 
 use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::auth::signing_mistakes::client_signed;
@@ -18,9 +18,8 @@ use std::time::Duration;
 /// How far a request's date may be from ours, either way.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// How much is hashed at most in search of the form that a client signs, in bytes. Of usual
-/// requests all forms are tried; the longer a request, the fewer, so that no request costs much
-/// before it is authenticated.
+/// Most bytes that are hashed to find the form that a client signs. Of usual requests all forms are
+/// tried; the longer a request, the fewer, so that none costs much before it is authenticated.
 const HASHED_BYTES_MAX: usize = 256 * 1024;
 
 /// A request and the names its signature may have been computed over.
@@ -212,8 +211,8 @@ fn alternate(forms: &mut Vec<Form>, applies: bool, change: impl Fn(&mut Form)) {
     }
 }
 
-/// Whether a parameter is given again, and each only with one value: a signature over one of two
-/// values is none over the other.
+/// True if a parameter is given several times, always with one value: a signature over one of two
+/// values would not cover the other.
 fn values_repeat(query: &Query) -> bool {
     let lower = |(name, value): (&str, &str)| (name.to_lowercase(), value.to_owned());
     let mut pairs: Vec<_> = query.pairs().map(lower).collect();
@@ -427,8 +426,8 @@ fn header_orders_differ(context: &Context) -> bool {
     !names.is_sorted_by(|a, b| culture_order(a.as_str(), b.as_str()) != Ordering::Greater)
 }
 
-/// The order in which the service compares header names: hyphens count only where nothing else
-/// differs.
+/// The order in which the service compares header names: hyphens count only between names that are
+/// equal otherwise.
 fn culture_order(a: &str, b: &str) -> Ordering {
     fn ranked(name: &str) -> impl Iterator<Item = u8> {
         name.bytes()

@@ -25,8 +25,8 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
 const KEYS_KEPT: usize = 8;
 
 thread_local! {
-    /// Keys and HMACs that have taken them: a key is two of the five blocks that a usual request
-    /// has to hash.
+    /// Keys with HMACs that have already hashed them: the key is two of the five blocks that a
+    /// usual request has to hash.
     static KEYED: RefCell<Vec<(Vec<u8>, Hmac<Sha256>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -56,8 +56,8 @@ pub fn hashed_bytes() -> usize {
     HASHED_BYTES.get()
 }
 
-/// Whether `signature` is that of `text` by any of the keys, in time that does not depend on where
-/// they differ.
+/// True if `signature` is that of `text` by one of the keys. The time does not depend on where they
+/// differ.
 pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     let Ok(signature) = STANDARD.decode(signature) else {
         return false;

@@ -1,7 +1,7 @@
-//! Finds the string that a client signed by mistake: tries the known mistakes until one gives the
+//! Finds the string that a client signed by mistake: tries the known mistakes until one matches the
 //! client's signature.
 //!
-//! For the pages of the console; the response to the client stays as it is.
+//! For the pages of the console; the response to the client does not change.
 
 use crate::accounts::{DEVELOPMENT_KEY, decode_key};
 use crate::auth::signature::verify;
@@ -11,8 +11,8 @@ use crate::response::error::ClientSigned;
 /// Longer strings are not tried: each attempt hashes the whole.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// The string that `signature` fits, with the mistake; `None` if it fits none. `text` is the string
-/// of the server, and `query` the part of it that comes from the query.
+/// The string that `signature` matches, with the mistake; `None` if no known mistake explains it.
+/// `text` is the string of the server, and `query` the part of it that comes from the query.
 pub fn client_signed(
     context: &Context,
     text: &str,

@@ -1,4 +1,4 @@
-//! Requests of Azure Files, whose clients take any endpoint. None is served: each is `501` with its
+//! Refuses requests of Azure Files, whose clients accept any endpoint: each gets `501` with its
 //! name. Source: Azure Files REST API, "Operations on shares" and "Operations on directories".
 
 use crate::response::error::{Failure, Result};

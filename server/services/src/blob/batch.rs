@@ -51,8 +51,8 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     Ok(long_responses::hold(grant, response))
 }
 
-/// Refuses a batch that does not hold operations of one kind. A request that cannot be read gets a
-/// response of its own later.
+/// Refuses a batch whose operations are not all of one kind. An unreadable request gets its own
+/// response later.
 async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) -> Result<()> {
     let mut kind = None;
     for (_, sub) in requests {

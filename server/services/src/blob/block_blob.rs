@@ -91,8 +91,8 @@ pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     })
 }
 
-/// A client that waits for `100 Continue` learns now, instead of sending its body in vain.
-/// Source: RFC 9110, section 10.1.1.
+/// Tells a client that waits for `100 Continue` about a refusal before it sends its body. Source:
+/// RFC 9110, section 10.1.1.
 async fn check_before_body(request: &Request, conditions: &Conditions) -> Result<()> {
     if !request.context.headers.contains_key("expect") {
         return Ok(());
@@ -156,8 +156,9 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
     response
 }
 
-/// Source: Put Block, "Request headers": no conditional headers. A caller that may only create
-/// stages no block that the commit of another could take for its own.
+/// The conditions of Put Block, which has no conditional headers (Source: Put Block, "Request
+/// headers"). A caller that may only create may not stage a block that another client's commit
+/// could include.
 pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     let context = &request.context;
     Ok(Conditions {

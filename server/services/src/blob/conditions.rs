@@ -1,4 +1,4 @@
-//! Which state of a blob a request is about, and what must hold of it: headers and parameters that
+//! The snapshot or version that a request is about, and its conditions: headers and parameters that
 //! most operations share.
 
 use crate::blob::encryption;

@@ -129,8 +129,8 @@ fn checked_source(
     Ok((unchanged, computed))
 }
 
-/// Copy Blob From URL from another server: the content is here before the destination is looked at,
-/// as in Put Blob From URL.
+/// Copy Blob From URL from another server. Like Put Blob From URL, it fetches the content before it
+/// reads the destination.
 async fn copy_remote_blob(
     request: Request,
     foreign: RemoteSource,
@@ -155,8 +155,8 @@ async fn copy_remote_blob(
     Ok(response_with_checksum(&outcome, &claimed, computed))
 }
 
-/// A copy as the blob that is put: the metadata and tags of the source where the request has none
-/// of its own.
+/// The request to put a fetched copy. Metadata and tags come from the source unless the request has
+/// its own.
 fn put_request(fetched: Fetched, copy: CopyBlob) -> PutBlob {
     let mut settings = copy.settings;
     if let Some(tags) = fetched.tags {
@@ -176,8 +176,8 @@ fn put_request(fetched: Fetched, copy: CopyBlob) -> PutBlob {
     }
 }
 
-/// The response shows the MD5 if the request claims one, else the CRC-64. Source: Copy Blob From
-/// URL, "Response headers".
+/// Shows the MD5 if the request gave one, else the CRC-64. Source: Copy Blob From URL, "Response
+/// headers".
 fn response_with_checksum(
     outcome: &CopyOutcome,
     claimed: &Checksums,
@@ -260,8 +260,8 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
-    // The copy is complete, and reads say so. The hosted service answers `pending` here; clients
-    // then poll.
+    // The copy is complete, and reads say so. The hosted service answers `pending` here, and
+    // clients then poll.
     Ok(copy_response(&CopyOutcome {
         status: CopyStatus::Pending,
         ..outcome
@@ -297,8 +297,8 @@ struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
     metadata: Metadata,
-    /// `None` of a source on another server unless the request copies them, because they need a
-    /// request of their own.
+    /// Reading the tags of a source on another server takes a request of its own: `None` for such a
+    /// source unless the request copies its tags.
     tags: Option<Tags>,
 }
 
@@ -332,7 +332,7 @@ async fn fetch_remote(
     })
 }
 
-/// Reads a source, or a range of it, into a body of this kind. A read that is refused is one of a
+/// Reads a source, or a range of it, into a body of this kind. A refusal is reported as one of the
 /// source.
 async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
     refuse_content(request)?;
@@ -375,9 +375,9 @@ fn of_source(error: Error) -> Failure {
     }
 }
 
-/// As [`of_source`], for copies in one call: their destination need not exist, so a blob that is
-/// missing is the source. Copy Blob answers `BlobNotFound` itself. Source: the .NET client's tests
-/// of copies whose source does not exist.
+/// Like [`of_source`], for copies in one call: their destination need not exist, so a missing blob
+/// is the source. Copy Blob answers `BlobNotFound` itself. Source: the .NET client's tests of
+/// copies whose source does not exist.
 fn missing_source(failure: Failure) -> Failure {
     match &*failure.code {
         "BlobNotFound" => unverified(failure),

@@ -1,7 +1,7 @@
-//! Which other servers copies may come from, and under which addresses: a name that was allowed is
-//! not thereby an invitation to whatever it resolves to. An address is checked when its name is
-//! resolved, and the connection goes to the addresses that passed: a name that says something else
-//! the next time (DNS rebinding) gains nothing.
+//! Which other servers copies may come from, and at which addresses. Allowing a name does not allow
+//! every address it may resolve to: addresses are checked when the name is resolved, and the
+//! connection uses only addresses that passed. So a name that later resolves differently (DNS
+//! rebinding) gains nothing.
 
 use std::fmt;
 use std::future::Future;
@@ -76,8 +76,7 @@ fn address_of(host: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Whether a host is one of the usual names of this machine. Other loopback addresses may well be
-/// other servers.
+/// True for the usual names of this machine. Other loopback addresses may belong to other servers.
 pub fn is_this_machine(host: &str) -> bool {
     let usual = [
         IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -89,8 +88,8 @@ pub fn is_this_machine(host: &str) -> bool {
     is_usual_name || host_lower.ends_with(".localhost") || address_of(host).is_some_and(is_usual)
 }
 
-/// Whether an address is outside this machine and its networks, as far as addresses show.
-/// Source: the IANA special-purpose address registries (RFC 6890).
+/// True for an address outside this machine and its networks, as far as the address shows. Source:
+/// the IANA special-purpose address registries (RFC 6890).
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -173,8 +172,8 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// The addresses of a host that may be asked, without ports. An address is its own. Error:
-    /// [`PrivateAddress`] within, if the name has no others.
+    /// The addresses of a host, without ports, that copies may connect to. For an IP address, the
+    /// address itself. Error: [`PrivateAddress`] inside, if there are only forbidden ones.
     pub async fn addresses(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
         if let Some(address) = address_of(host) {
             return Ok(vec![SocketAddr::new(address, 0)]);

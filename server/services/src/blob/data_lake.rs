@@ -1,8 +1,7 @@
-//! Requests of Data Lake Storage, which its clients send to the same endpoint as requests for
-//! blobs. None is served: each is `501` with its name. Taken for requests for blobs they would be
-//! errors that mislead, or succeed with a parameter ignored. Headers that requests for blobs would
-//! ignore stand in `request/inputs.rs`. Source: Azure Data Lake Storage Gen2 REST API, "Filesystem"
-//! and "Path".
+//! Refuses requests of Data Lake Storage, which its clients send to the endpoint of Blob: each gets
+//! `501` with its name. Served as requests for blobs, they would fail with misleading errors, or
+//! succeed with a parameter ignored. `request/inputs.rs` has their headers, which requests for
+//! blobs would ignore. Source: Azure Data Lake Storage Gen2 REST API, "Filesystem" and "Path".
 
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result};
@@ -48,8 +47,8 @@ pub fn refuse(context: &Context) -> Result<()> {
     }
 }
 
-/// Clients find out by this request whether an account has a hierarchical namespace, and read 400
-/// as "no". Source: Hadoop's ABFS driver, which fails on any other error.
+/// Recognises the request by which clients find out whether an account has a hierarchical
+/// namespace; they read 400 as "no". Source: Hadoop's ABFS driver, which fails on any other error.
 fn is_question_about_hierarchy(context: &Context) -> bool {
     let action = context.query.get("action").unwrap_or_default();
     context.method == Method::HEAD && action.eq_ignore_ascii_case("getAccessControl")

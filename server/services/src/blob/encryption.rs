@@ -43,8 +43,8 @@ pub const OF_SOURCE: KeyHeaders = KeyHeaders {
     algorithm: "x-ms-source-encryption-algorithm",
 };
 
-/// The key that a request brings. It comes with its SHA-256 and its algorithm, none of which stands
-/// alone, and over HTTPS.
+/// The key that a request brings, with its SHA-256 and its algorithm: all three or none, and only
+/// over HTTPS.
 pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<CustomerKey>> {
     let names = [headers.key, headers.sha256, headers.algorithm];
     if names.iter().all(|name| context.header(name).is_none()) {
@@ -71,7 +71,7 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
     Ok(Some(CustomerKey::new(key, sha256)?))
 }
 
-/// The scope that a write names, in its header or in its SAS. Reads look at none. Source: Shared
+/// The scope that a write names, in its header or in its SAS. Reads ignore both. Source: Shared
 /// access signature error codes: a header that contradicts the SAS is `InvalidHeaderValue`.
 pub fn scope(context: &Context) -> Result<Option<String>> {
     match (context.header(SCOPE), scope_of_sas(context)) {

@@ -24,8 +24,8 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Most connections to one origin that wait for their next request.
 const IDLE_MAX: usize = 8;
-/// How long after a request its connection may take another one: the name may lead to other
-/// addresses by then.
+/// A connection is reused for at most this long after a request: later, the name may resolve to
+/// other addresses.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// How long another server may take.
@@ -124,8 +124,8 @@ impl Fetcher {
         })
     }
 
-    /// Whether the host of the URL is on the allow list. Its addresses are checked when it is
-    /// asked.
+    /// True if the host of the URL is on the allow list. Its addresses are checked before the
+    /// connection.
     pub fn may_ask(&self, uri: &Uri) -> bool {
         uri.host()
             .is_some_and(|host| self.resolver.reach.names(host))
@@ -153,8 +153,8 @@ impl Fetcher {
         }
     }
 
-    /// Sends a GET over a connection that waits, else over a new one. The other server may have
-    /// closed one that waited.
+    /// Sends a GET over an idle connection, or over a new one: the other server may have closed an
+    /// idle one.
     async fn send(&self, uri: &Uri, headers: &HeaderMap) -> io::Result<Response<Incoming>> {
         let origin = Origin::of(uri)?;
         while let Some(mut waiting) = self.take_idle(&origin) {
@@ -173,8 +173,8 @@ impl Fetcher {
         Ok(response)
     }
 
-    /// Connects to the first address that answers. The addresses share the time: the first may be
-    /// of a network that leads nowhere.
+    /// Connects to the first address that answers. The addresses share the time, because the first
+    /// may be unreachable.
     async fn connect(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
         let no_address = "its name has no address";
         let mut connected = Err(io::Error::new(io::ErrorKind::NotFound, no_address));

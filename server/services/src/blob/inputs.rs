@@ -1,5 +1,5 @@
-//! The headers and parameters of the Blob service in groups, from which rows put together what
-//! their operations read.
+//! Groups of headers and parameters of the Blob service, which rows combine into the inputs of
+//! their operations.
 
 use crate::request::inputs::{CHECKSUMS, Inputs, headers, parameters, union};
 
@@ -73,8 +73,8 @@ pub const IMMUTABILITY_POLICY: Inputs = headers(&[
 pub const LEGAL_HOLD: Inputs = headers(&["x-ms-legal-hold"]);
 pub const TIER: Inputs = headers(&["x-ms-access-tier"]);
 pub const REHYDRATION: Inputs = headers(&["x-ms-rehydrate-priority"]);
-/// Everything that a new blob may be given besides its content and [`BLOB_HEADERS`], and what must
-/// hold before.
+/// The inputs of an operation that creates a blob, besides its content and [`BLOB_HEADERS`],
+/// conditions included.
 pub const NEW_BLOB: Inputs = union(&[
     CONDITIONS,
     LEASE,

@@ -165,8 +165,8 @@ pub struct Shown {
     pub copies: bool,
 }
 
-/// Where the properties of a listed blob are written: elements of a document, or columns of the
-/// same names.
+/// The target for the properties of a listed blob: elements of a document, or columns of the same
+/// names.
 pub trait Properties {
     fn element(&mut self, name: &str, text: &str);
 
@@ -188,8 +188,8 @@ fn parameter(request: &Request, name: &str) -> String {
     request.context.query.get(name).unwrap_or_default()
 }
 
-/// Whether `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Only a
-/// hierarchical namespace tells files from directories: these are refused but for `--loose`.
+/// True if `showonly` asks for deleted blobs. Source: List Blobs, "URI parameters". Its values for
+/// files and directories need a hierarchical namespace, and are refused unless `--loose` is set.
 fn shows_deleted_only(request: &Request) -> Result<bool> {
     let shown = parameter(request, "showonly");
     match shown.to_ascii_lowercase().as_str() {
@@ -312,7 +312,7 @@ fn write_blob(
     document.close("Blob");
 }
 
-/// Whether metadata is encrypted with a key that its reader has to bring, and so is not listed.
+/// True if metadata is encrypted with a key that the reader must bring, and so is not listed.
 /// Source: recorded answers of the hosted service.
 pub fn hides_metadata(blob: &Blob) -> bool {
     matches!(blob.encryption, Encryption::CustomerKey(_)) && !blob.metadata.is_empty()
@@ -430,8 +430,8 @@ fn write_blob_headers(document: &mut impl Properties, headers: &BlobHeaders) {
     );
 }
 
-/// Names that XML cannot carry are percent-encoded, and say so. Source: List Blobs, "Remarks",
-/// `Encoded`.
+/// Writes a name. One that XML cannot contain is percent-encoded, and marked as such. Source: List
+/// Blobs, "Remarks", `Encoded`.
 fn write_name(document: &mut Writer, name: &str) {
     if name.chars().all(is_xml_character) {
         return document.element("Name", name);

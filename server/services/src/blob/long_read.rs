@@ -1,10 +1,10 @@
-//! Content of a blob for an answer that its client may take slowly.
+//! The content of a blob for a client that may read slowly.
 //!
-//! A reader holds a snapshot of the store, and so the space of everything that was overwritten or
-//! deleted since. The client of a large blob may take hours, at a pace that is honest. So a reader
-//! that has been open for [`SNAPSHOT_MAX`] is replaced by one of the present, at the same offset of
-//! the same content: the answer goes on for as long as the blob keeps its ETag, and breaks off
-//! otherwise. Clients resume a download that broke off under the same condition.
+//! A reader holds a snapshot of the store, and so the space of everything overwritten or deleted
+//! since. A client may take hours to download a large blob and still keep the required pace. So a
+//! reader that has been open for [`SNAPSHOT_MAX`] is replaced by a new one, at the same offset. The
+//! answer continues while the blob keeps its ETag, and breaks off otherwise. Clients resume such a
+//! download under the same condition.
 
 use crate::blob::request::Request;
 use crate::response::error::{Failure, Result};
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 /// How long one snapshot is read from.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// A read of no more than this ends before its snapshot is old, at the slowest pace that a client
-/// may have.
+/// A read of at most this many bytes ends before its snapshot is old, even at the slowest allowed
+/// pace.
 const SHORT_BYTES: u64 = 64 << 10;
 
 /// Reads a blob, or a range of it, from front to back.
@@ -58,8 +58,8 @@ pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download
     (download.blob, download.range, read)
 }
 
-/// Opens a blob again for as long as it has the same ETag. Keeps nothing else of the request, which
-/// may have long headers.
+/// Opens a blob again while it has the same ETag. Keeps nothing else of the request, which may have
+/// long headers.
 pub struct Reopen {
     services: Arc<Services>,
     /// Shows that the store is in use: a fork does not end while a response comes from it.
@@ -105,8 +105,8 @@ impl Reopen {
         }
     }
 
-    /// Errors: as of [`BlobService::get_blob`](lazurite_blob::BlobService::get_blob);
-    /// `ConditionNotMet` of a blob that was changed.
+    /// Errors: as [`BlobService::get_blob`](lazurite_blob::BlobService::get_blob);
+    /// `ConditionNotMet` if the blob was changed.
     pub fn open(&self, range: ByteRange) -> lazurite_blob::Result<BlobReader> {
         let address = BlobAddress {
             account: &self.account,
@@ -138,8 +138,8 @@ impl LongRead {
         }
     }
 
-    /// As [`BlobReader::next_chunk`]. Error: also that the blob has changed, if the read has lasted
-    /// long.
+    /// Like [`BlobReader::next_chunk`]. Error: also that the blob has changed, if the read has
+    /// lasted long.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.renew()?;
         Ok(self.reader.next_chunk(bytes_max)?)

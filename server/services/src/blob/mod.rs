@@ -1,5 +1,5 @@
-//! The Blob service on the wire: from a routed request to its handler, and what is refused by name
-//! before.
+//! The Blob service on the wire: finds the handler of a routed request, and refuses unsupported
+//! ones by name.
 
 mod append_blob;
 mod azure_files;
@@ -125,8 +125,8 @@ fn check_access(
     }
 }
 
-/// Refuses a request without a body or a length of one where there must be one, and a body that is
-/// declared where there must be none. Source: Put Blob, "Request headers", `Content-Length`.
+/// Refuses a request that lacks a required body or its length, and one that declares a body where
+/// none is allowed. Source: Put Blob, "Request headers", `Content-Length`.
 fn check_body(operation: &Row, context: &Context, body: &RequestBody) -> Result<()> {
     if operation.body == BodyRule::Required {
         return body.check_length_is_declared(&context.headers);

@@ -848,8 +848,8 @@ enum LeaseAction {
     Break,
 }
 
-/// The action of a lease, for its name in logs. A header is any text, and the name stands in a log
-/// as it is: `None` for unknown ones.
+/// The action of a lease operation, for its name in logs. `None` for unknown ones: the header is
+/// arbitrary text, and the name is logged as it is.
 fn lease_action(context: &Context) -> Option<LeaseAction> {
     let action = context.header("x-ms-lease-action")?.to_ascii_lowercase();
     match &*action {

@@ -1,5 +1,5 @@
-//! Page blobs: made of zeros, written and cleared in pages of 512 bytes, resized; which of their
-//! pages were written, and which since a snapshot.
+//! Page blobs: created as zeros, written and cleared in pages of 512 bytes, resized; and the lists
+//! of their written pages and of changes since a snapshot.
 
 use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
 use crate::blob::checksums::{check_document, claimed, put_checksums};
@@ -104,8 +104,8 @@ pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
     })
 }
 
-/// Set Blob Properties with a length or a sequence number. Headers that are not given at all stay
-/// as they are.
+/// Set Blob Properties with a length or a sequence number. Headers that are not given stay as they
+/// are.
 pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>> {
     let length = request.context.number("x-ms-blob-content-length")?;
     let action = sequence_action(&request.context)?;
@@ -171,8 +171,8 @@ fn validators(blob: &Blob) -> Written {
     }
 }
 
-/// `prevsnapshot`, or the same in the URL of the snapshot, which must be one of this blob. Both may
-/// be there if they agree.
+/// `prevsnapshot`, or the URL of the snapshot, which must belong to this blob. If both are given
+/// they must agree.
 fn previous_snapshot(request: &Request) -> Result<Option<SnapshotTime>> {
     let context = &request.context;
     let parameter = "prevsnapshot";

@@ -1,5 +1,5 @@
-//! Asynchronous copies from other servers: pending until the content has come, failed if it does
-//! not, and aborted if a client wants that. Source: Copy Blob, "Remarks"; Abort Copy Blob.
+//! Asynchronous copies from other servers: pending until the content has arrived, failed if it does
+//! not, and aborted at a client's request. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
 use crate::blob::block_blob::refuse_overwrite;
 use crate::blob::copy::{copy_request, copy_response};
@@ -27,8 +27,8 @@ pub async fn copy_foreign(request: Request, foreign: RemoteSource) -> Result<Res
     detached(copy_behind(Arc::new(request), copy, found, place)).await
 }
 
-/// Runs what begins and ends a copy apart from the connection: a client that goes away would leave
-/// the copy pending.
+/// Runs the beginning and the end of a copy independently of the connection: a client that
+/// disconnects would otherwise leave the copy pending.
 async fn detached(
     copying: impl Future<Output = Result<Response<Body>>> + Send + 'static,
 ) -> Result<Response<Body>> {
@@ -68,8 +68,8 @@ async fn start(
     Ok(outcome)
 }
 
-/// Fetches what a pending copy is to hold, and ends it. One that was aborted meanwhile stays as it
-/// is.
+/// Fetches the content of a pending copy, and ends the copy. If it was aborted meanwhile, nothing
+/// changes.
 async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place: CopySlot) {
     let finished = finish(&request, found, copy_id, &place);
     if let Err(failure) = finished.await {
@@ -78,8 +78,8 @@ async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place
     }
 }
 
-/// Ends a pending copy with what is fetched. Errors: of the source; `NoPendingCopyOperation` if it
-/// is aborted meanwhile, which is not waited for the source to tell.
+/// Ends a pending copy with the fetched content. Errors: of the source; `NoPendingCopyOperation` if
+/// it is aborted meanwhile, which is noticed without waiting for the source.
 async fn finish(
     request: &Arc<Request>,
     found: Found,
@@ -118,9 +118,9 @@ async fn fetch_and_finish(request: &Arc<Request>, found: Found, copy_id: Guid) -
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// Ends a pending copy that got no content, and says why as the service does: status and code, then
-/// a sentence. Otherwise the blob could not be written until the next start, so errors of the store
-/// are retried until the copy ends or the store takes no writes any more.
+/// Ends a pending copy that got no content, with the reason in the service's form: status and code,
+/// then a sentence. Otherwise the blob could not be written until the next start, so errors of the
+/// store are retried until the copy ends or the store refuses all writes.
 async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);

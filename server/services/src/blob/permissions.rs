@@ -1,5 +1,5 @@
-//! Permissions that depend on the request: what headers and parameters ask of a SAS, and what
-//! anonymous callers may read.
+//! Permissions that depend on the request: those that its headers and parameters require of a SAS,
+//! and the data that anonymous callers may read.
 
 use crate::blob::immutability::{LEGAL_HOLD, MODE, UNTIL};
 use crate::blob::request::{Request, State};
@@ -30,9 +30,9 @@ pub fn tags_in_listing(context: &Context) -> &'static str {
     tags_in_headers(context)
 }
 
-/// As [`tags_in_headers`], of an operation that creates a blob, perhaps with an immutability policy
-/// or a legal hold. Source: Create an account SAS, "Account SAS permissions by operation", letter
-/// `i`.
+/// Like [`tags_in_headers`], for an operation that creates a blob, perhaps with an immutability
+/// policy or a legal hold. Source: Create an account SAS, "Account SAS permissions by operation",
+/// letter `i`.
 pub fn tags_and_protection(context: &Context) -> &'static str {
     let protects = sends_any(context, &[UNTIL, MODE, LEGAL_HOLD]);
     match (tags_in_headers(context), protects) {
@@ -46,8 +46,7 @@ fn sends_any(context: &Context, headers: &[&str]) -> bool {
     headers.iter().any(|name| context.header(name).is_some())
 }
 
-/// Whether the tags of the source of a copy come with it. Source: Copy Blob From URL, "Request
-/// headers".
+/// True if a copy takes the tags of its source. Source: Copy Blob From URL, "Request headers".
 fn copies_tags(context: &Context) -> bool {
     let option = context.header("x-ms-copy-source-tag-option");
     option.is_some_and(|option| option.eq_ignore_ascii_case("COPY"))
@@ -101,10 +100,10 @@ fn letters_of_lease(context: &Context) -> Letters {
     Letters::Any(if breaks { "wd" } else { "w" })
 }
 
-/// Whether the version of the SAS lets its holder make a new blob of blocks with the letter `c`; in
-/// older ones only `w` does. Source: azure-sdk-for-python, pull request 44920 ("Put Block, Put
-/// Block from URL, and Put Block List with UDS create permission"); before: Create an account SAS,
-/// "Account SAS permissions by operation"; azure-storage-node, issue 485.
+/// True if the version of the SAS allows its holder to create a blob from blocks with the letter
+/// `c`; older versions require `w`. Source: azure-sdk-for-python, pull request 44920 ("Put Block,
+/// Put Block from URL, and Put Block List with UDS create permission"); before: Create an account
+/// SAS, "Account SAS permissions by operation"; azure-storage-node, issue 485.
 fn creates_by_blocks(context: &Context) -> bool {
     let version = context.query.get_literal("sv");
     let version = version.and_then(|text| ApiVersion::parse(&text));

@@ -1,5 +1,5 @@
-//! Query Blob Contents on the wire: the request's document, and an answer that is made as the
-//! client takes it. Source: Query Blob Contents.
+//! Query Blob Contents on the wire: reads the request's document, and produces the answer as the
+//! client receives it. Source: Query Blob Contents.
 
 use crate::blob::long_read::{LongRead, Reopen, long_read};
 use crate::blob::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
@@ -30,18 +30,18 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
-/// Bytes that are read, and time that passes, between two records of progress. After each the query
-/// waits for its next turn.
+/// Bytes read, and time, between two records of progress. After each, the query waits for its next
+/// turn.
 const PROGRESS_BYTES: usize = 4 << 20;
 const PROGRESS_TIME: Duration = Duration::from_millis(100);
 
-/// How long a query may compute without a row of its result: this long, and longer for each MiB
-/// that it has read.
+/// How long a query may compute without producing a row: this long, and longer for each MiB that it
+/// has read.
 const FRUITLESS_TIME_MAX: Duration = Duration::from_secs(60);
 const FRUITLESS_TIME_MAX_PER_MIB: Duration = Duration::from_secs(1);
 
-/// Turns of all queries after their first: they leave half of the processors, and most threads, to
-/// other work.
+/// Turns of all queries after their first one: they leave half of the processors, and most threads,
+/// to other work.
 static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Arc::new(Semaphore::new(processors.div_ceil(2)))
@@ -116,8 +116,8 @@ fn put_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     }
 }
 
-/// The content of a blob, or a range of it, that is read as needed. Fails once the blob has been
-/// written to: the parts would not fit together.
+/// The content of a blob, or a range of it, read as needed. Fails once the blob was written to:
+/// parts of two states do not fit together.
 struct StoredContent {
     reopen: Reopen,
     range: Range<u64>,
@@ -168,9 +168,8 @@ struct Answering {
     is_last: bool,
     running: Running,
     ended: bool,
-    /// Whether the last chunk is a record of progress. Sending it is also how the server learns
-    /// that the client is gone: one that closes its connection looks like one that only has nothing
-    /// more to say.
+    /// True if the last chunk is a record of progress. Sending it also shows whether the client is
+    /// gone: a client that closes its connection looks like one that has finished sending.
     tells_progress: bool,
     is_gone: Arc<AtomicBool>,
     budget: Budget,

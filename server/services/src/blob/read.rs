@@ -33,8 +33,8 @@ use lazurite_blob::{Blob, BlobHeaders, BlobService, BlobType, ByteRange, Checksu
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-/// Bytes of a body that are read at a time: a chunk of the value log, which is read as a whole to
-/// be verified.
+/// Bytes of a body that are read at a time: a chunk of the value log, which must be read as a whole
+/// to be verified.
 pub const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
 /// Longest range whose checksum is computed. Source: Get Blob, "Request headers",
 /// `x-ms-range-get-content-md5`.
@@ -58,8 +58,8 @@ struct Begun {
     rest: LongRead,
 }
 
-/// Get Blob. A browser that is sent to a blob shows it without running it: scripts in it would have
-/// the origin of the service, and with it whatever else the service shows.
+/// Get Blob. A browser shows a blob without running it: its scripts would have the origin of the
+/// service, and so access to everything that the service shows.
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let mut response = download(request).await?;
     let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
@@ -71,10 +71,9 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Whether no browser runs scripts in a document of this type. Only types that all browsers read
-/// alike: some end a type at a blank or a parenthesis, take the last of several between commas, or
-/// read types of XML that others do not know. A sandbox everywhere would keep browsers from showing
-/// PDF.
+/// True if no browser runs scripts in a document of this type. Covers only types that all browsers
+/// read alike: some end a type at a blank or a parenthesis, take the last of several between
+/// commas, or know other XML types. A sandbox for every type would keep browsers from showing PDF.
 fn is_inert(content_type: &str) -> bool {
     const TYPES: [&str; 15] = [
         "application/gzip",
@@ -204,8 +203,9 @@ pub async fn get_blob_properties(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// `x-ms-range` beats `Range`. Forms other than `bytes=a-b` and `bytes=a-` are ignored. Source:
-/// Specifying the range header for Blob service operations; RFC 9110, section 14.2.
+/// `x-ms-range` takes precedence over `Range`. Forms other than `bytes=a-b` and `bytes=a-` are
+/// ignored. Source: Specifying the range header for Blob service operations; RFC 9110, section
+/// 14.2.
 pub fn range(request: &Request) -> Option<ByteRange> {
     let text = request
         .context
@@ -271,7 +271,7 @@ fn structured(request: &Request, checksum: Option<RangeChecksum>) -> Result<bool
     }
 }
 
-/// Headers that a SAS puts in place of the blob's. Its signature has to cover them: otherwise each
+/// Headers with which a SAS overrides the blob's. Its signature must cover them: otherwise each
 /// holder of the link could change them. Source: Create a service SAS, "Override response headers".
 fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     const PARAMETERS: [(&str, &str); 5] = [
@@ -472,8 +472,7 @@ fn put_kept(response: &mut Response<Body>, name: HeaderName, text: &str) {
     }
 }
 
-/// The whole blob's MD5 stands in `Content-MD5` of a whole answer only; of a range, that header is
-/// the range's own.
+/// `Content-MD5` of a whole answer is the blob's; of a range, the range's own.
 fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<RangeChecksum>) {
     let stored = begun
         .blob

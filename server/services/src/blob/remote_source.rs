@@ -1,8 +1,8 @@
-//! Content from other servers, for copies whose source is no blob of this one: over HTTP or HTTPS,
-//! with the source's own credentials, in pieces of bounded size. Only from hosts that the server
-//! was started with (`--allow-copy-from`) and the addresses that `copy_allow_list.rs` lets pass:
-//! otherwise a client that may write could make the server send requests to any address. Source:
-//! Copy Blob; Put Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
+//! Content from other servers, for copies whose source is not a blob of this server: over HTTP or
+//! HTTPS, with the source's own credentials, in pieces of bounded size. Only from hosts of
+//! `--allow-copy-from`, at addresses that `copy_allow_list.rs` accepts: otherwise a client that may
+//! write could make the server send requests to any address. Source: Copy Blob; Put Blob From URL;
+//! Put Block From URL; Append Block From URL; Put Page From URL.
 
 use crate::blob::copy_slots::CopySlot;
 use crate::blob::fetcher::{Fetcher, unreachable, unverified};
@@ -24,8 +24,8 @@ use lazurite_blob::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest document with the tags of a source: ten of 128 and 256 characters, each escaped at its
-/// longest, and room to spare.
+/// Longest document with the tags of a source: ten tags of 128 and 256 characters, fully escaped,
+/// with room to spare.
 const TAGS_BYTES_MAX: usize = 64 << 10;
 
 /// Headers of a request that are about its source, and what they are called there.
@@ -82,7 +82,7 @@ impl RemoteSource {
         self.fetcher.slots.take()
     }
 
-    /// As [`RemoteSource::get`], for a copy of the whole. Error: `SourceConditionNotMet` where its
+    /// Like [`RemoteSource::get`], for a copy of the whole. Error: `SourceConditionNotMet` if its
     /// conditions are not met.
     pub async fn get_for_copy(&self) -> Result<Found> {
         self.get(None)
@@ -95,8 +95,8 @@ impl RemoteSource {
             })
     }
 
-    /// Asks for the tags of a source that is a blob, with the credentials of the source. Errors:
-    /// `CannotVerifyCopySource` with what the other server said, or that it has none to give.
+    /// Gets the tags of a source that is a blob, with the credentials of the source. Errors:
+    /// `CannotVerifyCopySource` with the other server's message, or because it has no tags to give.
     pub async fn get_tags(&self) -> Result<Tags> {
         let malformed = || Failure::header("x-ms-copy-source", self.url.as_str());
         let uri = tags_of(&self.uri).ok_or_else(malformed)?;
@@ -121,8 +121,8 @@ impl RemoteSource {
         read_tags(&root).map_err(no_tags)
     }
 
-    /// Asks for the source, or a range of it. Errors: `CannotVerifyCopySource` with what the other
-    /// server said.
+    /// Gets the source, or a range of it. Errors: `CannotVerifyCopySource` with the other server's
+    /// message.
     pub async fn get(&self, range: Option<ByteRange>) -> Result<Found> {
         let mut headers = self.headers.clone();
         if let Some(range) = range {
@@ -162,8 +162,7 @@ fn tags_of(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// Whether an answer is about the range that was asked for; it may end earlier, where the source
-/// does.
+/// True if an answer is about the requested range; it may end earlier, at the end of the source.
 fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
     let Some(range) = range else {
         return true;
@@ -246,9 +245,9 @@ impl Found {
         pairs.collect()
     }
 
-    /// Takes the content as it comes, `bytes_max` of it at most. Errors: `RequestBodyTooLarge`,
-    /// before anything is read if the length is known; those of the checksums; of a source that
-    /// ends early, or stalls.
+    /// Stores the content as it arrives, at most `bytes_max`. Errors: `RequestBodyTooLarge`, before
+    /// anything is read if the length is known; those of the checksums; of a source that ends
+    /// early, or stalls.
     pub async fn store(
         self,
         blobs: &BlobService,

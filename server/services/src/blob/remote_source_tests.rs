@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 /// Long enough to be reached by what answers at all, and short enough to be waited for.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// A server that gives each connection the next of these answers, and then nothing more. It closes
+/// A server that gives each connection the next of these answers, and then no answer. It closes
 /// when it is dropped.
 struct Origin {
     address: SocketAddr,

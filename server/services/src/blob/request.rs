@@ -32,8 +32,8 @@ pub struct State {
     pub allowed_hosts: Vec<String>,
     /// Headers and parameters that an operation does not read pass (`--loose`).
     pub loose: bool,
-    /// Containers may be public. The hosted service lets owners of an account switch this off; here
-    /// it holds for all accounts.
+    /// Whether containers may be public. The hosted service lets owners of an account switch this
+    /// off; here it holds for all accounts.
     pub public_access: bool,
 }
 
@@ -89,7 +89,7 @@ impl Request {
         conditions(&self.context)
     }
 
-    /// Runs a call of the service. The failure for a snapshot or version that is not there says
+    /// Runs a call of the service. If a snapshot or version does not exist, the failure says
     /// whether it can be restored. Source: recorded answers of the hosted service.
     pub fn run<T>(
         &self,
@@ -114,8 +114,9 @@ impl Request {
         blocking_pool::read(|| self.run(call))
     }
 
-    /// Runs a call of the service that reads and writes a bounded number of rows, and locks blobs
-    /// only: changes of a container wait for all that is under way in it.
+    /// Runs a call of the service that reads and writes a bounded number of rows and locks only
+    /// blobs. Changes of a container wait for all operations in it, so they need
+    /// [`Request::change`].
     pub async fn write<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,
@@ -126,10 +127,10 @@ impl Request {
         blocking_pool::write_unless_blocked(long_work, &db, work).await
     }
 
-    /// Runs a call of the service that writes and may take long, or may wait for all that is under
-    /// way in a container. Waits for its turn before it takes a thread: a disk that hangs leaves
-    /// threads to those who read. A refusal is answered once what it rests on is as durable as an
-    /// acknowledged write: see [`blocking_pool::write`].
+    /// Runs a call of the service that writes and may take long, or may wait for all operations in
+    /// a container. Waits for its turn before it takes a thread: a disk that hangs leaves threads
+    /// to readers. A refusal is sent once the state behind it is as durable as an acknowledged
+    /// write: see [`blocking_pool::write`].
     pub async fn change<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,

@@ -86,9 +86,9 @@ fn source_uri(request: &Request) -> Result<Uri> {
     }
 }
 
-/// Finds the source of a request and whether it may be read. Errors: `InvalidHeaderValue` for what
-/// is no URL; `501` for other servers; `CannotVerifyCopySource` with what a read would have
-/// answered.
+/// Finds the source of a request and checks that the request may read it. Errors:
+/// `InvalidHeaderValue` if it is not a URL; `501` for other servers; `CannotVerifyCopySource` with
+/// the answer that a read would have got.
 pub async fn source(request: &Request, credentials: Credentials) -> Result<Source> {
     let uri = source_uri(request)?;
     let context = context_of(request, &uri)?;
@@ -113,9 +113,9 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
     })
 }
 
-/// Whether the credentials of the request open the source. A source with credentials of its own is
-/// opened by those alone: a SAS that grants too little, or has expired, must not be ignored.
-/// Source: Copy Blob, "Authorization".
+/// True if the credentials of the request open the source. A source with its own credentials is
+/// opened only by those: a SAS that grants too little, or has expired, must not be ignored. Source:
+/// Copy Blob, "Authorization".
 fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Context) -> bool {
     let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
     credentials == Credentials::Shared
@@ -151,8 +151,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
         system_now: outer.system_now,
         sas_now: outer.sas_now,
         peer: outer.peer,
-        // The scheme of the URL is what the caller wrote. Nothing of an own source travels further
-        // than the request did.
+        // The caller chose the scheme of the URL. A source on this server travels no further than
+        // the request did.
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
@@ -172,8 +172,8 @@ fn parts_of(uri: &Uri) -> Result<(&str, &str)> {
     parts.ok_or_else(|| Failure::header(COPY_SOURCE, uri.to_string()))
 }
 
-/// Whether a URL is this server's: by its host and port, or by the name that the hosted service
-/// gives an account of ours.
+/// True if a URL is this server's: by its host and port, or by the hosted service's name for one of
+/// our accounts.
 fn is_ours(request: &Request, uri: &Uri) -> Result<bool> {
     let (scheme, host) = parts_of(uri)?;
     let own_port = own_authority(request).and_then(|own| own.port_u16());
@@ -194,9 +194,9 @@ fn own_authority(request: &Request) -> Option<Authority> {
     request.context.header("host")?.parse().ok()
 }
 
-/// Whether a host is this server: the one that the request came to, this machine, or one that
-/// `--allowed-host` names. Another host with the same port is another server, as two of them in one
-/// network usually are.
+/// True if a host is this server: the host of the request, this machine, or one that
+/// `--allowed-host` names. Another host with the same port is another server, as often in one
+/// network.
 fn is_own_host(request: &Request, host: &str) -> bool {
     let allowed = &request.state.allowed_hosts;
     is_same_host(request, host)
@@ -208,9 +208,8 @@ fn is_same_host(request: &Request, host: &str) -> bool {
     own_authority(request).is_some_and(|own| own.host().eq_ignore_ascii_case(host))
 }
 
-/// Whether this is what the hosted service would call an account that is served here. Tools that
-/// only know the names of the source write that, whatever endpoint they talk to: `az storage blob
-/// copy start` does.
+/// True for the hosted service's name of an account that is served here. Tools that know only the
+/// account of the source use that name with any endpoint, such as `az storage blob copy start`.
 fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
     let account = host.strip_suffix(".blob.core.windows.net");
     account.is_some_and(|account| request.state.services.accounts.find(account).is_some())
@@ -240,8 +239,8 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     }
 }
 
-/// The URL as it was sent. Of its query only the snapshot or version is kept: readers of the blob
-/// must not see credentials.
+/// The URL as sent, with only the snapshot or version in its query: readers of the blob must not
+/// see credentials.
 fn without_credentials(uri: &Uri) -> String {
     let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
     let authority = authority.map_or("", |authority| authority.as_str());

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// Answers requests inside a batch.
 pub trait SubRequests: Send + Sync {
-    /// The response to one request, as its part shows it: authenticated, logged and counted as if
-    /// it had come alone. `outer` is the batch.
+    /// The response to one request of the batch `outer`, for its part: authenticated, logged and
+    /// counted like a single request.
     fn respond<'a>(
         self: Arc<Self>,
         outer: &'a Context,

@@ -15,7 +15,7 @@ use lazurite_blob::{
     BlobService, Conditions, FindBlobsByTags, FindBlobsByTagsPage, TagQuery, Tags,
 };
 
-/// The conditions on a blob's own state have names of their own here. Source: Set Blob Tags,
+/// The conditions on a blob's own state, which have their own names here. Source: Set Blob Tags,
 /// "Request headers".
 fn conditions(request: &Request) -> Result<Conditions> {
     let own = conditions_named(&request.context, "x-ms-blob-")?;

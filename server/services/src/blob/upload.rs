@@ -1,5 +1,4 @@
-//! Bodies on their way in, whatever they are for: chunk by chunk into the store, plain or in
-//! segments.
+//! Incoming bodies of all operations: stored chunk by chunk, plain or in segments.
 
 use crate::blob::checksums::claimed;
 use crate::blob::encryption::{OWN, customer_key};
@@ -18,8 +17,8 @@ use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind, Wri
 /// Most bytes that an upload holds in memory: a part that is filled, and one that is written.
 const UPLOAD_BYTES_HELD: u64 = 512 << 10;
 
-/// Takes a body as it comes, two parts of it in memory at most; waiting for the store slows the
-/// client, not the other way round.
+/// Stores a body as it arrives, with at most two parts of it in memory. The client slows down to
+/// the speed of the store.
 pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = kind.bytes_max();
     if body.length_at_least() > limit {
@@ -38,8 +37,8 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
     store_small_body(upload).await
 }
 
-/// Writes a body to an upload as it comes, taken apart if it comes in segments. The next part is
-/// filled while one is written.
+/// Writes a body to an upload as it arrives, and decodes segments. The next part is filled while
+/// one is written.
 pub async fn drain(
     mut upload: Upload,
     mut body: RequestBody,

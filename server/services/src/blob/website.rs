@@ -1,9 +1,9 @@
-//! The static website of an account: the blobs of its container `$web`, as browsers ask for them.
+//! The static website of an account: serves the blobs of its container `$web` to browsers.
 //!
-//! Its address is a host name, as on the hosted service: `http://ACCOUNT.web.localhost:10000/`
-//! (there `https://ACCOUNT.z6.web.core.windows.net/`), on the Blob service's listener. It is
-//! public, whatever the access of the container is, and read-only. Source: Static website hosting
-//! in Azure Storage; Set Blob Service Properties, "StaticWebsite".
+//! Its address is a host name on the Blob service's listener, as on the hosted service:
+//! `http://ACCOUNT.web.localhost:10000/` (there `https://ACCOUNT.z6.web.core.windows.net/`). It is
+//! public, whatever the access of the container, and read-only. Source: Static website hosting in
+//! Azure Storage; Set Blob Service Properties, "StaticWebsite".
 
 use crate::accounts::Accounts;
 use crate::auth::Caller;
@@ -21,8 +21,8 @@ use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use lazurite_blob::BlobState;
 use std::sync::Arc;
 
-/// The account whose website a host name is, if it is one: `ACCOUNT.web.…`, or `ACCOUNT.z6.web.…`
-/// with any number.
+/// The account whose website a host name is: `ACCOUNT.web.…`, or `ACCOUNT.z6.web.…` with any
+/// number. `None` for other names.
 pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
     let mut labels = host.split(['.', ':']);
     let account = labels.next()?;

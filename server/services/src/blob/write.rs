@@ -1,5 +1,5 @@
-//! Changes to a blob that leave its content alone, and its end; the request headers that writes of
-//! blobs share.
+//! Changes to a blob that do not touch its content, and its deletion; the request headers that
+//! writes of blobs share.
 
 use crate::blob::conditions::optional_id;
 use crate::blob::header_text;
@@ -125,8 +125,8 @@ pub async fn snapshot_blob(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// The six headers a writer gives a blob. An MD5 of any length is kept as it is given. Source: Set
-/// Blob Properties, "Request headers"; recorded answers of the hosted service.
+/// The six headers that a writer sets on a blob. An MD5 of any length is kept. Source: Set Blob
+/// Properties, "Request headers"; recorded answers of the hosted service.
 pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
     let content_md5 = match request.context.header(CONTENT_MD5_OF_BLOB) {
         None => None,
@@ -160,8 +160,8 @@ fn texts(request: &Request) -> BlobHeaders {
     }
 }
 
-/// The headers that Set Blob Properties leaves: those not given are cleared. A blob that has had no
-/// type yet is read as a stream of bytes, but one whose type was cleared has none, which is stored
+/// The headers after Set Blob Properties, which clears those that are not given. A blob that never
+/// had a type is read as a stream of bytes. A blob whose type was cleared has none, which is stored
 /// as an empty one. Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
 pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
     let mut headers = blob_headers(request)?;

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-/// Seconds of the units of ISO 8601, before the `T` and after it, in the order in which they may
-/// stand.
+/// Seconds of the units of ISO 8601, before the `T` and after it, in their required order.
 const DATE_UNITS: [(char, f64); 2] = [('W', 604_800.0), ('D', 86_400.0)];
 const TIME_UNITS: [(char, f64); 3] = [('H', 3600.0), ('M', 60.0), ('S', 1.0)];
 /// Seconds of the units behind a number. `ms` stands before `s`, which it ends with.

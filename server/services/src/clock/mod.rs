@@ -1,15 +1,15 @@
 //! The clocks of the server: that of the machine, and that of the store, which a test can move.
 //!
 //! Clients date their requests, tokens and certificates by the machine's clock, so these are
-//! checked against it. Everything that a service stores, shows or expires goes by [`Clock`]: the
-//! services' `WallClock` plus the distance that `PUT /_lazurite/clock` moved it by. The times of a
-//! SAS are checked against the machine's clock moved by the same distance.
+//! checked against it. Everything that a service stores, shows or expires uses [`Clock`]: the
+//! services' `WallClock` plus the distance by which `PUT /_lazurite/clock` has moved it. The times
+//! of a SAS are checked against the machine's clock moved by the same distance.
 //!
-//! The clock never goes back: ETags, Timestamps and the order of messages rest on it. It is moved
-//! forward or frozen. Its state is a record in the store, so that a store whose clock was moved
-//! never shows times before those of its rows after a restart. The record is written before the
-//! clock moves; only a freeze is recorded afterwards, because the record before it stands for later
-//! times.
+//! The clock never goes back: ETags, Timestamps and the order of messages depend on that. It is
+//! moved forward or frozen. Its state is a record in the store, so that a store whose clock was
+//! moved never shows times before those of its rows after a restart. The record is written before
+//! the clock moves; only a freeze is recorded afterwards, because the earlier record stands for
+//! later times.
 
 pub mod duration;
 mod moves;

@@ -118,7 +118,7 @@ pub struct Clock {
     /// False until the first move: until then, requests take no lock. Set before `adjustment`
     /// changes.
     may_be_adjusted: AtomicBool,
-    /// Locked while a time is made: a freeze must not fall between the reading of `followed` and
+    /// Locked while a time is computed: a freeze must not happen between the read of `followed` and
     /// the return of its time.
     adjustment: RwLock<Adjustment>,
     /// Held by a move from its first look at the clock to its end.
@@ -129,8 +129,8 @@ pub struct Clock {
     keyspace: Keyspace,
 }
 
-/// Removes the record of a store's clock: of a copy whose clock follows that of the store itself.
-/// Blocks for the disk.
+/// Removes the record of a store's clock, for a copy whose clock follows that of the store. Blocks
+/// for the disk.
 pub fn forget_moves(db: &Db) -> lazurite_engine::Result<()> {
     let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default())?;
     let mut batch = Batch::new();
@@ -174,8 +174,8 @@ impl Clock {
     /// The time now, never earlier than a time returned before.
     pub fn now(&self) -> SystemTime {
         let now = self.followed.now();
-        // With the fence of `begin_to_adjust`: if the first freeze is not seen here, it reads the
-        // clock after this, and stands at no earlier time.
+        // Pairs with the fence of `begin_to_adjust`: if this thread does not see the first freeze,
+        // the freeze reads the clock after this, and so stops at no earlier time.
         fence(Ordering::SeqCst);
         if !self.may_be_adjusted.load(Ordering::Relaxed) {
             return now;
@@ -209,8 +209,8 @@ impl Clock {
         }
     }
 
-    /// Dates a response by this clock, if that differs from the machine's, by which the HTTP
-    /// library would date it.
+    /// Sets the date of a response by this clock if that differs from the machine's, which the HTTP
+    /// library would use.
     pub fn put_date(&self, now: SystemTime, response: &mut Response<Body>) {
         if self.is_adjusted()
             && let Ok(text) = HeaderValue::try_from(date::rfc1123(now))

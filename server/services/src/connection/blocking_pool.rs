@@ -1,11 +1,10 @@
 //! Where the synchronous work of the services runs.
 //!
-//! Most operations take microseconds, and a hop to another thread and back costs more than they do:
-//! those run where they are called for, on the threads that serve connections
-//! ([`crate::connection::threads`]), of which there are more than processors, so that one that
-//! waits for a page from the disk leaves others to go on. What may take long, and writes while the
-//! store makes writers wait, run on threads of their own. Nothing here waits for a sync: callers
-//! await the ticket.
+//! Most operations take microseconds, less than a hop to another thread and back. They run on the
+//! threads that serve connections ([`crate::connection::threads`]). There are more of these than
+//! processors, so that others continue while one waits for a page from the disk. Operations that
+//! may take long run on threads of their own, and so do writes while the store makes writers wait.
+//! Nothing here waits for a sync: callers await the ticket.
 
 use crate::response::error::{Result, common};
 use lazurite_engine::{Db, Ticket};
@@ -55,9 +54,9 @@ pub fn on_blocking_pool<T: Send + 'static>(
     }
 }
 
-/// As [`on_blocking_pool`], for work that may wait for the store, which must not take all threads.
-/// The outer future waits for one of the threads reserved for such work, the inner one for the
-/// work.
+/// Like [`on_blocking_pool`], for work that may wait for the store, which must not take all
+/// threads. The outer future waits for one of the threads reserved for such work, the inner one for
+/// the work.
 pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
@@ -85,10 +84,10 @@ pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Runs work that reads and writes a bounded number of rows: here and now, before the future is
-/// first polled, unless it would have to wait for the store. A refusal is answered once what it
-/// rests on is as durable as an acknowledged write: otherwise a power cut could take back the
-/// entity that "already exists", or bring back the one that is "not found".
+/// Runs work that reads and writes a bounded number of rows. It runs at once, on this thread,
+/// unless it would have to wait for the store. A refusal is sent once the state behind it is as
+/// durable as an acknowledged write: otherwise a power cut could take back the entity that "already
+/// exists", or bring back the one that is "not found".
 pub fn write<T: Send + 'static>(
     writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -121,8 +120,8 @@ pub fn write_unless_blocked<T: Send + 'static>(
     }
 }
 
-/// Runs a write that may take long, on a thread that may, once it is its turn. Refusals wait as
-/// those of [`write()`] do.
+/// Runs a write that may take long on a blocking thread, once it is its turn. Refusals wait like
+/// those of [`write()`].
 pub async fn change<T: Send + 'static>(
     writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -188,8 +187,8 @@ mod tests {
                 .map(|_| {
                     let wait = wait.clone();
                     tokio::spawn(on_blocking_pool_limited(move || {
-                        // Ends when the sender is dropped, as a wait for the disk does when it goes
-                        // on.
+                        // Ends when the sender is dropped, like a wait for the disk when the disk
+                        // continues.
                         let _ = wait.lock().unwrap().recv();
                         Ok(())
                     }))

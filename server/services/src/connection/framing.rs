@@ -1,17 +1,17 @@
-//! Follows the framing of the requests on one connection: where each head ends, how long its body
-//! is, where the next head begins.
+//! Follows the framing of the requests on one connection: the end of each head, the length of its
+//! body, the beginning of the next head.
 //!
 //! The HTTP library decides what is served; this reader only notes what the library does not
 //! report: the case of metadata names, and heads that declare two lengths. It reads the same bytes
-//! by the same rules, so it stays in step whatever is answered, also when a body is refused, when
+//! by the same rules, so it stays in step with any answer, also when a body is refused, when
 //! requests are pipelined, and when empty lines precede a request line. Source: RFC 9112, sections
 //! 2.2, 6 and 7.1.
 
 use std::collections::VecDeque;
 
 const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
-/// Bytes of a header line that are kept. Longer names are refused by the library, and no length
-/// needs more.
+/// Most bytes of a header line that are kept. The library refuses longer names, and no length needs
+/// more.
 const LINE_BYTES_KEPT: usize = 8 * 1024;
 
 /// Facts that only the bytes of a head show.
@@ -81,8 +81,8 @@ impl FramingReader {
         }
     }
 
-    /// The oldest head that was read to its end and not taken. Heads are served in the order in
-    /// which they were read.
+    /// The oldest complete head that was not taken. Heads are served in the order in which they
+    /// were read.
     pub fn take_head(&mut self) -> RawHead {
         self.heads.pop_front().unwrap_or_default()
     }

@@ -5,7 +5,7 @@
 //! ([`crate::connection::framing`]), and rewrites the names in the head of a response, where they
 //! have the same length and only their case differs.
 //!
-//! As it knows where a head begins and ends, it also holds clients to a time: a connection with
+//! Because it knows where a head begins and ends, it also enforces a time limit: a connection with
 //! half a head is closed after thirty seconds, while one that is idle between requests stays open
 //! as long as the listener says.
 
@@ -76,8 +76,8 @@ impl HeaderNames {
         self.0.has_response_names.load(Ordering::Relaxed)
     }
 
-    /// From now to the next request, ends the connection once the client has closed its end,
-    /// although it could still read. This is noticed when the task of the connection runs.
+    /// Until the next request, ends the connection when the client has closed its end, although the
+    /// client could still read. Noticed when the task of the connection runs.
     pub fn follow_client(&self) {
         self.0.follows_client.store(true, Ordering::Relaxed);
     }
@@ -131,8 +131,8 @@ impl<S> HeaderCaseStream<S> {
         }
     }
 
-    /// The error of a head that takes too long, if it does; otherwise the task is woken when it
-    /// would.
+    /// The error of a head that has taken too long; otherwise arranges that the task is woken at
+    /// the deadline.
     fn check_deadline(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         let deadline = self.deadline.as_mut();
         let passed = deadline.is_some_and(|deadline| deadline.as_mut().poll(task).is_ready());
@@ -159,8 +159,8 @@ impl<S: AsyncWrite + Unpin> HeaderCaseStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the head of a response whose names need their case restored into `pending`: its
-    /// length, or `None`.
+    /// Moves the head of a response into `pending`, with the case of its names restored if they
+    /// need it. Returns its length, or `None` if they do not.
     fn rewrite(&mut self, bytes: &[u8]) -> Option<usize> {
         if !self.notes.has_response_names() {
             return None;
@@ -225,8 +225,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HeaderCaseStream<S> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_pending(task))?;
         if let Some(taken) = self.rewrite(bytes) {
-            // What the socket does not take now goes out before anything else; the library flushes
-            // in any case.
+            // Bytes that the socket does not accept now are sent before anything else; the library
+            // flushes in any case.
             let _ = self.poll_pending(task)?;
             return Poll::Ready(Ok(taken));
         }

@@ -1,5 +1,5 @@
-//! How many connections there may be: in all, so that files can be opened whatever clients do, and
-//! from one address, so that one client leaves room for others.
+//! Limits on connections: in all, so that file handles are left for the store, and from one
+//! address, so that one client leaves room for others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
-/// How long a connection that has no place is kept waiting before idle ones are asked again to
-/// leave.
+/// How long a connection that exceeds the limit waits before idle connections are asked again to
+/// close.
 const CROWDED_STEP: Duration = Duration::from_millis(200);
 
 /// The connections of all services.
@@ -19,8 +19,8 @@ pub struct Connections {
     max_per_address: usize,
     open: AtomicUsize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
-    /// Changes when there is no room for one more: connections without a request under way leave
-    /// then.
+    /// Changes when there is no room for another connection: those without a request under way then
+    /// close.
     crowded: watch::Sender<u64>,
     freed: Notify,
 }
@@ -44,8 +44,8 @@ impl Connections {
         }
     }
 
-    /// Whether an address may have one more connection. This machine may have as many as there are:
-    /// its programs look alike.
+    /// True if an address may have another connection. This machine has no limit of its own: its
+    /// programs cannot be told apart.
     pub fn has_room_for(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let open = self.lock().get(&address).copied();

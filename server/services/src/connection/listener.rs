@@ -32,8 +32,8 @@ pub enum Opening {
     Either(TlsAcceptor),
 }
 
-/// Bytes of a connection that hyper may buffer: a target, the headers, and room to find which of
-/// them is too long.
+/// Most bytes of a connection that hyper buffers: a target, the headers, and enough more to tell
+/// which of them is too long.
 const BUFFER_BYTES_MAX: usize = 160 * 1024;
 /// The first byte of a TLS connection. Source: RFC 8446, section 5.1, `ContentType`.
 const TLS_HANDSHAKE: u8 = 22;
@@ -260,8 +260,8 @@ impl Activity {
     }
 }
 
-/// What the requests of a connection share. Each has a reference to it, not to the server: all
-/// connections would write to the same reference count.
+/// The state that the requests of a connection share. Each refers to it, not to the server, whose
+/// reference count all connections would write to.
 struct ConnectionState<S> {
     server: Arc<S>,
     client: Client,
@@ -345,8 +345,8 @@ async fn connection<S: Server>(
                 }
             }
             Ok(()) = crowding.changed() => {
-                // A client that has been idle can connect again; one that has just connected is
-                // about to send a request.
+                // An idle client can connect again, but one that has just connected is about to
+                // send a request.
                 if activity.is_idle() && activity.rested() >= REST_MIN {
                     connection.as_mut().graceful_shutdown();
                 }

@@ -1,5 +1,5 @@
-//! Connections: accepted, secured, counted, and served on threads of their own. Nothing here knows
-//! what a request asks for.
+//! Connections: accepted, secured, counted, and served on threads of their own. Independent of the
+//! operations that requests ask for.
 
 pub mod blocking_pool;
 pub mod framing;

@@ -1,5 +1,5 @@
-//! A socket that can be closed with a TCP reset instead of an orderly end, to simulate a broken
-//! network; and that notices that its client has left.
+//! A socket that can be closed with a TCP reset, to simulate a broken network, and that notices
+//! when its client has left.
 
 use crate::connection::header_case::HeaderNames;
 use socket2::SockRef;
@@ -36,9 +36,8 @@ impl OnTcp for TlsStream<TcpStream> {
     }
 }
 
-/// Resets its connection when it is dropped after the flag was set: unsent bytes are lost, and the
-/// client gets a reset. Fails when the client has closed its end and the request does not outlast
-/// that.
+/// Resets its connection when it is dropped, if the flag is set: unsent bytes are lost, and the
+/// client gets a reset. Fails when the client has closed its end, unless the request outlives that.
 #[derive(Debug)]
 pub struct ResetOnDrop {
     socket: Box<dyn OnTcp>,

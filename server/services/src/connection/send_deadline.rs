@@ -1,8 +1,7 @@
-//! Closes connections whose client does not take what is sent to it.
+//! Closes connections whose client does not receive what is sent.
 //!
 //! An answer that waits for its client holds memory and, if it comes from the store, a snapshot
-//! with its files. A client that is slow on purpose or gone without a word could keep them for
-//! ever.
+//! with its files. A client that is slow on purpose, or that vanished, could keep them for ever.
 
 use crate::memory;
 use std::future::Future;
@@ -15,12 +14,12 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_secs(5);
-/// Ticks within which a client has to take [`crate::memory::PACE_BYTES`], or all that is left; one
-/// while memory is short.
+/// Ticks within which a client must receive [`crate::memory::PACE_BYTES`], or all that is left; one
+/// tick while memory is short.
 const TICKS_MAX: u32 = 6;
 
-/// A socket whose writes fail with `TimedOut` when the other end takes nothing, or next to nothing,
-/// for half a minute.
+/// A socket whose writes fail with `TimedOut` when the other end receives next to nothing for half
+/// a minute.
 #[derive(Debug)]
 pub struct SendDeadline<S> {
     socket: S,
@@ -53,8 +52,8 @@ impl<S> SendDeadline<S> {
         }
     }
 
-    /// The error of a client that has taken too long; otherwise the task is woken when that has to
-    /// be looked at again.
+    /// The error of a client that has taken too long; otherwise arranges that the task is woken for
+    /// the next check.
     fn poll_blocked(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         let blocked = self.blocked.get_or_insert_with(|| Blocked {
             tick: Box::pin(sleep(TICK)),

@@ -1,7 +1,7 @@
-//! Notices, in debug builds, requests that hold a connection thread for long: their neighbours on
-//! that thread wait for it.
+//! Notices, in debug builds, requests that occupy a connection thread for long: other connections
+//! of that thread wait for it.
 //!
-//! Processor time is measured, not time: on a busy machine any thread may stand still.
+//! Measures processor time, not elapsed time: on a busy machine any thread may be stopped.
 
 use crate::platform::thread_processor_time;
 use std::future::Future;
@@ -9,12 +9,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The longest that a request may hold a connection thread without a pause. What may take longer
-/// belongs on the blocking pool.
+/// The longest that a request may occupy a connection thread without a pause. Longer work belongs
+/// on the blocking pool.
 ///
 /// A debug build takes about ten times the processor time of a release, and a busy machine half as
-/// much again: a transaction of a hundred entities took 13 ms. A limit near that would report the
-/// machine.
+/// much again: a transaction of a hundred entities took 13 ms. A lower limit would report the
+/// machine's load.
 const HELD_MAX: Duration = Duration::from_millis(40);
 
 /// A request whose every step is measured.

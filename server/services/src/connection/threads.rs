@@ -1,10 +1,9 @@
-//! ConnectionThreads: the threads that serve connections, each of them its own for as long as they
-//! last.
+//! ConnectionThreads: the threads that serve connections. A connection stays on its thread.
 //!
-//! A connection stays on its thread: no other is woken to share the work of a request, which would
-//! often take longer than the request, and what arrives together is worked off together. What may
-//! take long, or wait, is done elsewhere ([`crate::connection::blocking_pool`]), so that a
-//! connection waits for its neighbours no longer than for a few rows of each.
+//! So no other thread is woken to share the work of a request, which would often take longer than
+//! the request, and requests that arrive together are served together. Work that may take long, or
+//! wait, is done elsewhere ([`crate::connection::blocking_pool`]), so that a connection waits only
+//! for a few rows of each neighbour.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -39,8 +38,8 @@ struct ConnectionThread {
 }
 
 impl ConnectionThreads {
-    /// Starts `threads` threads, which together have about `blocking_threads` others for work that
-    /// takes long. Errors: those of the operating system if it has no more threads.
+    /// Starts `threads` threads, which together have about `blocking_threads` others for long work.
+    /// Errors: those of the operating system if it has no more threads.
     pub fn start(threads: usize, blocking_threads: usize) -> io::Result<ConnectionThreads> {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
         let (running, ended) = channel(1);

@@ -1,5 +1,5 @@
-//! Clients that speak HTTP to a port of HTTPS get a response that says so. Clients that speak HTTPS
-//! to a port of HTTP could not read one, so the server's log has a line.
+//! A client that speaks HTTP to a port of HTTPS gets a response that says so. A client that speaks
+//! HTTPS to a port of HTTP could not read one, so the server logs a line.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 const ANSWER: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AccountRequiresHttps</Code><Message>This port serves HTTPS, and the \
                       request came over HTTP. Write https:// in the endpoint, or start Lazurite with --https, which serves both.</Message></Error>";
 
-/// Whether the client begins with a request in clear: a method begins with a letter, and a TLS
+/// True if the client begins with a request without TLS: a method begins with a letter, and a TLS
 /// handshake does not.
 pub async fn is_plain(socket: &TcpStream) -> bool {
     let mut first = [0];

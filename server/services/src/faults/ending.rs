@@ -21,8 +21,8 @@ const CUT_DELAY: Duration = Duration::from_millis(50);
 pub enum Ending {
     /// The connection is reset instead.
     Reset,
-    /// After this many bytes of the body, by default after half of them. A response without a body
-    /// is sent whole.
+    /// Ends after this many bytes of the body, by default after half of them. A response without a
+    /// body is sent whole.
     Cut(Option<u64>),
 }
 

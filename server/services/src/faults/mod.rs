@@ -2,13 +2,13 @@
 //! are cut.
 //!
 //! A rule of `/_lazurite/faults`, or the header `x-lazurite-fault` of one request, names a fault;
-//! `kind.rs` reads both in the same words. A fault is chosen after routing and authentication: its
-//! rule may name the operation, and strangers are refused as always. Latency and errors come before
-//! the handler, which then does not run; a lost or cut response comes after it. Only errors that
-//! Azure Storage gives can be injected.
+//! both use the syntax of `kind.rs`. A fault is chosen after routing and authentication: its rule
+//! may name the operation, and unauthenticated requests are refused as always. Latency and errors
+//! come before the handler, which does not run after an error; a lost or cut response comes after
+//! it. Only errors that Azure Storage gives can be injected.
 //!
 //! `targets.rs` has the limits of Azure Storage, which are faults with a cause: a request that
-//! meets one is refused as there.
+//! exceeds one is refused like there.
 //!
 //! Without rules and targets, a request costs one load of an atomic flag for each and one look for
 //! the header.
@@ -28,12 +28,12 @@ use crate::browser_guard;
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 
-/// The fault of a request, if it has one. Errors: the header is not understood, or not accepted
-/// from this caller.
+/// The fault of a request, if it has one. Errors: the header is malformed, or not accepted from
+/// this caller.
 ///
-/// The header needs credentials and a client on this machine, unless `--faults` opens it to others:
-/// it can do harm to its own request only, but holds a connection for up to a minute, and a header
-/// that a gateway lets pass must not make a server fail.
+/// The header needs credentials and a client on this machine, unless `--faults` opens it to others.
+/// It affects only its own request, but holds a connection for up to a minute, and a header that a
+/// gateway forwards must not make a server fail.
 pub fn choose(
     faults: &Faults,
     context: &Context,

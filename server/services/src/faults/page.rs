@@ -61,8 +61,8 @@ fn show_rule(rule: &Rule) -> Value {
     Value::Object(shown)
 }
 
-/// Replaces the rules, the targets or both by those of the body of a PUT. Errors: the body is not
-/// understood; the message names the field, and nothing is changed.
+/// Replaces the rules, the targets or both with those in the body of a PUT. Errors: the body is
+/// malformed; the message names the field, and nothing changes.
 pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
     let (rules, targets) =
         read(body).map_err(|message| Failure::new(400, "InvalidInput", message))?;
@@ -75,8 +75,8 @@ pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
     Ok(show(faults))
 }
 
-/// Adds the rules of the body of a POST behind those that are set. Errors: as of [`change`], or
-/// there would be too many.
+/// Adds the rules in the body of a POST after the existing ones. Errors: as [`change`], or there
+/// would be too many.
 pub fn add(faults: &Faults, body: &[u8]) -> Result<Value> {
     let invalid = |message: String| Failure::new(400, "InvalidInput", message);
     let (rules, targets) = read(body).map_err(invalid)?;

@@ -43,8 +43,8 @@ impl Rule {
             })
     }
 
-    /// The fault of a request that matches, if it is one of those that have it. The n-th request
-    /// that matches is decided by the seed and n alone.
+    /// The fault of a request that matches, if it is chosen. Whether the n-th matching request is
+    /// chosen depends only on the seed and n.
     fn strike(&self) -> Option<Fault> {
         let number = self.matched.fetch_add(1, Ordering::Relaxed);
         let mut numbers = Numbers::new(self.seed, number);
@@ -149,8 +149,8 @@ impl Faults {
         self.change(|current| *current = rules.into_iter().map(Arc::new).collect());
     }
 
-    /// Adds rules behind the others, whose counts go on. `false`, and no change, if there would be
-    /// more than `most`.
+    /// Adds rules after the others, whose counts continue. Returns `false`, and changes nothing, if
+    /// there would be more than `most`.
     pub fn add(&self, rules: Vec<Rule>, most: usize) -> bool {
         self.change(|current| {
             let fits = current.len() + rules.len() <= most;

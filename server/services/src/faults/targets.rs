@@ -3,7 +3,7 @@
 //!
 //! [`Targets`] are the limits with the number of requests that met them; [`Usage`] is what the
 //! requests of one store have used of them, in memory of a bounded size. Rates are counted in real
-//! time, one second's worth at once; the names of what was deleted become free again by the clock
+//! time, one second's worth at once; the names of deleted resources become free again by the clock
 //! of the store. Entries that no longer fit are forgotten, which allows more than the target.
 
 use crate::faults::HEADER;
@@ -238,8 +238,8 @@ impl<V> Recent<V> {
     }
 }
 
-/// A token bucket that holds what one second allows. Below zero after a request that took more than
-/// there was.
+/// A token bucket with the allowance of one second. Below zero after a request that took more than
+/// was left.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     tokens: f64,
@@ -261,8 +261,8 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Takes `count` if there is one at least, and otherwise says after how many seconds there is.
-    /// A debt is never more than a second's worth.
+    /// Takes `count` if at least one is left; otherwise returns the seconds until there is. A debt
+    /// is at most one second's worth.
     fn take(&mut self, count: u32, rate: u32, now: Instant) -> std::result::Result<(), u32> {
         self.refill(rate, now);
         if self.tokens >= 1.0 {

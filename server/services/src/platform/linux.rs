@@ -47,8 +47,8 @@ fn holds(process: &Path, sockets: &[String]) -> bool {
     })
 }
 
-/// The first word of the command line without its directories; the name that the kernel keeps is
-/// cut to 15 letters.
+/// The first word of the command line, without directories: the kernel cuts the process name to 15
+/// letters.
 pub fn process_name(process_id: u32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{process_id}/cmdline")).ok()?;
     let first = command.split(|byte| *byte == 0).next()?;

@@ -2,8 +2,8 @@
 //! contains no code for one system, except the allocator in `main.rs`.
 //!
 //! `unix` (Linux, macOS) and `windows` are alternatives: signals, rights of files, links, limits,
-//! the name of the machine. `linux` and `portable` are alternatives too: what Linux shows in
-//! `/proc` of other processes and of memory. `tests/e2e/platform.rs` keeps the rule.
+//! the name of the machine. `linux` and `portable` are alternatives too: facts about other
+//! processes and memory, which Linux has in `/proc`. `tests/e2e/platform.rs` enforces this.
 
 #[cfg(target_os = "linux")]
 mod linux;

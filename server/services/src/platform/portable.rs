@@ -1,4 +1,4 @@
-//! Systems other than Linux, where the standard library says nothing of other processes and of
+//! Systems other than Linux, where the standard library has no facts about other processes and
 //! memory.
 
 /// The process that listens on a TCP port: not known.

@@ -45,8 +45,8 @@ impl Signals {
     }
 }
 
-/// Creates a directory and its parents. Who may enter it follows from the directory that it stands
-/// in: below a user's profile, that user.
+/// Creates a directory and its parents. It inherits the access rights of its parent: below a user's
+/// profile, only that user has access.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
@@ -80,8 +80,8 @@ pub fn append_private(path: &Path, _: bool) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Bytes of disk that a file takes. All names of a file have nothing in common that the standard
-/// library shows.
+/// Bytes of disk that a file takes. `None` for its identity: the standard library shows none that
+/// all names of a file share.
 pub fn disk_use(found: &Metadata) -> (u64, Option<(u64, u64)>) {
     (found.len(), None)
 }

@@ -59,9 +59,9 @@ impl CorsRule {
     }
 }
 
-/// Whether an origin is the one allowed, or a subdomain of it. Case counts, as the documentation
-/// has it: browsers send host names in lower case. Source: Set Blob Service Properties, "Request
-/// body", `AllowedOrigins`.
+/// True if an origin is the allowed one, or a subdomain of it. Case matters, as documented:
+/// browsers send host names in lower case. Source: Set Blob Service Properties, "Request body",
+/// `AllowedOrigins`.
 fn is_origin(allowed: &str, origin: &str) -> bool {
     let Some((scheme, domain)) = allowed.split_once("://*.") else {
         return allowed == origin;
@@ -74,8 +74,8 @@ fn is_origin(allowed: &str, origin: &str) -> bool {
     subdomain().is_some_and(|name| !name.is_empty() && name.bytes().all(is_plain))
 }
 
-/// The rule of `--cors`: pages of these origins may do everything that their credentials allow. The
-/// error is a sentence.
+/// The rule of `--cors`: pages of these origins may do everything that their credentials permit.
+/// The error is a sentence.
 pub fn rule_at_start(origins: &[String]) -> std::result::Result<CorsRule, String> {
     for origin in origins {
         let authority = origin.split_once("://").map(|(_, authority)| authority);
@@ -217,8 +217,8 @@ pub fn put_headers(
     }
 }
 
-/// Browsers know no beginnings of names, so those are written out for the headers that the answer
-/// has.
+/// The headers of the answer that a rule exposes. Browsers do not know prefixes, so those are
+/// expanded to names.
 fn exposed(rule: &CorsRule, response: &Response<Body>) -> String {
     let literal = rule
         .exposed_headers

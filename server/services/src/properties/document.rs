@@ -1,6 +1,6 @@
-//! The `StorageServiceProperties` document: changes in a request, the document of a response, and
-//! the form in which a service keeps it, which is the answer's. Source: Set Blob, Queue and Table
-//! Service Properties, "Request body".
+//! The `StorageServiceProperties` document: changes in a request, and the document of a response,
+//! in which form a service also stores it. Source: Set Blob, Queue and Table Service Properties,
+//! "Request body".
 
 use crate::codec::xml::{Element, Writer};
 use crate::properties::cors::{self, CorsRule};
@@ -30,8 +30,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Reads a document. Errors: `InvalidXmlDocument` for another document, a part given twice or
-    /// too much; `UnsupportedXmlNode` for a part that the service has not;
+    /// Reads a document. Errors: `InvalidXmlDocument` for another document, or a part that is given
+    /// twice or too often; `UnsupportedXmlNode` for a part that the service does not have;
     /// `MissingRequiredXmlNode`; `InvalidXmlNodeValue`.
     pub fn read(service: ServiceKind, root: &Element) -> Result<Change> {
         if root.name != "StorageServiceProperties" {

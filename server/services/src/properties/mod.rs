@@ -40,9 +40,9 @@ pub struct PropertiesStore {
     slots: BTreeMap<String, [Slot; 3]>,
 }
 
-/// The properties of a service, as they were when they were asked for. A guard holds them without a
-/// reference count, to which all requests would write. A thread has room for eight such guards, and
-/// counts beyond: none is held while a request waits.
+/// The properties of a service at the time of the call. A guard holds them without a reference
+/// count, to which all requests would write. arc-swap has eight fast guards per thread: do not hold
+/// one across an await.
 pub type Properties = Guard<Arc<ServiceProperties>>;
 
 #[derive(Debug, Default)]

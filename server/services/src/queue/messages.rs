@@ -65,8 +65,8 @@ fn imported_dequeue_count(request: &Request) -> u32 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Lives of more than a week, or without end, came with version 2017-07-29. Source: Put Message,
-/// "URI parameters".
+/// Times to live of more than a week, or without end, came with version 2017-07-29. Source: Put
+/// Message, "URI parameters".
 fn message_ttl(context: &Context) -> Result<Option<i64>> {
     const WEEK: i64 = 7 * 24 * 60 * 60;
     let name = "messagettl";
@@ -87,8 +87,8 @@ async fn message_text(document: Bytes) -> Result<String> {
     }
 }
 
-/// The text of a `QueueMessage` document, in which white space is content. Nothing else may stand
-/// in the document: it would be lost.
+/// The text of a `QueueMessage` document, in which white space is content. Other content of the
+/// document is refused: it would be lost.
 fn read_message(document: &[u8]) -> Result<String> {
     let mut read = None;
     read_list(document, "QueueMessage", |name, text| {
@@ -135,8 +135,7 @@ fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> Strin
     document.finish()
 }
 
-/// Writes a document of texts of this many bytes, a long one on a thread that serves no
-/// connections.
+/// Writes a document with texts of this total length, on a blocking thread if it is long.
 async fn written(
     text_bytes: usize,
     write: impl FnOnce() -> String + Send + 'static,
@@ -192,9 +191,9 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Peeks from this place of the queue on, hidden messages too, for the owner of the account:
-/// `lazurite export` reads all messages so. `start` at first, then as [`PEEK_NEXT`] of the response
-/// before says.
+/// Peeks from this place of the queue on, with hidden messages, for the owner of the account:
+/// `lazurite export` reads all messages this way. Its value is `start` at first, then [`PEEK_NEXT`]
+/// of the previous response.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// Most messages of a response, as many as a Peek may ask for.

@@ -62,16 +62,16 @@ fn address_of_path(accounts: &Accounts, raw_path: &str) -> Option<Address> {
         account_as_sent: first.into_owned(),
         secondary: found.secondary,
         path_style: true,
-        // No resource begins with a slash; a client that was given `http://HOST/ACCOUNT/` may write
-        // two: that for Rust does.
+        // No resource begins with a slash, but a client that was given `http://HOST/ACCOUNT/` may
+        // write two, as the one for Rust does.
         resource: rest.trim_start_matches('/').to_owned(),
         path: raw_path.to_owned(),
     })
 }
 
-/// What follows a secondary location that stands before the account: azure-data-tables for Python
-/// writes `/ACCOUNT-secondary/ACCOUNT/…` and signs what follows the location. No path of tables has
-/// that many segments otherwise.
+/// The path after a secondary location that precedes the account: azure-data-tables for Python
+/// writes `/ACCOUNT-secondary/ACCOUNT/…` and signs the part after the location. No other path of
+/// tables has that many segments.
 fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
     let (location, rest) = path.strip_prefix('/')?.split_once('/')?;
     let (account, _) = rest.split_once('/')?;
@@ -159,8 +159,8 @@ fn is_near(peer: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// Account, whether by its secondary, whether by its path, resource; of accounts `acct`,
-    /// `other` and `MiXed`.
+    /// Account, whether by its secondary, whether by its path, and resource; for the accounts
+    /// `acct`, `other` and `MiXed`.
     fn resolve(
         service: ServiceKind,
         host: &str,

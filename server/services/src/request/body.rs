@@ -21,20 +21,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Most that a batch, or one entity with its envelope, may come to. Source: Performing Entity Group
+/// Most bytes of a batch, or of one entity with its envelope. Source: Performing Entity Group
 /// Transactions, "Requirements".
 pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Most that a document may come to whose parts are few by the rules of the protocol: policies,
-/// properties, tags, a key's times.
+/// Most bytes of a document that has few parts by the rules of the protocol: policies, properties,
+/// tags, a key's times.
 pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes that are collected before other requests of the connection thread run.
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
-/// How long a client may send nothing while memory is short, and what it has to send a second to
-/// keep memory that others wait for then.
+/// While memory is short: how long a client may be silent, and the bytes a second that it must send
+/// to keep memory that others wait for.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 
@@ -46,7 +46,7 @@ const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
 /// How long the rest of a body is waited for.
 const LINGER_SECONDS_MAX: u64 = 10;
 
-/// The body of a request. One that is dropped before its end is read on, and dropped, in the
+/// The body of a request. If it is dropped before its end, the rest is read and discarded in the
 /// background.
 #[derive(Debug)]
 pub struct RequestBody {
@@ -101,8 +101,8 @@ impl RequestBody {
         }
     }
 
-    /// The body, whose end fails if its checksums are not the claimed ones; an empty body has come
-    /// to its end.
+    /// The body, whose end fails if its checksums are not the claimed ones. An empty body is at its
+    /// end already.
     pub fn checked(mut self, claimed: Checksums) -> Result<RequestBody> {
         match BodyCheck::of(claimed) {
             Some(check) if self.is_ended() => check.finish()?,
@@ -141,8 +141,8 @@ impl RequestBody {
         }
     }
 
-    /// Waits until there is room in memory for the chunks of a body of which only the next are
-    /// kept, unless it is small.
+    /// Waits until there is memory for the chunks of a body of which only the next ones are kept,
+    /// unless it is small.
     pub async fn reserve_chunks(&mut self, bytes: usize) -> Result<()> {
         self.reserve(bytes).await
     }
@@ -170,9 +170,8 @@ impl RequestBody {
         }
     }
 
-    /// Refuses a request that says neither how long its body is nor that it comes in chunks. Called
-    /// for operations that need a body. Source: Common REST API error codes,
-    /// `MissingContentLengthHeader`.
+    /// Refuses a request with neither a declared length nor a chunked body. Called for operations
+    /// that need a body. Source: Common REST API error codes, `MissingContentLengthHeader`.
     pub fn check_length_is_declared(&self, headers: &HeaderMap) -> Result<()> {
         let declares = |name| headers.contains_key(name);
         if declares(CONTENT_LENGTH) || declares(TRANSFER_ENCODING) || !self.is_ended() {
@@ -181,8 +180,8 @@ impl RequestBody {
         Err(common::MISSING_CONTENT_LENGTH.into())
     }
 
-    /// Refuses a body with content, declared or in chunks; none of it is kept. `surplus` is the
-    /// refusal, for a body of at least that many bytes.
+    /// Refuses a body with content, whether its length is declared or not, and keeps none of it.
+    /// `surplus` makes the refusal, for a body of at least that many bytes.
     pub async fn refuse_content(mut self, surplus: fn(u64) -> Failure) -> Result<()> {
         let length = match self.length_at_least() {
             0 => {
@@ -364,8 +363,8 @@ pub async fn collect_held(
             return Err(too_large());
         }
         if came > FREE_BYTES && body.grant.is_none() {
-            // What is only announced costs nothing. Room for all of it at once: a buffer that grows
-            // is copied each time, and holds the thread.
+            // A declared length costs nothing until the bytes arrive. Room for all of it is
+            // reserved at once: a growing buffer is copied each time, and occupies the thread.
             body.reserve(length.unwrap_or(limit)).await?;
             document.reserve(length.map_or(0, |length| length.saturating_sub(document.len())));
         }

@@ -1,4 +1,4 @@
-//! BodyCopy: the first bytes of a body, copied while the body passes, for the pages of Requests.
+//! BodyCopy: the first bytes of a body, copied while the body is read, for the pages of Requests.
 //!
 //! A copy never delays its body: it takes bytes as they pass, at most a fixed number of them, and
 //! takes none once the memory of all copies is used up. The memory is counted from the first byte
@@ -119,8 +119,8 @@ impl BodyCopy {
         self.copied().clone()
     }
 
-    /// Gives the memory back; the caller drops what is returned, outside its own locks. Takes no
-    /// more from now on.
+    /// Gives the memory back and takes no more from now on. The caller drops the result, outside
+    /// its own locks.
     pub fn clear(&self) -> Vec<u8> {
         let mut copied = self.copied();
         copied.is_ended = true;

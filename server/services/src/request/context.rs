@@ -288,8 +288,8 @@ impl Context {
             .to_ascii_lowercase()
     }
 
-    /// Refuses a request that names any of `headers` or `parameters` of a feature that is not
-    /// served: accepting and ignoring them would be a lie. `--loose` lets them pass.
+    /// Refuses a request that names any of `headers` or `parameters` of an unsupported feature:
+    /// ignoring them would mislead. `--loose` lets them pass.
     pub fn refuse_unsupported(&self, unsupported: &[(&str, &str)], loose: bool) -> Result<()> {
         let sent = |name: &str| {
             self.header(name).is_some() || self.query.get(name).is_some_and(|text| !text.is_empty())
@@ -328,8 +328,8 @@ fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
     Ok(Some(version))
 }
 
-/// The host that a request is for. That of a URL in its first line replaces the header. Source: RFC
-/// 9112, section 3.2.2.
+/// The host that a request is for. A URL in its first line overrides the header. Source: RFC 9112,
+/// section 3.2.2.
 pub fn host(parts: &Parts) -> Result<String> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let header = hosts.next().map(text_of);

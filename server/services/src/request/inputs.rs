@@ -1,11 +1,11 @@
-//! The headers and query parameters that operations read, and the treatment of those that the
-//! operation of a request does not read.
+//! The headers and query parameters that operations read, and the treatment of inputs that an
+//! operation does not read.
 //!
 //! The row of an operation names its inputs
 //! ([`Operation::reads`](crate::request::operation::Operation::reads)). Its handler sees no other
 //! input of the tables below, so an input that a row leaves out is refused or has no effect, as the
-//! tables say. Names that the tables do not have are left alone: credentials, routing, and headers
-//! that every operation takes.
+//! tables say. Names that are not in the tables pass: credentials, routing, and headers that every
+//! operation takes.
 
 use crate::codec::multipart::SubRequest;
 use crate::request::context::{Context, ServiceKind};
@@ -27,7 +27,7 @@ pub enum Unread {
     Unsupported(&'static str),
     /// `501` if the operation changes something.
     UnsupportedByWrites(&'static str),
-    /// `400 ConditionHeadersNotSupported` if the operation changes something: it would happen
+    /// `400 ConditionHeadersNotSupported` if the operation changes something: it would do so
     /// without the condition.
     Condition,
     /// `400` if the operation changes something: it would not store what the client requested.
@@ -221,9 +221,9 @@ pub const CHECKSUMS: Inputs = headers(&["content-md5", "x-ms-content-crc64"]);
 /// lists.
 const REPEATABLE: Inputs = headers(&[METADATA_PREFIX, "prefer"]);
 
-/// Inputs that are refused without a value, by operations that read them or change something. They
-/// decide what a request is about, or whether it happens at all: a client whose variable is empty
-/// would overwrite or delete what it did not mean.
+/// Inputs that may not be empty in operations that read them or change something. They decide what
+/// a request is about, or whether it happens: a client whose variable is empty would overwrite or
+/// delete the wrong thing.
 const NEVER_EMPTY: Inputs = union(&[
     headers(&[
         "if-match",
@@ -413,8 +413,8 @@ pub fn check_part(
 
 /// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter
 /// without one is not. Errors: `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a
-/// header in `reads` that stands twice: a handler would see one; `InvalidHeaderValue` or
-/// `InvalidQueryParameterValue` for one of [`NEVER_EMPTY`] that is. Names of headers are in lower
+/// header in `reads` that is given twice: a handler would see one; `InvalidHeaderValue` or
+/// `InvalidQueryParameterValue` for an empty one of [`NEVER_EMPTY`]. Header names are in lower
 /// case.
 fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl Iterator<Item = (N, V)>,
@@ -532,7 +532,7 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Rows by the length of their names, which differs for most names: every request looks up all of
+/// Rows by the length of their names. Few names share a length, and every request looks up all of
 /// its headers.
 struct ByLength {
     /// The first row of each length.

@@ -1,6 +1,6 @@
-//! The metadata that a request brings, and the rules for its names and its size, which all services
-//! share. Source: Setting and retrieving properties and metadata for Blob service resources; Naming
-//! queues and metadata.
+//! The metadata of a request, and the rules for its names and size, which all services share.
+//! Source: Setting and retrieving properties and metadata for Blob service resources; Naming queues
+//! and metadata.
 
 use crate::request::context::{Context, text_of};
 use crate::response::error::{Failure, Result};

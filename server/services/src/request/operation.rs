@@ -21,8 +21,8 @@ use std::borrow::Cow;
 pub struct Operation<R: 'static> {
     /// The title of its page in the documentation, without blanks: `PutBlockList`.
     pub name: &'static str,
-    /// The operations of the published specification that it serves. Empty: the specification
-    /// leaves the operation out.
+    /// The operations of the published specification that the row serves. Empty if the
+    /// specification does not have it.
     pub published: &'static [&'static str],
 
     // Routing. The first row that matches serves the request.
@@ -354,8 +354,8 @@ impl<R> Operation<R> {
         Some(RequiredPermissions { also, ..needs })
     }
 
-    /// Runs the handler. A body in chunks that the operation does not take is refused once it turns
-    /// out to have content; `surplus` is the refusal, for a body of at least that many bytes.
+    /// Runs the handler. If the operation takes no body, a chunked body is refused once it proves
+    /// to have content; `surplus` makes the refusal, for a body of at least that many bytes.
     pub fn begin(
         &'static self,
         request: R,
@@ -383,8 +383,8 @@ impl<R> Operation<R> {
         }
     }
 
-    /// The body, compared with the checksums that the request claims if the handler does not see
-    /// them. `loose` lets all pass. Called before [`Operation::admit`], which hides them.
+    /// The body, which is compared with the checksums that the request claims unless the handler
+    /// compares them. `loose` accepts all. Called before [`Operation::admit`], which hides them.
     pub fn check_content(
         &self,
         context: &Context,
@@ -397,8 +397,8 @@ impl<R> Operation<R> {
         body.checked(checksums::claimed(context, checksums::OF_BODY)?)
     }
 
-    /// Refuses headers and parameters that the operation does not read where that would do harm,
-    /// and hides the others from the handler. `loose` refuses none.
+    /// Refuses headers and parameters that the operation does not read if ignoring them would do
+    /// harm, and hides the others from the handler. `loose` refuses none.
     pub fn admit(&self, context: &mut Context, loose: bool) -> Result<()> {
         check_timeout(&context.query)?;
         self.check_comp(&context.query)?;
@@ -407,7 +407,7 @@ impl<R> Operation<R> {
         inputs::admit(context, self.reads, self.changes_state, loose)
     }
 
-    /// As [`Operation::admit`], for the operation of a part of a batch. `query` is that of the
+    /// Like [`Operation::admit`], for the operation of a part of a batch. `query` belongs to the
     /// part's target.
     pub fn check_part(&self, part: &SubRequest, query: &Query, loose: bool) -> Result<()> {
         check_timeout(query)?;
@@ -418,7 +418,7 @@ impl<R> Operation<R> {
         inputs::check_part(part, query, self.reads, self.changes_state, loose)
     }
 
-    /// Refuses an empty `comp` of an operation that changes something: a client whose variable is
+    /// Refuses an empty `comp` for an operation that changes something: a client whose variable is
     /// empty means another operation.
     fn check_comp(&self, query: &Query) -> Result<()> {
         if self.changes_state && self.comp.is_empty() && query.has("comp") {

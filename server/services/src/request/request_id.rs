@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// A counter for each thread, up to this many threads: one for all would go from processor to
+/// One counter per thread, up to this many threads: a single counter would move from processor to
 /// processor with each request.
 const COUNTERS: usize = 16;
 

@@ -1,5 +1,5 @@
-//! Records that newer ones of other resources have pushed out of the ring: the last few of each
-//! container, queue and table, so that one that is busy does not push out those of all others.
+//! Records that newer ones of other resources have displaced from the ring: the last few of each
+//! container, queue and table, so that a busy resource does not displace those of all others.
 
 use crate::requests::record::Record;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,9 +30,9 @@ impl Aside {
         self.records.range(positions).map(|(_, record)| record)
     }
 
-    /// Keeps a record that leaves the ring, where `newer` records of its resource are. Returns the
-    /// one that is dropped for it: itself, the oldest of its resource, or the oldest of all if
-    /// there are more than `count_max`.
+    /// Keeps a record that leaves the ring, which has `newer` records of its resource. Returns the
+    /// record that is dropped instead: this one, the oldest of its resource, or the oldest of all
+    /// if there are more than `count_max`.
     pub fn put(
         &mut self,
         record: Arc<Record>,

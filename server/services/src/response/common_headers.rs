@@ -16,8 +16,9 @@ pub struct CommonHeaders {
 }
 
 impl CommonHeaders {
-    /// Source: Versioning for the Azure Storage services; List Blobs, "Response headers",
-    /// `x-ms-client-request-id`: at most 1,024 visible characters.
+    /// The ids and version that most responses repeat; a client's id has at most 1,024 visible
+    /// characters. Source: Versioning for the Azure Storage services; List Blobs, "Response
+    /// headers", `x-ms-client-request-id`.
     pub fn of<B>(request: &Request<B>) -> CommonHeaders {
         let header = |name: &HeaderName| request.headers().get(name).cloned();
         let visible = |value: &HeaderValue| {

@@ -39,7 +39,7 @@ pub fn take_metadata_names(response: &mut Response<Body>) -> Vec<String> {
     names
 }
 
-/// Names that many answers have, made once: a name that comes as text is checked and looked up each
+/// Names of frequent headers, made once: a name that is given as text is checked and looked up each
 /// time.
 pub const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
 pub const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
@@ -79,8 +79,8 @@ pub fn put_static(response: &mut Response<Body>, name: impl StaticName, value: &
     put_value(response, name.name(), HeaderValue::from_static(value));
 }
 
-/// A header with a value that is made already. Values that many answers have are made in `const`
-/// blocks, so that they are checked when they are compiled, not each time.
+/// Sets a header with a ready-made value. Frequent values are made in `const` blocks, so that they
+/// are checked at compile time, not for each response.
 pub fn put_value(response: &mut Response<Body>, name: HeaderName, value: HeaderValue) {
     response.headers_mut().insert(name, value);
 }

@@ -1,5 +1,5 @@
-//! URLs in listings. Versions before 2013-08-15 have one of each listed resource, and of the
-//! container; later versions have the endpoint of the service alone. Source: List Containers, List
+//! URLs in listings. Versions before 2013-08-15 have the URL of each listed resource, and of the
+//! container; later versions have only the endpoint of the service. Source: List Containers, List
 //! Blobs and List Queues, "Remarks" and "Response body".
 
 use crate::codec::xml::Writer;

@@ -1,7 +1,7 @@
-//! The memory that answers of many parts may hold: listings, messages, entities, batches.
+//! The memory of answers with many parts: listings, messages, entities, batches.
 //!
-//! Such an answer is made whole and then waits for a client to take it. So it has room in the
-//! [`memory`] from before it is made until it is sent.
+//! Such an answer is made whole and then waits for its client. It has room in the [`memory`] budget
+//! from before it is made until it is sent.
 
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
 use crate::response::error::Result;
@@ -25,8 +25,8 @@ pub async fn reserve(is_long: bool) -> Result<Option<MemoryGrant>> {
     Ok(None)
 }
 
-/// Room for the answer to a batch: that of its body, if that has any. A request that waited for
-/// more while it holds some could wait for others that do the same. Error: as of [`reserve`].
+/// Room for the answer to a batch: the room of its body, if that has any. A request that holds
+/// memory must not wait for more, or several could wait for each other. Error: as [`reserve`].
 pub async fn beside_body(grant: Option<MemoryGrant>) -> Result<MemoryGrant> {
     match grant {
         Some(grant) => Ok(grant),

@@ -32,7 +32,7 @@ pub trait ChunkSource: Send + Unpin + 'static {
     }
 
     /// The turns that reads of this kind share, if they must not take all threads. The first chunk
-    /// is read without one.
+    /// is read without a turn.
     fn turns(&self) -> Option<Arc<Semaphore>> {
         None
     }
@@ -45,8 +45,8 @@ pub trait ChunkSource: Send + Unpin + 'static {
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
-    /// `None`: content is copied, so that it keeps nothing larger in memory, and the next part is
-    /// read when it was sent.
+    /// `None`: content is copied, so that it keeps nothing larger in memory, and each part is read
+    /// after the one before it was sent.
     grant: Option<Arc<MemoryGrant>>,
 }
 
@@ -78,10 +78,10 @@ impl Room {
     }
 }
 
-/// A body of `length` bytes: `first`, which was read into `room`, then what `source` has. What
-/// there is room for is read here and now unless the source is slow: a hop to another thread costs
-/// as much. After that, chunks are read while those before them are sent, so a slow client holds a
-/// few chunks and no thread.
+/// A body of `length` bytes: `first`, which was read into `room`, then the bytes of `source`. Bytes
+/// that fit into the room are read at once, on this thread, unless the source is slow: a hop to
+/// another thread would cost as much. Later chunks are read while those before them are sent, so a
+/// slow client holds a few chunks and no thread.
 pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64) -> Body {
     let read = if source.is_slow() {
         Read {
@@ -95,8 +95,7 @@ pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64
     body(read, Some(length))
 }
 
-/// As [`streamed`], of as many bytes as `source` turns out to have, each of which may take long to
-/// make.
+/// Like [`streamed`], for a `source` of unknown length that may take long to produce each chunk.
 pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
     let room = Room {
         bytes: 0,
@@ -140,7 +139,7 @@ struct Read<S> {
 }
 
 /// Reads as much as there is room for, and a short rest. `first` is in that room already; `length`
-/// is what is left of the body, if that is known.
+/// is the length of the remaining body, if known.
 fn read_ahead<S: ChunkSource>(
     mut source: S,
     room: Room,
@@ -155,8 +154,8 @@ fn read_ahead<S: ChunkSource>(
             chunks.push_back(room.hold(chunk));
         }
         let left = room.bytes.saturating_sub(bytes);
-        // Part of a chunk of the store would keep all of it in memory. A short rest is read all the
-        // same.
+        // Part of a chunk of the store would keep all of it in memory. A short rest is read
+        // nevertheless.
         let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
         let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
         if is_full || source.is_urgent() && !chunks.is_empty() {
@@ -332,8 +331,8 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
             _ if self.remaining.is_none() => return Poll::Ready(None),
             _ => "the content ended before its length".to_owned(),
         };
-        // The status has been sent: all that is left is to end the connection before the promised
-        // length.
+        // The status has been sent: the only way to report the error is to end the connection
+        // before the promised length.
         Poll::Ready(Some(Err(broken_off(reason))))
     }
 

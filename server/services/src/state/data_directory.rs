@@ -9,15 +9,14 @@ use std::sync::Arc;
 
 /// A fork ends with the process.
 pub(super) const FORK_DURABILITY: Durability = Durability::Memory;
-/// Of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all
+/// Limits of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all
 /// memtables, and open SSTables.
 const FORK_CACHE_BYTES_MAX: usize = 4 << 20;
 const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
 const FORK_MEMTABLE_SECONDS_MAX: u64 = 600;
 const FORK_MEMORY_BYTES_MAX: usize = 8 << 20;
 const FORK_OPEN_FILES_MAX: usize = 8;
-/// Files that a fork has open at most: beside its SSTables the lock, the manifest, and files of
-/// values.
+/// Most files that a fork has open: its SSTables, the lock, the manifest, and files of values.
 pub const FORK_HANDLES_MAX: u64 = FORK_OPEN_FILES_MAX as u64 + 4;
 
 /// Bytes of the log that a fork may have to read.
@@ -34,8 +33,8 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Opens the store in use, creating one in an empty directory, and removes the left-overs of
-    /// others. Blocks while the log is replayed. Errors: as of [`Db::open_with`]; `Corrupt` and
+    /// Opens the current store, creating one in an empty directory, and removes the remains of
+    /// others. Blocks while the log is replayed. Errors: as [`Db::open_with`]; `Corrupt` and
     /// `UnknownFormat` of the file that names the stores.
     pub fn open(path: &Path, config: Config, environment: Environment) -> Result<DataDirectory> {
         let (directories, file) = Directories::open(environment.fs.clone(), path)?;
@@ -67,8 +66,8 @@ impl DataDirectory {
     }
 }
 
-/// Whether a file of this name may lie beside a new store: certificates, logs, and the files that
-/// version control, desktops, file systems and containers leave in empty directories.
+/// True if a new store may be made in a directory with a file of this name: certificates, logs, and
+/// files that version control, desktops, file systems and containers leave in empty directories.
 pub fn may_lie_beside_store(name: &str) -> bool {
     let names = [
         "lost+found",
@@ -102,8 +101,8 @@ impl Opener {
             durability: FORK_DURABILITY,
             // A merge would cost each fork the time and the disk of what the source merges once.
             merges_inherited: false,
-            // A flush for a single deletion would be followed by a merge of all that it hides, and
-            // the space of shared files does not come back.
+            // Flushing a single deletion would be followed by a merge of all that it hides, which
+            // does not free the space of shared files.
             memtable_seconds_max: FORK_MEMTABLE_SECONDS_MAX,
             cache_bytes_max: FORK_CACHE_BYTES_MAX,
             memtable_bytes_max: FORK_MEMTABLE_BYTES_MAX,

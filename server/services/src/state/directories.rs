@@ -1,14 +1,14 @@
-//! The directories of stores: where they lie, which of them are in use, and the removal of the
+//! The directories of stores: their places, which of them are in use, and the removal of the
 //! others.
 //!
-//! The file `STORES` names the store in use and the snapshots by the numbers of their directories
-//! in `stores/`. A data directory without the file holds its store at its top, as all did once; the
-//! file is written before the first directory is made, so that its absence beside one is damage.
-//! Directories that the file does not name are left-overs: of an operation that a kill ended, or of
-//! forks. They are removed at the next start, once the store in use is open.
+//! The file `STORES` names the current store and the snapshots by the numbers of their directories
+//! in `stores/`. A data directory without the file has its store at its top, as in older releases.
+//! The file is written before the first directory is made, so a directory without the file is
+//! damage. Directories that the file does not name are remains: of an operation that a kill
+//! interrupted, or of forks. The next start removes them once the current store is open.
 //!
-//! The lock of the data directory is that of the store at its top, or is held here if there is
-//! none.
+//! The lock of the data directory is the lock of the store at its top; without one, it is held
+//! here.
 
 use crate::state::stores_file::{FILE_BYTES_MAX, StoreNumber, StoresFile, TOP, Unreadable};
 use lazurite_engine::fs::{Fs, Lock, LockGuard};
@@ -40,8 +40,9 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// Reads which stores there are, and locks the data directory if its top holds none. Blocks for
-    /// the disk. Errors: `Corrupt` and `UnknownFormat` say what a person can do; `Locked`.
+    /// Reads the list of stores, and locks the data directory if there is no store at its top.
+    /// Blocks for the disk. Errors: `Corrupt` and `UnknownFormat` say what a person can do;
+    /// `Locked`.
     pub fn open(fs: Arc<dyn Fs>, root: &Path) -> Result<(Directories, StoresFile)> {
         let directories = Directories::unlocked(fs, root);
         let mut file = directories.read()?;
@@ -57,8 +58,8 @@ impl Directories {
         Ok((directories, file))
     }
 
-    /// The directory of the store in use, and those of the snapshots with their names, without a
-    /// lock. Errors: as of [`Directories::open`].
+    /// The directory of the current store, and those of the snapshots with their names, without a
+    /// lock. Errors: as [`Directories::open`].
     pub fn list(fs: Arc<dyn Fs>, root: &Path) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
         let directories = Directories::unlocked(fs, root);
         let file = directories.read()?;
@@ -68,8 +69,8 @@ impl Directories {
         Ok((path(file.current), snapshots.collect()))
     }
 
-    /// Whether a directory has the file, or directories that one should name. Errors of the disk
-    /// come up again when it is opened.
+    /// True if a directory has the file, or directories that the file should name. Errors of the
+    /// disk appear again when it is opened.
     pub fn are_in(fs: Arc<dyn Fs>, root: &Path) -> bool {
         let directories = Directories::unlocked(fs, root);
         directories.has_file().unwrap_or(false)
@@ -123,7 +124,7 @@ impl Directories {
         }
     }
 
-    /// Refuses a file that names a directory without a store: an engine would make an empty one
+    /// Refuses a file that names a directory without a store: the engine would make an empty store
     /// there, and the other directories would be removed.
     fn check_there(&self, file: &StoresFile) -> Result<()> {
         for number in file.numbers().filter(|number| *number != TOP) {
@@ -200,7 +201,7 @@ impl Directories {
         )
     }
 
-    /// Replaces the file; durable on return. Errors: before the file was replaced, or when the
+    /// Replaces the file; durable on return. Errors: before the file was replaced, or because the
     /// directory could not be synced.
     pub fn write(&self, file: &StoresFile) -> Result<()> {
         self.prepare(file)?;
@@ -220,8 +221,8 @@ impl Directories {
             .map_err(|error| Error::io("sync", &path, error))
     }
 
-    /// Puts the file of [`Directories::prepare`] in the place of the present one. After an error
-    /// the present one stands.
+    /// Replaces the present file with that of [`Directories::prepare`]. After an error the present
+    /// one stays.
     pub fn replace(&self) -> Result<()> {
         let path = self.root.join(FILE);
         let renamed = self.fs.rename(&self.root.join(FILE_NEW), &path);
@@ -303,8 +304,8 @@ impl Directories {
         Ok(listed.iter().any(|name| name.ends_with(".wal")))
     }
 
-    /// Bytes of disk that the files of a store take, those that other stores share included. `None`
-    /// if that is not known.
+    /// Bytes of disk that the files of a store take, including files shared with other stores.
+    /// `None` if unknown.
     pub fn used(&self, number: StoreNumber) -> Option<u64> {
         self.fs.used(&self.path(number)).ok()
     }

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 /// Bytes of disk below a directory. A file with several names counts once: stores share files by
-/// hard links. What cannot be read, such as a file that is removed meanwhile, does not count.
-/// Blocks for the disk.
+/// hard links. Unreadable files, such as one that is removed meanwhile, do not count. Blocks for
+/// the disk.
 pub fn bytes_below(root: &Path) -> u64 {
     let mut bytes = 0;
     let mut counted = HashSet::new();

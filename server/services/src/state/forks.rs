@@ -1,9 +1,9 @@
-//! Forks: copies of the store that are made for a while, each a store of its own. A fork is reached
-//! under the names of all accounts, as `ACCOUNT--FORK` with the account's own key.
+//! Forks: temporary copies of the store, each a store of its own. A fork is addressed under the
+//! names of all accounts, as `ACCOUNT--FORK` with the account's own key.
 //!
 //! A fork shares the files of its source by hard links and keeps no log: it ends with the process,
-//! when it is released, or when no request has used it for a while. Its directory is named in no
-//! list, so that the next start removes what a kill leaves of it.
+//! when it is released, or when no request has used it for a while. No list names its directory, so
+//! the next start removes what a kill leaves of it.
 
 use crate::accounts::is_fork_name;
 use crate::response::error::{Failure, Result};
@@ -19,7 +19,7 @@ use lazurite_engine::copy_store;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes of memtables that a fork may have to make anew from the log. With more, the store is
+/// Most bytes of memtables that a fork may rebuild from the log. If there are more, the store is
 /// flushed first: each fork would hold them in memory.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
 /// How often forks are looked for that no request has used, at most and at least.
@@ -28,8 +28,8 @@ const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Bytes of the random part of a name.
 const NAME_BYTES: usize = 5;
 
-/// A fork that does not end by its lifetime for as long as this lives: for work that takes long
-/// before it sends the fork a request.
+/// Keeps a fork alive beyond its lifetime, for work that takes long before it sends the fork a
+/// request.
 #[derive(Debug)]
 pub struct HeldFork {
     pub name: String,
@@ -50,8 +50,8 @@ impl Stores {
         Ok(HeldFork { name, store })
     }
 
-    /// Whether a fork that is held has not been released, nor another one made under its name.
-    /// Errors: `ForkNotFound`.
+    /// Fails if a held fork was released, or another one has been made under its name. Errors:
+    /// `ForkNotFound`.
     pub fn check_held(&self, fork: &HeldFork) -> Result<()> {
         let present = self.forks.find(&fork.name);
         if present.is_some_and(|present| Arc::ptr_eq(&present, &fork.store)) {
@@ -60,8 +60,9 @@ impl Stores {
         Err(fork_not_found(&fork.name))
     }
 
-    /// The store of a fork, which is made if requests make forks. The caller has authenticated the
-    /// request. Errors: `ForkNotFound`; `SnapshotNotFound`; `503` if there are too many.
+    /// The store of a fork, which is made now if the server makes forks at first use. The caller
+    /// has authenticated the request. Errors: `ForkNotFound`; `SnapshotNotFound`; `503` if there
+    /// are too many.
     pub async fn fork_at_first_use(self: &Arc<Stores>, name: String) -> Result<Arc<Store>> {
         let Some(source) = self.forks.settings.at_first_use.clone() else {
             return Err(fork_not_found(&name));
@@ -97,8 +98,8 @@ impl Stores {
             .await
     }
 
-    /// Bytes of disk that the files of a fork take, those that other stores share included. `None`
-    /// in memory. Blocks for the disk.
+    /// Bytes of disk that the files of a fork take, including files shared with other stores.
+    /// `None` in memory. Blocks for the disk.
     pub fn fork_bytes(&self, fork: &ForkFacts) -> Option<u64> {
         let is_in_memory = self.opener.is_in_memory();
         (!is_in_memory)
@@ -205,8 +206,8 @@ impl Stores {
     }
 }
 
-/// Flushes a store of which each fork would hold much in memory, or read a long log: one that small
-/// memtables keep.
+/// Flushes a store if each fork of it would otherwise hold much in memory, or read a long log,
+/// which small memtables can keep.
 fn flush_for_forks(services: &Services) -> lazurite_engine::Result<()> {
     let stats = services.stats();
     if stats.memtable_bytes > REPLAYED_BYTES_MAX || stats.wal_bytes > FORK_LOG_BYTES_MAX {

@@ -1,5 +1,4 @@
-//! The work of a store that no request asks for: the sweep of what has expired, and the writer of
-//! logs and metrics.
+//! The periodic work of a store: the sweep of expired data, and the writer of logs and metrics.
 
 use crate::analytics::{Analytics, Inputs};
 use crate::connection::on_blocking_pool;
@@ -12,8 +11,8 @@ use tokio::task::JoinHandle;
 /// Steps of bounded size that a sweep of blobs takes at a time.
 const SWEEP_STEPS_MAX: u32 = 64;
 
-/// How often expired data is looked for; in forks, of which there may be a thousand and which end
-/// soon, less often.
+/// How often expired data is removed; less often in forks, which end soon and of which there may be
+/// a thousand.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const FORK_SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -60,8 +59,8 @@ impl Housekeeping {
 }
 
 /// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged
-/// blobs. It goes on under load, when space is needed most: its writes wait for the store like all
-/// others, and do so before they take a lock.
+/// blobs. Continues under load, when space is needed most: its writes wait for the store like all
+/// others, before they take a lock.
 async fn sweep(services: Arc<Services>, interval: Duration) {
     let mut more = false;
     let [mut queues_log, mut tables_log, mut blobs_log] =

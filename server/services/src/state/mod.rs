@@ -1,9 +1,9 @@
-//! The stores of the server: the one that it serves, how it is opened, swept and closed, and how
-//! another takes its place.
+//! The stores of the server: the current one, how it is opened, swept and closed, and how another
+//! replaces it.
 //!
-//! [`Store`] is everything of a request that depends on the store it addresses; [`Shared`] belongs
-//! to the process and outlives each of them. A request takes its store once, when it begins, and
-//! keeps it to its end.
+//! [`Store`] is the state of requests that depends on the store they address; [`Shared`] belongs to
+//! the process and outlives each store. A request takes its store once, when it begins, and keeps
+//! it to its end.
 
 mod data_directory;
 pub mod diff;

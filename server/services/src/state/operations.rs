@@ -1,8 +1,7 @@
 //! Operations on the whole store: reset, and snapshots with their restoration.
 //!
-//! One at a time: each holds the lock on the list of stores from its first look to its end, and the
-//! next waits. Requests do not hold it. An operation that has begun is completed, even if its
-//! client leaves.
+//! One runs at a time: each holds the lock on the list of stores from its first read to its end.
+//! Requests do not hold it. An operation that has begun is completed, even if its client leaves.
 //!
 //! A swap of stores: the next store is opened; the present one is retired, so that no write to it
 //! is acknowledged any more; the file that names the store in use is replaced; requests find the
@@ -46,7 +45,7 @@ impl Stores {
         .await
     }
 
-    /// Puts a copy of a snapshot in the place of the current store; durable on return. Errors:
+    /// Replaces the current store with a copy of a snapshot; durable on return. Errors:
     /// `SnapshotNotFound`.
     pub async fn restore(self: &Arc<Stores>, name: String) -> Result<()> {
         self.exclusively(move |stores, file| {
@@ -62,7 +61,7 @@ impl Stores {
         .await
     }
 
-    /// Keeps the current store as it is now under a name; durable on return. Errors:
+    /// Saves the current store as a snapshot of this name; durable on return. Errors:
     /// `InvalidSnapshotName`; `SnapshotAlreadyExists`.
     pub async fn take_snapshot(self: &Arc<Stores>, name: String) -> Result<SnapshotFacts> {
         self.exclusively(move |stores, file| {
@@ -118,8 +117,7 @@ impl Stores {
         on_blocking_pool(move || operation(&stores, &mut file)).await
     }
 
-    /// Opens the store with this number and puts it in the place of the current one. Removes it
-    /// after an error.
+    /// Opens the store with this number, and makes it the current one. Removes it after an error.
     fn put_in_service(&self, file: &mut StoresFile, number: StoreNumber) -> Result<()> {
         let opened = self.open_store(number);
         let store = opened.inspect_err(|_| self.directories.remove(number))?;

@@ -14,8 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Empties the store, or the part of it that the body names: a JSON object with the optional texts
-/// `account`, `service`, `container`, `queue` and `table`. An empty body stands for an empty
-/// object, which is the whole store.
+/// `account`, `service`, `container`, `queue` and `table`. An empty body is an empty object, which
+/// means the whole store.
 pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
     let names = ["account", "service", "container", "queue", "table"];
     let [account, service, container, queue, table] = texts(body, names)?;
@@ -29,8 +29,8 @@ pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
     if !wanted.is_of_all() {
         stores.reset_part(wanted).await?;
     } else if body.contains(&b'"') {
-        // It has fields, and all are null: a program that has no name to give does not mean
-        // everything.
+        // All its fields are null: a program that has no name to give does not mean the whole
+        // store.
         let message =
             "The body names nothing. A reset of everything has no body, or an empty object.";
         return Err(Failure::new(400, "InvalidInput", message));
@@ -111,8 +111,8 @@ pub async fn diff(stores: &Arc<Stores>, wanted: WantedDiff) -> Result<Value> {
 }
 
 impl WantedDiff {
-    /// Reads the parameters `from`, `to`, `fork` and `limit`, of which an empty one is absent.
-    /// `now` is the present store.
+    /// Reads the parameters `from`, `to`, `fork` and `limit`; an empty one counts as absent. `now`
+    /// is the current store.
     pub fn read(parameter: impl Fn(&str) -> String, accounts: Vec<String>) -> Result<WantedDiff> {
         let given = |name: &str| Some(parameter(name)).filter(|text| !text.is_empty());
         let side = |name: &str| match given(name)?.as_str() {

@@ -1,5 +1,4 @@
-//! The reset of a part of a store: of an account, a service of it, or one container, queue or
-//! table.
+//! The reset of a part of a store: an account, a service of it, or one container, queue or table.
 
 use crate::accounts::Addressed;
 use crate::properties::metrics_tables;
@@ -75,9 +74,9 @@ fn invalid(message: String) -> Failure {
 }
 
 impl Stores {
-    /// Deletes what the names cover, with what is kept of it after deletions, whatever leases or
-    /// policies protect it. Its names are free at once; durable on return. Errors: names that
-    /// contradict each other; those of what is not there.
+    /// Deletes the named data, including deleted data that can be restored, whatever leases or
+    /// policies protect it. The names are free at once; durable on return. Errors: names that
+    /// contradict each other; those of missing resources.
     pub async fn reset_part(self: &Arc<Stores>, wanted: WantedReset) -> Result<()> {
         self.exclusively(move |stores, _| {
             let (service, name) = wanted.part()?;

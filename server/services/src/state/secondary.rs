@@ -1,12 +1,11 @@
-//! The secondary endpoint of a server that was started with `--secondary-lag`: it reads the store
-//! as it was so many seconds ago.
+//! The secondary endpoint of a server with `--secondary-lag`: it reads the store as it was that
+//! many seconds ago.
 //!
-//! A few times in each lag, and before each move of the clock, the store is flushed and a
-//! checkpoint of it is made: a directory of hard links, which costs milliseconds. The first request
-//! that reads a checkpoint opens it as a store of its own, which nothing writes to. Checkpoints
-//! that have become too old are removed once no request reads them, and the others at the next
-//! start. A store that was not written to is not copied again: its last checkpoint is as good as a
-//! new one.
+//! A few times in each lag, and before each move of the clock, the server flushes the store and
+//! makes a checkpoint of it: a directory of hard links, which costs milliseconds. The first request
+//! that reads a checkpoint opens it as a store of its own, which nothing writes to. Old checkpoints
+//! are removed once no request reads them, the others at the next start. If the store was not
+//! written to, its last checkpoint is as good as a new one, and none is made.
 
 use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;
@@ -105,8 +104,8 @@ impl Secondary {
         Ok(secondary)
     }
 
-    /// Starts the task that makes checkpoints of the store that `current` answers until it answers
-    /// none, on the runtime of the caller.
+    /// Starts the task that makes checkpoints of the store that `current` returns, on the runtime
+    /// of the caller. It ends when `current` returns `None`.
     pub fn tick(self: &Arc<Self>, current: impl Fn() -> Option<Arc<Store>> + Send + 'static) {
         let interval = (self.lag / COPIES_PER_LAG).max(INTERVAL_MIN);
         let secondary = self.clone();
@@ -126,7 +125,7 @@ impl Secondary {
         *lock(&self.ticks) = Some(ticks);
     }
 
-    /// Keeps the store as it is now. Before the clock is moved: what was written so far was written
+    /// Makes a checkpoint of the store before the clock is moved: the data so far was written
     /// before the move. Blocks for the disk.
     pub fn note(&self, store: &Store) -> lazurite_engine::Result<()> {
         let _one_at_a_time = lock(&self.copying);
@@ -177,8 +176,8 @@ impl Secondary {
         now.checked_sub(self.lag).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// What is read at this time of the store's clock. Until the first checkpoint is old enough, it
-    /// is that one.
+    /// The store to read at this time of the store's clock: the first checkpoint until one is old
+    /// enough.
     pub async fn read(self: &Arc<Self>, now: SystemTime) -> Result<Reading> {
         let target = self.target(now);
         let found = lock(&self.copies).at(target);
@@ -260,7 +259,7 @@ impl Secondary {
 }
 
 impl Copies {
-    /// Whether the last checkpoint is of the same store at the same sequence number. It is then
+    /// True if the last checkpoint is of the same store at the same sequence number. It is then
     /// complete up to `now`.
     fn is_as_before(&self, source: (StoreNumber, u64), now: SystemTime) -> bool {
         let last = self.present.back();
@@ -272,8 +271,8 @@ impl Copies {
     }
 
     fn add(&mut self, copied: Arc<Copied>) {
-        // A reset or a restore took the moves of the clock back: the earlier checkpoints would be
-        // read until it is there again.
+        // A reset or a restore has undone the moves of the clock. Without this, the earlier
+        // checkpoints would be read until the clock has caught up.
         if let Some(last) = self.present.back()
             && last.made_at > copied.made_at
         {

@@ -67,7 +67,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The services on an open store, whose directory has this number. Blocks for the disk. The
+    /// The services on an open store whose directory has this number. Blocks for the disk. The
     /// error is a sentence.
     pub fn open(
         db: Db,
@@ -127,8 +127,8 @@ impl Store {
         })
     }
 
-    /// Refuses to acknowledge a write once another store is to take the place of this one. A
-    /// request that writes asks before and after.
+    /// Refuses to acknowledge a write once another store is about to replace this one. A request
+    /// that writes calls this before and after.
     pub fn check_in_service(&self) -> Result<()> {
         if self.is_retired.load(Ordering::SeqCst) {
             let message = "The store is being reset or restored. Send the request again.";
@@ -196,8 +196,7 @@ impl Store {
         }
     }
 
-    /// Writes the logs that wait, ends housekeeping and closes the store. Requests that come later
-    /// fail.
+    /// Writes the waiting logs, ends housekeeping and closes the store. Later requests fail.
     pub async fn close(&self) -> lazurite_engine::Result<()> {
         let housekeeping = self.housekeeping_slot().take();
         if let Some(housekeeping) = housekeeping {
@@ -215,8 +214,8 @@ impl Store {
     }
 }
 
-/// What Azure sets in its management plane is set by flags here, for all accounts, and holds until
-/// the next start.
+/// Sets for all accounts, until the next start, what Azure has in its management plane and this
+/// server in flags.
 fn keep_account_policies(settings: &Settings, blobs: &BlobService) -> lazurite_blob::Result<()> {
     for account in settings.accounts.names() {
         let before = blobs.get_account_policy(account)?;

@@ -1,5 +1,4 @@
-//! The stores of the process, of which one is the current one: requests that name no other are for
-//! it.
+//! The stores of the process. One is the current store: requests that name no other address it.
 
 use crate::accounts::Accounts;
 use crate::response::error;
@@ -25,8 +24,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// How often it is asked whether the server stops meanwhile.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
-/// The store of a request. While it is the one in use, a guard holds it without a reference count,
-/// to which all requests would write.
+/// The store of a request. For the current store, a guard holds it without a reference count, to
+/// which all requests would write.
 pub type StoreGuard = Guard<Arc<Store>>;
 
 /// The stores of the process.
@@ -96,8 +95,8 @@ impl Stores {
         self.opener.place(self.directories.root()).remove_copies()
     }
 
-    /// What a request to the secondary endpoint reads at this time of the store's clock; `None` is
-    /// the current store.
+    /// The store that a request to the secondary endpoint reads at this time of the store's clock;
+    /// `None` is the current store.
     pub async fn secondary(&self, now: SystemTime) -> error::Result<Option<Reading>> {
         match self.secondary.get() {
             Some(secondary) => secondary.read(now).await.map(Some),
@@ -119,8 +118,7 @@ impl Stores {
         self.current.load_full()
     }
 
-    /// The store in use, for a request. Once another takes its place, the guard counts as a
-    /// reference.
+    /// The current store, for a request. Once another replaces it, the guard counts as a reference.
     pub fn load_current(&self) -> StoreGuard {
         self.current.load()
     }
@@ -142,8 +140,7 @@ impl Stores {
         &self.settings.accounts
     }
 
-    /// Starts the tasks of the store, on the runtime of the caller, which will have those of later
-    /// stores too.
+    /// Starts the tasks of the store on the caller's runtime, which later stores use too.
     pub fn start_housekeeping(self: &Arc<Stores>) {
         let _ = self.runtime.set(Handle::current());
         self.start_housekeeping_of(&self.current());
@@ -166,8 +163,8 @@ impl Stores {
         self.current().stop_sweeping();
     }
 
-    /// Puts a store in the place of the current one, which is retired already. That one is removed
-    /// once nothing uses it any more, unless a power cut could bring back the file that names it.
+    /// Replaces the current store, which is retired already. The former one is removed once nothing
+    /// uses it, unless a power cut could bring back the file that names it.
     pub(super) fn replace(&self, store: Arc<Store>, removes_former: bool) {
         let before = self.current.swap(store.clone());
         self.start_housekeeping_of(&store);
@@ -178,8 +175,7 @@ impl Stores {
         }
     }
 
-    /// Closes a store that is retired, and removes its directory, in the background and once
-    /// nothing uses it any more.
+    /// Closes a retired store and removes its directory, in the background, once nothing uses it.
     pub(super) fn remove(&self, store: Arc<Store>) {
         store.abort_housekeeping();
         let Some(runtime) = self.runtime.get() else {
@@ -192,8 +188,8 @@ impl Stores {
         removals.spawn_on(removal, runtime);
     }
 
-    /// Ends the forks and removes all stores that are not in use. An operation on whole stores that
-    /// is under way is waited for. If this is not completed, the next start removes the rest.
+    /// Ends the forks and removes all stores that are not in use. Waits for an operation on whole
+    /// stores that is under way. If this is interrupted, the next start removes the rest.
     pub async fn close_others(&self) {
         let _no_operation = self.file.lock().await;
         self.is_closing.store(true, Ordering::Relaxed);

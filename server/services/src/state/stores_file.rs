@@ -1,4 +1,4 @@
-//! The bytes of the file `STORES`: which directory holds the store in use, and which ones hold its
+//! The bytes of the file `STORES`, which names the directories of the current store and of its
 //! snapshots.
 //!
 //! `docs/durability-and-limits.md` describes them byte by byte. The file is small and always
@@ -51,9 +51,9 @@ pub enum Unreadable {
     Damaged(usize, &'static str),
 }
 
-/// Whether a snapshot may have this name: 1 to 64 letters, digits, dots, hyphens and underscores of
-/// ASCII, of which the first is a letter or a digit. `now` is the store in use, where a snapshot
-/// can be named.
+/// True if a snapshot may have this name: 1 to 64 letters, digits, dots, hyphens and underscores of
+/// ASCII, of which the first is a letter or a digit. Not `now`, which means the current store where
+/// a snapshot can be named.
 pub fn is_snapshot_name(name: &str) -> bool {
     let is_mark = |byte: u8| matches!(byte, b'.' | b'-' | b'_');
     let is_first = |byte: &u8| byte.is_ascii_alphanumeric();
@@ -72,8 +72,8 @@ impl StoresFile {
             .find(|snapshot| snapshot.name == *name)
     }
 
-    /// The numbers of all directories that are named, the data directory itself among them if it
-    /// is.
+    /// The numbers of all directories in the file, including the data directory if the file names
+    /// it.
     pub fn numbers(&self) -> impl Iterator<Item = StoreNumber> {
         let snapshots = self.snapshots.iter().map(|snapshot| snapshot.number);
         snapshots.chain([self.current])

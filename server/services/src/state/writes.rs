@@ -1,9 +1,9 @@
-//! The writes of a store that are under way, counted so that a reset of a part of it can wait for
+//! Counts the writes of a store that are under way, so that a reset of a part of it can wait for
 //! them.
 //!
-//! A reset first announces its scope: a write that begins now is refused. Then it waits until the
-//! writes under way have ended, which have happened before it. A write that takes longer than that
-//! is refused at its end: what it wrote to is gone.
+//! A reset first announces its scope: a write that begins then is refused. Next it waits until the
+//! writes under way have ended; these happened before it. A write that lasts longer is refused at
+//! its end: the data that it wrote is gone.
 
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
@@ -55,8 +55,8 @@ pub struct Writes {
     is_resetting: AtomicBool,
 }
 
-/// A target or a scope as hashes of its account, and of its name there; 0 stands for no service and
-/// no name. A hash that two share costs a write an unneeded `503`, no more.
+/// A target or a scope, as hashes of its account and of its name there; 0 means no service and no
+/// name. Equal hashes of different names only cause an unneeded `503`.
 #[derive(Debug, Clone, Copy)]
 struct Hashes {
     account: u32,
@@ -86,8 +86,7 @@ impl Hashes {
         }
     }
 
-    /// Whether a request may write within a scope: it does if it names no container, queue or
-    /// table.
+    /// True if a request may write within a scope: it may if it names no container, queue or table.
     fn may_cover(self, target: Hashes) -> bool {
         let is_same = |own: u32, other: u32| own == 0 || other == 0 || own == other;
         self.account == target.account
@@ -162,8 +161,8 @@ impl Writes {
         let hashes =
             target.map(|target| Hashes::new(target.account, Some(target.service), target.name));
         let slot = hashes.map_or(UNNAMED, Hashes::slot);
-        // Counted before the look at the scope: a reset announces its scope before it looks at the
-        // count.
+        // Order matters: increment first, then read the scope. A reset does the reverse, so one of
+        // the two always sees the other.
         self.slots[slot].fetch_add(1, Ordering::SeqCst);
         let write = Write {
             writes: self,

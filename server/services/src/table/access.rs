@@ -8,8 +8,8 @@ use crate::response::error::{Result, common};
 use crate::table::request::Request;
 use lazurite_table::{AccessRange, is_metrics_table};
 
-/// Whether the caller may perform the operation. Tables of metrics are the server's: clients read
-/// them and delete from them. Source: Storage Analytics metrics.
+/// Checks that the caller may perform the operation. The server owns the tables of metrics: clients
+/// read them and delete from them. Source: Storage Analytics metrics.
 pub fn check_access(
     operation: &Operation<Request>,
     context: &Context,

@@ -19,8 +19,8 @@ pub enum Address {
     Table(String),
     /// `T(PartitionKey='p',RowKey='r')`
     Entity(String, EntityKeys),
-    /// `T/…`, where nothing is, perhaps with a predicate: the path of a client whose endpoint names
-    /// a table.
+    /// `T/…`, an address of nothing, perhaps with a predicate: the path of a client whose endpoint
+    /// names a table.
     Below(String, bool),
 }
 
@@ -32,8 +32,9 @@ pub struct EntityKeys {
 }
 
 impl Address {
-    /// As rows of operations name it. To post below a table is to post to the table, as the hosted
-    /// service does: so clients see that their endpoint should not name a table.
+    /// The resource, as rows of operations name it. A POST below a table counts as a POST to the
+    /// table, as on the hosted service, so that clients learn that their endpoint should not name a
+    /// table.
     pub fn resource(&self, posts: bool) -> Resource {
         match self {
             Address::Service => Resource::Service,

@@ -234,7 +234,7 @@ fn check_no_comp(query: &Query) -> Result<()> {
     }
 }
 
-/// Hosts and schemes inside a batch are the client's view of the way here; only the path matters,
+/// Hosts and schemes inside a batch reflect the client's view of the route; only the path matters,
 /// after the account.
 fn address(target: &str) -> Result<Address> {
     Address::parse(parts_of(target).resource)
@@ -254,8 +254,8 @@ fn parts_of(target: &str) -> Parts<'_> {
         None => ("", target.trim_start_matches('/')),
     };
     let path = path.split('?').next().unwrap_or_default();
-    // Keys may hold anything once decoded, but their predicate begins at the first parenthesis, and
-    // no account has one.
+    // Keys may contain any character once decoded, but the predicate begins at the first
+    // parenthesis, and no account has one.
     let head = path.find('(').map_or(path, |at| &path[..at]);
     let (place, resource) = path.split_at(head.rfind('/').map_or(0, |at| at + 1));
     Parts {
@@ -265,8 +265,7 @@ fn parts_of(target: &str) -> Parts<'_> {
     }
 }
 
-/// Refuses an operation whose target names another account, or another fork, than that of the
-/// batch.
+/// Refuses an operation whose target names another account, or another fork, than the batch.
 fn check_account(request: &Request, target: &str) -> Result<()> {
     let (context, accounts) = (&request.context, &request.state.services.accounts);
     let Parts { host, place, .. } = parts_of(target);
@@ -442,8 +441,8 @@ fn common_headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A batch of one read: of an entity, or of a page of those that a query finds. A refusal is that
-/// of the part.
+/// A batch of one read: of an entity, or of a page of a query. Its refusal is the refusal of the
+/// part.
 async fn respond_to_query(mut request: Request, sub: SubRequest) -> Result<SubResponse> {
     let (request_id, now) = (request.context.request_id.clone(), request.context.now);
     let accept = sub.header("accept");

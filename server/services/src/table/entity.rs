@@ -164,8 +164,8 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
     let answer = match body {
         Ok(body) => match inserted(body) {
             Ok(entity) => insert(request, entity, prefer).await,
-            // An absent table is reported first: the address may be wrong, and the body right
-            // elsewhere.
+            // A missing table is reported first: then the address may be wrong, and the body right
+            // for another one.
             Err(failure) => Err(check_table(&request).err().unwrap_or(failure)),
         },
         Err(error) => Err(error.into()),
@@ -250,8 +250,8 @@ async fn insert(
     Ok(response)
 }
 
-/// The entity of an Insert body, which must name both keys, as strings. The other writes, whose
-/// address has the keys, take what the body says of their types: clients send it.
+/// The entity of an Insert body, which must contain both keys, as strings. The other writes have
+/// the keys in their address, and accept any type for them in the body, because clients send such.
 pub fn inserted(body: EntityBody) -> Result<Entity> {
     if body.has_typed_key {
         return Err(lazurite_table::Error::InvalidInput(InvalidInput::Request).into());

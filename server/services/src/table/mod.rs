@@ -48,7 +48,7 @@ pub fn handle(
     } = route?;
     let level = match level(&context) {
         Err(refused) if operation.has_odata_response => return Err(refused),
-        // The legacy client of Node.js accepts Atom alone for a batch, the parts of which accept
+        // The legacy client of Node.js accepts only Atom for a batch, although its parts accept
         // JSON.
         level => level.unwrap_or(Level::Minimal),
     };

@@ -26,8 +26,7 @@ pub type Row = Operation<Request>;
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
 const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
 
-/// Whether a write of an entity replaces or merges depends on its condition: see
-/// [`conditional_write`].
+/// The condition of a write decides whether it replaces or merges: see [`conditional_write`].
 const IF_MATCH: Inputs = headers(&["if-match", "if-none-match"]);
 const PREFER: Inputs = headers(&["prefer"]);
 const FORMAT: Inputs = parameters(&["$format"]);
@@ -372,7 +371,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
     }
 }
 
-/// The change of an entity that a method stands for. An empty condition is not absent: a client
+/// The change of an entity that a method means. An empty condition is not an absent one: a client
 /// that lost its ETag must not overwrite the entity.
 fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
     if (asked.header)("if-none-match").is_some() {

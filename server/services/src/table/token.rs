@@ -13,8 +13,8 @@ pub fn write(key: &str) -> String {
     format!("1!{}!{payload}", payload.len())
 }
 
-/// The key of a token. A value in another form is taken as the key itself, for queries that are
-/// written by hand; a value in the form that cannot be read is refused.
+/// The key of a token. Text that does not have the form of a token is taken as the key itself, for
+/// handwritten queries; a malformed token is refused.
 pub fn read(token: &str) -> Result<String> {
     let Some((length, payload)) = token
         .strip_prefix("1!")

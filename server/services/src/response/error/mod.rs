@@ -1,8 +1,8 @@
 //! The only place with status codes: the responses to requests that are refused or fail.
 //!
-//! Everything that is not a success becomes a [`Failure`]: the codes that all services share stand
-//! in `common.rs`, those of one service come from its errors here; `render.rs` writes them in the
-//! format of the service.
+//! Every refusal and failure becomes a [`Failure`]: `common.rs` has the codes that all services
+//! share, this file maps the errors of each service, and `render.rs` writes them in the format of
+//! the service.
 
 pub mod common;
 mod failure;

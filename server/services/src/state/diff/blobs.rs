@@ -165,9 +165,9 @@ impl Comparison<'_> {
 }
 
 impl Comparison<'_> {
-    /// Facts that differ if the contents do, or else the values of Content-MD5. The same ETag,
-    /// length and MD5 stand for the same content; other contents of one length are read. An ETag
-    /// alone says nothing: stores that began as one snapshot may give the same ones.
+    /// Facts that differ if the contents do; otherwise the values of Content-MD5. Equal ETag,
+    /// length and MD5 mean equal content; other contents of equal length are read. Equal ETags
+    /// alone prove nothing: stores that began as one snapshot may issue the same ones.
     fn content_facts(
         &self,
         container: &str,
@@ -194,8 +194,8 @@ impl Comparison<'_> {
         })
     }
 
-    /// The MD5 of the content. Of one that cannot be read (in the archive, encrypted with a key of
-    /// the client, or expired meanwhile) it is the one in the record, or the ETag.
+    /// The MD5 of the content. If the content cannot be read (in the archive, encrypted with a key
+    /// of the client, or expired meanwhile), the MD5 in the record, or the ETag.
     fn digest(
         &self,
         services: &Services,

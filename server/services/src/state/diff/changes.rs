@@ -1,4 +1,4 @@
-//! The changes that a comparison of two stores has found: all are counted, and listed up to a
+//! The differences that a comparison of two stores has found: all are counted, and listed up to a
 //! limit.
 
 use crate::state::diff::walk::Pair;

@@ -1,9 +1,9 @@
-//! What differs between two stores: the present one, a fork or a snapshot, and another of them.
+//! The differences between two stores: the current one, a fork or a snapshot, and another of them.
 //!
-//! Both are copied by hard links first, as forks are, so a comparison sees each as of one moment
-//! while requests go on. The copies are walked side by side in key order, through the operations of
-//! the services. Only what clients can set is compared: ETags, times of the last change, leases,
-//! properties of the services and what was deleted and can be restored are not.
+//! Both are copied by hard links first, like forks, so that a comparison sees each at one moment
+//! while requests continue. The copies are read side by side in key order, through the operations
+//! of the services. Only data that clients can set is compared, not ETags, times of the last
+//! change, leases, properties of the services, and deleted data that can be restored.
 
 mod blobs;
 mod changes;

@@ -36,8 +36,8 @@ impl<T> Pair<T> {
     }
 }
 
-/// The items of all pages. `read` takes the marker of a page, `None` for the first one, and returns
-/// its items with the marker of the next page. Nothing is read of a side that `is_there` denies.
+/// The items of all pages. `read` gets the marker of a page, `None` for the first one, and returns
+/// its items with the marker of the next page. A side for which `is_there` is false is not read.
 /// The sequence ends after an error.
 pub fn items<T, M>(
     is_there: bool,
