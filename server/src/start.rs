@@ -384,7 +384,7 @@ impl Serving {
                 is_own: false,
             };
             pipeline::serve_in(
-                &app,
+                app,
                 &mut accepting,
                 endpoint,
                 threads.clone(),
