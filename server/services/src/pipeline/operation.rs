@@ -29,8 +29,10 @@ pub fn run(call: Call<'_, '_>) -> impl Future<Output = std::result::Result<Respo
         let body = exchange.take_body();
         let store = secondary.as_ref().unwrap_or(&exchange.store);
         let write = begin_write(store, &context, &route, operation.changes_state)?;
-        let responding = route.handle(store, context, caller, body)?;
-        let outcome = while_in_service(store, write, responding).await;
+        let outcome = match route.handle(store, context, caller, body) {
+            Ok(responding) => while_in_service(store, write, responding).await,
+            Err(refusal) => Err(refusal),
+        };
         match outcome {
             Err(failure) if token_would_do && failure.code == common::AUTHENTICATION_FAILED.1 => {
                 Err(bearer::wanted().into())
