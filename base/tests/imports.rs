@@ -1,5 +1,5 @@
-//! No files of a crate import each other in a circle, in any crate of the workspace; and the folders
-//! of the engine are layers, each of which imports only those before it.
+//! No files of a crate import each other in a circle, in any crate of the workspace; and the
+//! folders of the engine are layers, each of which imports only those before it.
 //!
 //! Imports are read from the text. A file imports another if it names something that the other
 //! defines, in a `use` or as a path; a name that a third file hands on counts as its definition's.

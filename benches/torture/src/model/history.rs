@@ -183,8 +183,8 @@ impl History {
             && explained.rest_is(&self.settled)
     }
 
-    /// In how many rows, and in which, the nearest state differs after `floor` batches or more, with
-    /// all or none of those in doubt.
+    /// In how many rows, and in which, the nearest state differs after `floor` batches or more,
+    /// with all or none of those in doubt.
     fn nearest(&self, floor: usize, found: &Rows) -> (usize, String) {
         let mut nearest = (usize::MAX, String::new());
         for with_doubts in [true, false] {
