@@ -69,7 +69,7 @@ pub(crate) struct SharedSync {
 pub(super) struct Progress {
     pub(super) appended: SequenceNumber,
     pub(super) durable: SequenceNumber,
-    /// Where the log ends, and where it ended when the last sync that went well began.
+    /// Where the log ends, and where it ended when the last successful sync began.
     end_appended: LogMark,
     end_durable: LogMark,
     /// The segments with changes that are not durable; the last of them is being appended to.
@@ -94,7 +94,7 @@ pub(super) struct Progress {
 
 /// A sync under way.
 struct SyncTask {
-    /// The last change that it is for, and where the log ends after it.
+    /// The last change that it makes durable, and where the log ends after it.
     target: SequenceNumber,
     end: LogMark,
     /// The files of the log that it syncs.

@@ -113,12 +113,12 @@ pub(crate) struct Heat {
     cells: HashMap<Place, Cell>,
     others: HashMap<(Service, String), Cell>,
     accounts: HashMap<String, Cell>,
-    /// Requests that came while all rows were taken by other partitions.
-    refused: u64,
+    /// Requests to partitions without a row, while other partitions had all rows.
+    without_row: u64,
 }
 
-/// One in so many requests of partitions without a row takes that of the coldest. To find it takes
-/// a look at all of them, and a busy partition is soon among those requests.
+/// Of the requests to partitions without a row, one in this many takes the row of the coldest
+/// partition. Finding the coldest reads all rows, and a busy partition soon gets its turn.
 const EVICTION_INTERVAL: u64 = 16;
 
 /// Accounts, and services of accounts, with a row of their own.
@@ -141,8 +141,8 @@ impl Heat {
             return;
         }
         if self.cells.len() >= CELLS_MAX {
-            self.refused += 1;
-            if !self.refused.is_multiple_of(EVICTION_INTERVAL) {
+            self.without_row += 1;
+            if !self.without_row.is_multiple_of(EVICTION_INTERVAL) {
                 let others = self.others_of(place.service, place.account, minute);
                 others.into_iter().for_each(|cell| cell.add(second, count));
                 return;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// to two dozen.
 pub const PARAMETERS_MAX: usize = 100;
 
-/// A SAS and those of an operation. The memory for more is found when they come.
+/// Parameters of a usual request: those of a SAS and of an operation. Memory grows for more.
 const PARAMETERS_USUAL: usize = 16;
 
 /// Why a query is refused.
@@ -66,7 +66,8 @@ fn mark(fingerprint: u32) -> u64 {
     1 << (fingerprint.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
-/// In memory that suffices; that of `percent_encoding` grows byte by byte.
+/// Decodes into memory of sufficient size; `decode_utf8` of `percent_encoding` lets its own grow
+/// byte by byte.
 fn decode_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     bytes.extend(percent_decode_str(text));
@@ -83,7 +84,7 @@ impl Query {
     /// of them.
     pub fn parse(raw: &str) -> Result<Query, QueryError> {
         let mut query = Query {
-            // With room for values that are kept twice.
+            // With room for values that are kept as sent and decoded.
             text: String::with_capacity(2 * raw.len()),
             parameters: Vec::with_capacity(PARAMETERS_USUAL),
             marks: 0,
@@ -247,9 +248,8 @@ fn decode_form(raw: &str) -> String {
 /// Decodes text that [`Query::parse`] has checked to be UTF-8.
 pub fn decode(raw: &str) -> Cow<'_, str> {
     if raw.contains('%') {
-        String::from_utf8_lossy(&decode_bytes(raw))
-            .into_owned()
-            .into()
+        let lossy = || String::from_utf8_lossy(&decode_bytes(raw)).into_owned();
+        decode_utf8(raw).unwrap_or_else(lossy).into()
     } else {
         raw.into()
     }

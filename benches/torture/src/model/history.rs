@@ -183,8 +183,8 @@ impl History {
             && explained.rest_is(&self.settled)
     }
 
-    /// In how many rows, and in which, the nearest state differs after `floor` batches or more,
-    /// with all or none of those in doubt.
+    /// The state nearest to `found`: in how many rows it differs, and in which. Looks at the states
+    /// after `floor` batches or more, with all of the batches in doubt and with none of them.
     fn nearest(&self, floor: usize, found: &Rows) -> (usize, String) {
         let mut nearest = (usize::MAX, String::new());
         for with_doubts in [true, false] {

@@ -1,4 +1,4 @@
-//! Refuses requests to a fork that there is not.
+//! Refuses requests to a fork that does not exist.
 
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;

@@ -1,12 +1,12 @@
-//! Writes to a store, or to a part of it, that is being reset or replaced: refused, so that nothing
-//! is acknowledged that is gone.
+//! Refuses writes to a store, or to a part of one, that is being reset or replaced: they would be
+//! acknowledged and then lost.
 
 use crate::response::error::Result;
 use crate::state::{Store, Write};
 
 /// Runs an operation on a store. One that changes state, which has begun a write, is refused with
-/// `503` if the store is retired before or meanwhile, or its target is reset: it may have written,
-/// and what it wrote is gone.
+/// `503` if the store is retired, or its target reset, before it begins or while it runs: its
+/// changes are lost.
 pub async fn while_in_service<T>(
     store: &Store,
     write: Option<Write<'_>>,

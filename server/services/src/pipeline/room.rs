@@ -23,7 +23,7 @@ fn holder(context: &Context) -> u64 {
     let hash = match (context.query.get_literal("sig"), authorization) {
         (Some(signature), _) => xxh3_64(signature.as_bytes()),
         (None, Some(credentials)) => {
-            // A signature changes with each request. Before it stands the account.
+            // The signature changes with each request; the account comes before it.
             let credentials = credentials.as_bytes();
             let account = memchr::memrchr(b':', credentials);
             xxh3_64(&credentials[..account.unwrap_or(credentials.len())])

@@ -49,7 +49,7 @@ impl Route {
         }
     }
 
-    /// What the targets of a request go by.
+    /// The resource whose scalability target the request counts against.
     pub fn subject(&self) -> Subject<'_> {
         match self {
             Route::Blob(Ok(route)) if !route.blob.is_empty() => Subject::Blob {

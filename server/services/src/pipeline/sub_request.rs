@@ -33,31 +33,19 @@ async fn respond(
     outer: &Context,
     context: Result<Box<Context>>,
 ) -> Response<Bytes> {
-    let (now, version) = (
-        outer.now,
-        context
-            .as_ref()
-            .map_or(outer, |context| context)
-            .version
-            .clone(),
-    );
-    let mut facts = facts(
-        store,
-        outer,
-        context.as_ref().ok().map(|context| &**context),
-    );
+    let inner = context.as_deref().ok();
+    let version = inner.unwrap_or(outer).version.clone();
+    let mut facts = facts(store, outer, inner);
     let mut observers = Observers::begin(store, &facts, &HeaderMap::new());
     let outcome = match context {
         Ok(context) => handle(store, context, &mut facts, &mut observers).await,
         Err(failure) => Err(failure),
     };
-    facts.refusal = outcome
-        .as_ref()
-        .err()
-        .map(|failure| WhyRefused::of(failure).into());
+    let refusal = outcome.as_ref().err().map(WhyRefused::of);
+    facts.refusal = refusal.map(Into::into);
     let id = &facts.origin.request_id;
     let mut response =
-        outcome.unwrap_or_else(|failure| render(failure, ErrorFormat::Xml, id, now, false));
+        outcome.unwrap_or_else(|failure| render(failure, ErrorFormat::Xml, id, outer.now, false));
     CommonHeaders::default().onto(&mut response, id, version.as_str());
     let (mut parts, body) = response.into_parts();
     // Answers to deletions, and to refusals, are small and in memory.

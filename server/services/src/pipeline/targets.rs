@@ -1,4 +1,4 @@
-//! Refuses requests that exceed the scalability targets, if those are at work.
+//! Refuses requests that exceed the scalability targets, if any are set.
 
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;

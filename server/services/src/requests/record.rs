@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bytes of a record beside its texts.
+/// Bytes of a record without its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
 
 /// One request and how it was answered.
