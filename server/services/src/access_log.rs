@@ -92,8 +92,7 @@ impl Line<'_> {
             line.push_str(", ");
         }
         let _ = write!(line, "{:.1} ms", milliseconds(self.end.took));
-        let request_bytes = self.exchange.request_bytes.unwrap_or_default();
-        for (bytes, way) in [(request_bytes, "in"), (self.end.bytes, "out")] {
+        for (bytes, way) in [(self.end.received, "in"), (self.end.sent, "out")] {
             if bytes > 0 {
                 let _ = write!(line, ", {bytes} B {way}");
             }
@@ -126,8 +125,8 @@ impl Line<'_> {
             "code": why.map(|why| &why.code),
             "reason": why.map(|why| &why.reason),
             "duration_ms": milliseconds(self.end.took),
-            "request_bytes": self.exchange.request_bytes,
-            "response_bytes": self.end.bytes,
+            "request_bytes": self.end.received,
+            "response_bytes": self.end.sent,
             "ended": self.end.how.word(),
             "plan": self.plan,
         })
@@ -253,7 +252,8 @@ mod tests {
         form(&Line {
             exchange: &exchange,
             end: &End {
-                bytes: 215,
+                received: 0,
+                sent: 215,
                 took: Duration::from_micros(420),
                 how,
             },

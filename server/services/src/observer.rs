@@ -16,6 +16,10 @@ use axum::http::{Method, Response, StatusCode, Uri};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The status, in logs alone, of a request whose client left before there was an answer. Source:
+/// nginx, `NGX_HTTP_CLIENT_CLOSED_REQUEST`, which other servers have taken over.
+pub const CLIENT_CLOSED_REQUEST: u16 = 499;
+
 /// Sees one exchange. A request inside a batch is an exchange of its own.
 pub trait Observer: Sized {
     /// Where it leaves what it saw.
@@ -27,10 +31,22 @@ pub trait Observer: Sized {
         None
     }
 
-    /// The operation and the caller are known. Called where [`Observer::begun`] returned `None`,
-    /// and not for requests that were refused before.
+    /// The operation is known, and nothing has looked at the credentials yet. Called where
+    /// [`Observer::begun`] returned `None`, and not for requests that were refused before.
     fn routed(_: &Self::Sink, _: &ExchangeFacts, _: &Routing<'_>) -> Option<Self> {
         None
+    }
+
+    /// The caller is known. `this` is the value so far; what is returned replaces it. Not called
+    /// for requests that were refused before.
+    fn authenticated(
+        this: Option<Self>,
+        _: &Self::Sink,
+        _: &ExchangeFacts,
+        _: &Routing<'_>,
+        _: &Caller,
+    ) -> Option<Self> {
+        this
     }
 
     /// The answer has its head. Returns whether the observer wants to see the end.
@@ -44,7 +60,8 @@ pub trait Observer: Sized {
     /// A part of the body is about to be sent.
     fn sent(&mut self, _data: &[u8]) {}
 
-    /// The answer has ended.
+    /// The answer has ended, or its client left before it began: then [`Observer::answered`] was
+    /// not called, and the status is [`CLIENT_CLOSED_REQUEST`].
     fn ended(self, sink: &Self::Sink, exchange: &ExchangeFacts, end: &End);
 }
 
@@ -62,7 +79,7 @@ pub struct ExchangeFacts {
     pub is_own: bool,
     pub method: Method,
     pub target: Uri,
-    /// As the request declares them.
+    /// Of the body, as the request declares them.
     pub request_bytes: Option<u64>,
     pub started: Instant,
     /// Whose resource the request names; `None` if it was refused before that was known.
@@ -110,20 +127,21 @@ pub fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(&CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The operation that a request asks for, and its caller.
+/// The operation that a request asks for.
 pub struct Routing<'a> {
     pub context: &'a Context,
     /// `None`: neither logs nor metrics show the operation.
     pub operation: Option<Logged>,
-    pub caller: &'a Caller,
     pub properties: &'a ServiceProperties,
 }
 
 /// The end of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
-    /// Bytes of the body that were handed to the connection.
-    pub bytes: u64,
+    /// Bytes of the request's body that came before the end.
+    pub received: u64,
+    /// Bytes of the answer's body that were handed to the connection.
+    pub sent: u64,
     /// From the start of the exchange.
     pub took: Duration,
     pub how: HowEnded,

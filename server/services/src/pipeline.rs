@@ -29,6 +29,7 @@ mod secondary;
 mod store;
 mod sub_request;
 mod targets;
+mod unreadable;
 mod website;
 mod wrong_service;
 
@@ -38,7 +39,7 @@ use crate::connection::{self, ConnectionThreads, Connections, Endpoint, HeaderNa
 use crate::memory::HOLDER;
 use crate::response::error::common;
 use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, StatusCode};
 use call::Call;
 use exchange::{Exchange, Stop};
 use hyper::body::Incoming;
@@ -63,11 +64,12 @@ async fn pass(exchange: &mut Exchange<'_>) -> Result<Response<Body>, Stop> {
 /// The steps of a request for an operation of a service.
 async fn pass_to_service(mut call: Call<'_, '_>) -> Result<Response<Body>, Stop> {
     secondary::find(&mut call).await?;
+    observe::route(&mut call)?;
     cors::apply(&mut call)?;
     fork::check(&mut call)?;
     caller::authenticate(&mut call)?;
     advice::answer(&mut call)?;
-    observe::route(&mut call)?;
+    observe::authenticate(&mut call)?;
     location::check(&mut call)?;
     fault::strike(&mut call).await?;
     targets::meter(&mut call)?;
@@ -93,13 +95,25 @@ fn serve<'a>(
     request: Request<Incoming>,
     notes: &'a HeaderNames,
 ) -> impl Future<Output = Response<Body>> {
-    let mut exchange = Exchange::begin(app, client, request, notes);
+    let mut unanswered = Unanswered(Some(Exchange::begin(app, client, request, notes)));
     async move {
+        let exchange = unanswered.0.as_mut().expect("it is taken below");
         let outcome = {
-            let passing = pin!(HOLDER.scope(Cell::default(), pass(&mut exchange)));
+            let passing = pin!(HOLDER.scope(Cell::default(), pass(exchange)));
             within(app.request_timeout, passing).await
         };
-        answer(exchange, outcome)
+        answer(unanswered.0.take().expect("it is taken once"), outcome)
+    }
+}
+
+/// An exchange that has no answer yet. If it is dropped, its client has left.
+struct Unanswered<'a>(Option<Exchange<'a>>);
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(exchange) = self.0.take() {
+            observe::abandon(exchange);
+        }
     }
 }
 
@@ -128,6 +142,10 @@ impl Server for App {
         notes: &'a HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send {
         serve(self, client, request, notes)
+    }
+
+    fn refuse(&self, client: &Client, status: StatusCode) -> Vec<u8> {
+        unreadable::refuse(self, client, status)
     }
 }
 

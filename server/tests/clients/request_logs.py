@@ -1,12 +1,15 @@
 """Storage Analytics: what the accounts' requests leave in `$logs`, found again by prefix, and in the tables of metrics. The server
 writes both every second."""
 
+import socket
 import unittest
+from collections import Counter
 from datetime import datetime, timedelta, timezone
+from urllib.parse import urlsplit
 
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.data.tables import TableAnalyticsLogging, TableRetentionPolicy, TableServiceClient
-from azure.storage.blob import BlobAnalyticsLogging, BlobClient, BlobServiceClient, Metrics, RetentionPolicy
+from azure.storage.blob import BlobAnalyticsLogging, BlobClient, BlobServiceClient, CorsRule, Metrics, RetentionPolicy, generate_blob_sas
 from azure.storage.queue import Metrics as QueueMetrics
 from azure.storage.queue import QueueAnalyticsLogging, QueueServiceClient
 
@@ -130,6 +133,100 @@ class LoggingTest(harness.Test):
                 refused()
         logs.delete_blob(first.name)
         self.assertFalse(logs.get_blob_client(first.name).exists())
+
+
+class RequestEndsTest(harness.Test):
+    """How requests ended that their service refused, or that their client cut off: in logs and in figures."""
+
+    TABLE = "$MetricsHourPrimaryTransactionsBlob"
+    MIB = 1 << 20
+
+    def setUp(self):
+        self.container = blobs.create_container(unique("con"))
+        self.since = (datetime.now(timezone.utc) - timedelta(minutes=1)).strftime("%Y%m%dT%H00")
+        rule = CorsRule(["http://here.example"], ["GET"], max_age_in_seconds=1)
+        metrics = Metrics(enabled=True, include_apis=True)
+        blobs.set_service_properties(analytics_logging=BlobAnalyticsLogging(**ALL), hour_metrics=metrics, cors=[rule])
+        self.addCleanup(blobs.set_service_properties, analytics_logging=BlobAnalyticsLogging(), hour_metrics=Metrics(), cors=[])
+
+    def figures(self, operation):
+        query = f"PartitionKey ge '{self.since}' and RowKey eq 'user;{operation}'"
+        total = Counter()
+        for row in tables.get_table_client(self.TABLE).query_entities(query):
+            total.update({name: value.value for name, value in row.items() if getattr(value, "edm_type", None) == "Edm.Int64"})
+        return total
+
+    def target(self, name, permission):
+        end = datetime.now(timezone.utc) + timedelta(hours=1)
+        sas = generate_blob_sas(container_name=self.container.container_name, blob_name=name, permission=permission, expiry=end, **harness.KEY_CREDENTIAL)
+        return urlsplit(f"{self.container.get_blob_client(name).url}?{sas}")
+
+    def raw(self, method, name, permission, headers, parts=(), taken=None, edit=lambda target: target):
+        """Sends a request by hand, in pieces, and takes that many bytes of the answer; all of it if `taken` is None."""
+        url = self.target(name, permission)
+        connection = socket.create_connection((url.hostname, url.port))
+        with connection:
+            head = [f"{method} {edit(url.path + '?' + url.query)} HTTP/1.1", f"Host: {url.netloc}", "x-ms-version: 2021-08-06", "Connection: close", *headers]
+            connection.sendall("\r\n".join([*head, "", ""]).encode())
+            for part in parts:
+                connection.sendall(part)
+            received = b""
+            while taken is None or len(received) < taken:
+                piece = connection.recv(65536 if taken is None else taken - len(received))
+                if not piece:
+                    break
+                received += piece
+        return received
+
+    def logged(self, name, count):
+        return eventually(lambda: len(lines := entries("blob", f"{self.container.container_name}/{name}")) >= count and lines)
+
+    def test_refused_credentials_are_logged_and_counted(self):
+        before = self.figures("PutBlob")
+        headers = ["x-ms-blob-type: BlockBlob", "Content-Length: 4"]
+        for _ in range(3):
+            self.raw("PUT", "no", "w", headers, [b"body"], edit=lambda target: target.replace("sig=", "sig=A"))
+        stranger = BlobClient.from_blob_url(self.container.get_blob_client("no").url, credential={**harness.KEY_CREDENTIAL, "account_key": "AAAA"}, retry_total=0)
+        with self.assertRaises(HttpResponseError):
+            stranger.upload_blob(b"body")
+        lines = self.logged("no", 4)
+        self.assertEqual(sorted((line[STATUS], line[CODE], line[ACCESS]) for line in lines), [("AuthorizationError", "403", "authenticated")] + 3 * [("SASAuthorizationError", "403", "sas")])
+        eventually(lambda: self.figures("PutBlob")["TotalRequests"] >= before["TotalRequests"] + 4)
+        now = self.figures("PutBlob")
+        self.assertEqual([now[name] - before[name] for name in ("SASAuthorizationError", "AuthorizationError", "Success", "SASSuccess")], [3, 1, 0, 0])
+
+    def test_preflights_are_logged_and_counted(self):
+        before = self.figures("BlobPreflightRequest")
+        for origin in ("http://here.example", "http://elsewhere.example"):
+            self.raw("OPTIONS", "flight", "r", [f"Origin: {origin}", "Access-Control-Request-Method: GET"], edit=lambda target: target.split("?")[0])
+        # The one that was refused is anonymous, and such are not logged.
+        lines = self.logged("flight", 1)
+        self.assertEqual([(line[NAME], line[STATUS]) for line in lines], [("BlobPreflightRequest", "AnonymousSuccess")])
+        eventually(lambda: self.figures("BlobPreflightRequest")["TotalRequests"] >= before["TotalRequests"] + 2)
+        now = self.figures("BlobPreflightRequest")
+        self.assertEqual((now - before)["AnonymousAuthorizationError"], 1)
+
+    def test_bytes_are_those_that_passed(self):
+        before = self.figures("All")
+        upload = ["x-ms-blob-type: BlockBlob", f"Content-Length: {20 * self.MIB}"]
+        for _ in range(2):
+            self.raw("PUT", "cut", "w", upload, [bytes(self.MIB)], taken=0)
+        lines = self.logged("cut", 2)
+        self.assertEqual({line[STATUS] for line in lines}, {"SASNetworkError"})
+        # Request bytes, and the length that was declared.
+        self.assertTrue(all(0 < int(line[18]) <= self.MIB and line[21] == str(20 * self.MIB) for line in lines), lines)
+        chunks = [b"%x\r\n%s\r\n" % (100_000, bytes(100_000))] * 10 + [b"0\r\n\r\n"]
+        self.raw("PUT", "chunked", "w", ["x-ms-blob-type: BlockBlob", "Transfer-Encoding: chunked"], chunks)
+        line, = self.logged("chunked", 1)
+        self.assertEqual((line[STATUS], line[18]), ("SASSuccess", "1000000"))
+        self.container.upload_blob("large", bytes(32 * self.MIB), max_concurrency=4)
+        self.raw("GET", "large", "r", [], taken=1024)
+        line = eventually(lambda: next((line for line in entries("blob", f"{self.container.container_name}/large") if line[NAME] == "GetBlob"), None))
+        self.assertEqual((line[STATUS], line[CODE]), ("SASNetworkError", "200"))
+        self.assertLess(int(line[20]), 32 * self.MIB)
+        eventually(lambda: self.figures("All")["SASNetworkError"] >= before["SASNetworkError"] + 3)
+        ingress = self.figures("All")["TotalIngress"] - before["TotalIngress"]
+        self.assertLess(ingress, 36 * self.MIB)
 
 
 class MetricsTest(harness.Test):

@@ -15,6 +15,8 @@ fn refused(server: &Server, bytes: &[u8]) -> Response {
         answer.status,
         String::from_utf8_lossy(bytes)
     );
+    assert!(answer.header("x-ms-request-id").is_some(), "{answer:?}");
+    assert!(!answer.code().is_empty(), "{answer:?}");
     answer
 }
 
@@ -67,7 +69,7 @@ fn heads_without_measure_are_refused() {
         "a".repeat(64 * 1024)
     );
     refused(&server, header.as_bytes()).is(431);
-    let headers: String = (0..2000)
+    let headers: String = (0..4000)
         .map(|n| format!("x-ms-meta-{n}: {n}\r\n"))
         .collect();
     refused(
@@ -80,6 +82,31 @@ fn heads_without_measure_are_refused() {
         "a".repeat(128 * 1024)
     );
     refused(&server, target.as_bytes()).is(414);
+}
+
+#[test]
+fn a_head_that_cannot_be_read_has_a_line_in_the_log() {
+    let mut server = Server::fresh();
+    let answer = refused(&server, b"GET / HTTP/3.0\r\nHost: 127.0.0.1\r\n\r\n");
+    assert_eq!((answer.status, &*answer.code()), (400, "InvalidInput"));
+    let line = server.wait_for_line("InvalidInput");
+    assert!(line.contains("\"- * HTTP/1.1\" 400 - "), "{line}");
+    // An answer to a request before it stays as it is.
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    let health = "GET /_lazurite/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET / HTTP/3.0\r\n\r\n";
+    let answer = connection.send_bytes(health.as_bytes(), "GET");
+    answer.unwrap().is(200);
+    let answer = connection.read("GET").unwrap();
+    assert_eq!((answer.status, &*answer.code()), (400, "InvalidInput"));
+}
+
+#[test]
+fn a_request_of_http_1_0_needs_no_host() {
+    let server = Server::fresh();
+    let mut connection = Connection::open(&server, Service::Blob).unwrap();
+    let check = b"GET /_lazurite/health HTTP/1.0\r\n\r\n";
+    connection.send_bytes(check, "GET").unwrap().is(200);
+    assert!(connection.is_closed());
 }
 
 #[test]

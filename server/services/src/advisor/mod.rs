@@ -78,7 +78,13 @@ impl Observer for Box<Watched> {
     type Sink = Advisor;
 
     /// The facts in the head of a request, if the advisor wants it.
-    fn routed(advisor: &Advisor, exchange: &ExchangeFacts, routing: &Routing<'_>) -> Option<Self> {
+    fn authenticated(
+        _: Option<Self>,
+        advisor: &Advisor,
+        exchange: &ExchangeFacts,
+        routing: &Routing<'_>,
+        caller: &Caller,
+    ) -> Option<Self> {
         if exchange.is_own {
             return None;
         }
@@ -103,7 +109,7 @@ impl Observer for Box<Watched> {
         Some(Box::new(Watched {
             weight,
             request,
-            is_anonymous: matches!(routing.caller, Caller::Anonymous),
+            is_anonymous: matches!(caller, Caller::Anonymous),
         }))
     }
 
@@ -148,7 +154,7 @@ impl Observer for Box<Watched> {
 
     /// Hands the request to the advisor. Writes new advice into the log.
     fn ended(mut self, advisor: &Advisor, _: &ExchangeFacts, end: &End) {
-        self.request.response_bytes = end.bytes;
+        self.request.response_bytes = end.sent;
         log_new(&advisor.observe(self.weight, self.request));
     }
 }

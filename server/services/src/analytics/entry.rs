@@ -2,11 +2,14 @@
 
 use crate::auth::Caller;
 use crate::codec::date;
-use crate::observer::{End, ExchangeFacts, HowEnded, Routing};
+use crate::observer::{
+    CLIENT_CLOSED_REQUEST, End, ExchangeFacts, HowEnded, Routing, content_length,
+};
 use crate::properties::LogVersion;
 use crate::request::context::{Context, ServiceKind, decode};
 use crate::request::operation::{LogClass, Logged};
 use crate::request::target::redact;
+use crate::response::error::common;
 use axum::http::HeaderMap;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -35,7 +38,20 @@ pub enum Access {
 }
 
 impl Access {
-    pub fn of(caller: &Caller) -> Access {
+    /// What a request claims before its credentials are checked.
+    fn claimed(context: &Context) -> Access {
+        match context.header("authorization") {
+            Some(token) if token.starts_with("Bearer ") => Access::Bearer {
+                object_id: String::new(),
+                tenant_id: String::new(),
+            },
+            Some(_) => Access::Authenticated,
+            None if context.query.has("sig") => Access::Sas,
+            None => Access::Anonymous,
+        }
+    }
+
+    fn of(caller: &Caller) -> Access {
         match caller {
             Caller::Owner => Access::Authenticated,
             Caller::Anonymous => Access::Anonymous,
@@ -91,6 +107,10 @@ pub struct Entry {
     /// Whether statuses of errors are error codes.
     tells_codes: bool,
     request: Side,
+    /// The length of the request's body as its head declares it.
+    declared: u64,
+    /// The request says how long it may take.
+    has_time_limit: bool,
     conditions: String,
     status: u16,
     error_code: Option<String>,
@@ -125,13 +145,14 @@ struct Side {
 }
 
 impl Side {
-    fn of(headers: &HeaderMap, body_bytes: u64) -> Side {
+    /// Of a head; the bytes of the body are known at the end.
+    fn of(headers: &HeaderMap) -> Side {
         let size = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
             name.as_str().len() + value.len() + 4
         };
         Side {
             head_bytes: headers.iter().map(size).sum(),
-            body_bytes,
+            body_bytes: 0,
             md5: text(headers, "content-md5"),
             user_agent: text(headers, "user-agent"),
             referrer: without_signatures(&text(headers, "referer")),
@@ -152,8 +173,7 @@ fn text(headers: &HeaderMap, name: &str) -> String {
 }
 
 impl Entry {
-    /// The entry of a request whose caller was authenticated, if the account's log or metrics
-    /// cover it.
+    /// The entry of a request whose operation is known, if the account's log or metrics cover it.
     pub fn of(routing: &Routing<'_>) -> Option<Box<Entry>> {
         let logging = &routing.properties.logging;
         let keeps_metrics = routing.properties.keeps_metrics();
@@ -162,14 +182,12 @@ impl Entry {
         }
         let operation = routing.operation?;
         let wanted = logging.covers(operation.class);
-        let access = || Access::of(routing.caller);
-        let begin = || Box::new(Entry::begin(routing.context, operation, access(), wanted));
+        let begin = || Box::new(Entry::begin(routing.context, operation, wanted));
         (wanted || keeps_metrics).then(begin)
     }
 
-    fn begin(context: &Context, operation: Logged, access: Access, wanted: bool) -> Entry {
+    fn begin(context: &Context, operation: Logged, wanted: bool) -> Entry {
         let headers = &context.headers;
-        let length = text(headers, "content-length").parse().unwrap_or_default();
         let conditions = CONDITIONS.iter().filter_map(|name| {
             let value = headers.get(name).map(crate::request::context::text_of)?;
             Some(format!("{name}={value}"))
@@ -184,7 +202,7 @@ impl Entry {
             answered_after: Duration::ZERO,
             took: Duration::ZERO,
             how: HowEnded::Whole,
-            access,
+            access: Access::claimed(context),
             url: url(context),
             object_key: format!("/{}/{}", context.account, decode(&context.resource)),
             copy_source: context.header("x-ms-copy-source").map(|url| redact(&url)),
@@ -192,7 +210,9 @@ impl Entry {
             peer: context.peer,
             version: context.version.as_str().to_owned(),
             tells_codes: context.version.is_at_least(CODES_SINCE),
-            request: Side::of(headers, length),
+            request: Side::of(headers),
+            declared: content_length(headers).unwrap_or_default(),
+            has_time_limit: context.query.has("timeout"),
             conditions: conditions.collect::<Vec<_>>().join(";"),
             status: 0,
             error_code: None,
@@ -206,14 +226,22 @@ impl Entry {
     pub fn answer(&mut self, exchange: &ExchangeFacts, headers: &HeaderMap) {
         self.status = exchange.status.as_u16();
         self.error_code = Some(text(headers, "x-ms-error-code")).filter(|code| !code.is_empty());
-        self.response = Side::of(headers, 0);
+        self.response = Side::of(headers);
         self.etag = text(headers, "etag");
         self.last_modified = rfc850(&text(headers, "last-modified"));
         self.answered_after = exchange.answered_after;
     }
 
-    pub fn end(&mut self, end: &End) {
-        self.response.body_bytes = end.bytes;
+    /// The entry of the caller whose credentials were checked.
+    pub fn of_caller(mut self: Box<Entry>, caller: &Caller) -> Box<Entry> {
+        self.access = Access::of(caller);
+        self
+    }
+
+    pub fn end(&mut self, exchange: &ExchangeFacts, end: &End) {
+        self.status = exchange.status.as_u16();
+        self.request.body_bytes = end.received;
+        self.response.body_bytes = end.sent;
         self.took = end.took;
         self.how = end.how;
     }
@@ -242,10 +270,19 @@ impl Entry {
     }
 
     /// Source: Storage Analytics logged operations and status messages, "Storage Analytics request
-    /// status messages": `NetworkError` if the client closed the connection too early.
+    /// status messages": `NetworkError` if the client closed the connection too early, which it may
+    /// do within its own body; a time limit that passed is the client's if it set one.
     fn ending(&self) -> &'static str {
         match (self.how, self.status) {
-            (HowEnded::Disconnected, 200..300) => "NetworkError",
+            (HowEnded::Disconnected, 200..300 | CLIENT_CLOSED_REQUEST) => "NetworkError",
+            (_, 400) if self.is_refused_as("IncompleteBody") => "NetworkError",
+            (_, 500) if self.is_refused_as(common::OPERATION_TIMED_OUT.1) => {
+                if self.has_time_limit {
+                    "ClientTimeoutError"
+                } else {
+                    "ServerTimeoutError"
+                }
+            }
             (HowEnded::BrokenOff, 200..300) => "ServerOtherError",
             (_, 200..300) => "Success",
             (_, 503) => "ThrottlingError",
@@ -253,6 +290,10 @@ impl Entry {
             (_, 401 | 403) => "AuthorizationError",
             _ => "ClientOtherError",
         }
+    }
+
+    fn is_refused_as(&self, code: &str) -> bool {
+        self.error_code.as_deref() == Some(code)
     }
 
     /// The figures for the metrics, which count bearers like owners.
@@ -315,7 +356,7 @@ impl Entry {
         line.plain(&request.body_bytes.to_string());
         line.plain(&response.head_bytes.to_string());
         line.plain(&response.body_bytes.to_string());
-        line.plain(&request.body_bytes.to_string());
+        line.plain(&self.declared.to_string());
         line.quoted(&request.md5);
         line.quoted(&response.md5);
         line.quoted(&self.etag);
@@ -448,7 +489,8 @@ mod tests {
             "devstoreaccount1",
             headers,
         );
-        Entry::begin(&context, logged("PutBlob"), access, true)
+        let entry = Entry::begin(&context, logged("PutBlob"), true);
+        Entry { access, ..entry }
     }
 
     /// An entry whose answer of four bytes has ended.
@@ -471,11 +513,12 @@ mod tests {
         };
         entry.answer(&exchange, answer.headers());
         let end = End {
-            bytes: 4,
+            received: 20,
+            sent: 4,
             took: Duration::from_millis(197),
             how,
         };
-        entry.end(&end);
+        entry.end(&exchange, &end);
         entry
     }
 
@@ -510,7 +553,7 @@ mod tests {
             "1.0;2024-03-01T12:34:56.0000000Z;PutBlob;Success;201;197;190;authenticated",
             "devstoreaccount1;devstoreaccount1;blob",
             "\"http://127.0.0.1:10000/devstoreaccount1/c/a%20b?sig=XXXXX&amp;x=1\"",
-            "\"/devstoreaccount1/c/a b\";id;0;10.0.0.5:50000;2014-02-14;183;23;61;4;23",
+            "\"/devstoreaccount1/c/a b\";id;0;10.0.0.5:50000;2014-02-14;183;20;61;4;23",
             "\"DrPO6z1f00SCsomhaf+J/A==\";;\"&quot;0x8D1&quot;\";Thursday, 19-Jun-14 01:33:53 GMT",
             "\"If-None-Match=*\";\"agent/1.0\";;\"1fe6814a\"",
         ];
@@ -556,12 +599,46 @@ mod tests {
 
     #[test]
     fn a_client_that_leaves_early_is_a_network_error() {
-        let status = |how| {
+        let status = |status, code: &str, how| {
             let entry = entry("GET", "/c/b", &[], Access::Sas);
-            ended(entry, 200, &[], how).request_status()
+            ended(entry, status, &[("x-ms-error-code", code)], how).request_status()
         };
-        assert_eq!(status(HowEnded::Disconnected), "SASNetworkError");
-        assert_eq!(status(HowEnded::BrokenOff), "SASServerOtherError");
+        let error = "SASNetworkError";
+        assert_eq!(status(200, "", HowEnded::Disconnected), error);
+        assert_eq!(status(499, "", HowEnded::Disconnected), error);
+        assert_eq!(status(400, "IncompleteBody", HowEnded::Whole), error);
+        assert_eq!(status(200, "", HowEnded::BrokenOff), "SASServerOtherError");
+    }
+
+    #[test]
+    fn a_time_limit_that_passed_is_the_clients_if_it_set_one() {
+        let status = |target| {
+            let entry = entry("GET", target, &[], Access::Authenticated);
+            let code = [("x-ms-error-code", "OperationTimedOut")];
+            ended(entry, 500, &code, HowEnded::Whole).request_status()
+        };
+        assert_eq!(status("/c/b"), "ServerTimeoutError");
+        assert_eq!(status("/c/b?timeout=5"), "ClientTimeoutError");
+    }
+
+    #[test]
+    fn refused_credentials_have_the_access_that_they_claim() {
+        let claimed = |target, headers: &[(&str, &str)]| {
+            let service = ServiceKind::Blob;
+            let context = request(service, "PUT", target, "devstoreaccount1", headers);
+            Entry::begin(&context, logged("PutBlob"), true)
+                .access
+                .prefix()
+        };
+        let key = ("authorization", "SharedKey devstoreaccount1:AAAA");
+        assert_eq!(claimed("/c/b", &[key]), "");
+        assert_eq!(
+            claimed("/c/b", &[("authorization", "Bearer e30.e30.")]),
+            "OAuth"
+        );
+        assert_eq!(claimed("/c/b?sv=x&sig=y", &[]), "SAS");
+        assert_eq!(claimed("/c/b?sv=x&sig=y", &[key]), "");
+        assert_eq!(claimed("/c/b", &[]), "Anonymous");
     }
 
     #[test]

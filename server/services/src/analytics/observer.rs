@@ -1,6 +1,7 @@
 //! The observer that makes the entries of logs and metrics.
 
 use crate::analytics::{Analytics, Entry};
+use crate::auth::Caller;
 use crate::observer::{Answer, End, ExchangeFacts, Observer, Routing};
 
 impl Observer for Box<Entry> {
@@ -10,13 +11,23 @@ impl Observer for Box<Entry> {
         Entry::of(routing)
     }
 
+    fn authenticated(
+        this: Option<Box<Entry>>,
+        _: &Analytics,
+        _: &ExchangeFacts,
+        _: &Routing<'_>,
+        caller: &Caller,
+    ) -> Option<Box<Entry>> {
+        this.map(|entry| entry.of_caller(caller))
+    }
+
     fn answered(&mut self, _: &Analytics, exchange: &ExchangeFacts, answer: &mut Answer) -> bool {
         self.answer(exchange, answer.headers());
         true
     }
 
-    fn ended(mut self, analytics: &Analytics, _: &ExchangeFacts, end: &End) {
-        self.end(end);
+    fn ended(mut self, analytics: &Analytics, exchange: &ExchangeFacts, end: &End) {
+        self.end(exchange, end);
         analytics.take(self);
     }
 }

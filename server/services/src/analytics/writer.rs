@@ -14,6 +14,7 @@ use crate::connection::blocking_pool::on_blocking_pool;
 use crate::properties::{LOGS_CONTAINER, LogVersion};
 use crate::request::context::ServiceKind;
 use crate::request::operation::LogClass;
+use crate::response::error::Failure;
 use lazurite_blob::{
     BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
     Conditions, DeleteBlob, DeleteSnapshots, ETags, Error, ListBlobs, PutBlob, Result, UploadKind,
@@ -81,6 +82,7 @@ pub async fn run(
                 None => break,
             },
             now = ticks.tick() => {
+                writer.tell_dropped();
                 writer.flush(|log| log.due <= now).await;
                 let moved = writer.inputs.services.clock.moves();
                 if std::mem::replace(&mut moves, moved) != moved {
@@ -101,6 +103,7 @@ pub async fn run(
         }
     }
     stop.store(true, Ordering::Relaxed);
+    writer.tell_dropped();
     writer.flush(|_| true).await;
     writer.write_figures().await;
     let _ = counting.await;
@@ -177,16 +180,20 @@ impl Writer {
         }
     }
 
+    /// Logs how many entries were dropped since this was logged last.
+    fn tell_dropped(&self) {
+        let dropped = self.dropped.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            tracing::warn!(dropped, "requests are missing in logs and metrics");
+        }
+    }
+
     /// Writes a log that has grown. A log that cannot be written, for lack of space for instance,
     /// grows further and is tried again.
     async fn write(&mut self, key: LogKey) {
         let Some(log) = self.logs.remove(&key) else {
             return;
         };
-        let dropped = self.dropped.swap(0, Ordering::Relaxed);
-        if dropped > 0 {
-            tracing::warn!(dropped, "requests came faster than they could be logged");
-        }
         let (services, at, count) = (
             self.inputs.services.clone(),
             key.clone(),
@@ -249,11 +256,19 @@ impl Writer {
             let now = services.clock.now();
             for account in services.accounts.names() {
                 for service in ServiceKind::ALL {
+                    // What one account cannot remove keeps nothing of the others.
+                    let kept = |failure: Failure| {
+                        let (service, reason) = (service.title(), failure.message);
+                        tracing::warn!(account, service, %reason, "old logs or metrics cannot be removed");
+                    };
                     let settings = properties.get(service, account);
                     if let Some(days) = settings.logging.retention_days {
-                        remove_old(&services.blobs, account, service, days, now)?;
+                        let removed = remove_old(&services.blobs, account, service, days, now);
+                        let _ = removed.map_err(|error| kept(error.into()));
                     }
-                    metrics::remove_old(&services.tables, account, service, &settings, now)?;
+                    let tables = &services.tables;
+                    let removed = metrics::remove_old(tables, account, service, &settings, now);
+                    let _ = removed.map_err(|error| kept(error.into()));
                 }
             }
             Ok(())
@@ -376,7 +391,7 @@ fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
 }
 
 /// Removes logs that are older than their retention: the oldest first, and a limited number in each
-/// call.
+/// call. Those that cannot be removed are passed over; the error is that of the first of them.
 fn remove_old(
     blobs: &BlobService,
     account: &str,
@@ -389,31 +404,40 @@ fn remove_old(
         return Ok(());
     };
     let kept = format!("{}/{}/", service.label(), hour_of(time));
-    let request = ListBlobs {
+    let mut request = ListBlobs {
         prefix: format!("{}/", service.label()),
-        max_results: Some(REMOVALS_MAX),
         ..ListBlobs::default()
     };
-    let page = match blobs.list_blobs(account, LOGS_CONTAINER, &request) {
-        Err(Error::ContainerNotFound) => return Ok(()),
-        page => page?,
-    };
-    let names = page.entries.iter().filter_map(|entry| match entry {
-        BlobEntry::Blob(listed) => Some(&listed.name[..]),
-        BlobEntry::Prefix(_) => None,
-    });
-    for name in names.take_while(|name| **name < *kept) {
-        let request = DeleteBlob {
-            snapshots: Some(DeleteSnapshots::Include),
-            ..DeleteBlob::default()
+    let (mut removed, mut outcome) = (0, Ok(()));
+    loop {
+        let page = match blobs.list_blobs(account, LOGS_CONTAINER, &request) {
+            Err(Error::ContainerNotFound) => return Ok(()),
+            page => page?,
         };
-        match blobs.delete_blob(&address(account, name), &request) {
-            // One that a client holds a lease of, or has removed meanwhile, is passed over.
-            Ok(_) | Err(Error::LeaseIdMissing | Error::BlobNotFound) => {}
-            Err(error) => return Err(error),
+        let names = page.entries.iter().filter_map(|entry| match entry {
+            BlobEntry::Blob(listed) => Some(&listed.name[..]),
+            BlobEntry::Prefix(_) => None,
+        });
+        for name in names {
+            if *name >= *kept || removed == REMOVALS_MAX {
+                return outcome;
+            }
+            let request = DeleteBlob {
+                snapshots: Some(DeleteSnapshots::Include),
+                ..DeleteBlob::default()
+            };
+            match blobs.delete_blob(&address(account, name), &request) {
+                Ok(_) => removed += 1,
+                // A client holds a lease of it, or has removed it meanwhile.
+                Err(Error::LeaseIdMissing | Error::BlobNotFound) => {}
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        match page.next_marker {
+            Some(marker) => request.marker = Some(marker),
+            None => return outcome,
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

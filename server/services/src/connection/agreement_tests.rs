@@ -192,7 +192,7 @@ async fn serve(sent: &[u8], piece_bytes: usize) -> Vec<[Vec<String>; 2]> {
             Ok::<_, Infallible>(response)
         }
     });
-    let socket = TokioIo::new(HeaderCaseStream::new(server, notes.clone()));
+    let socket = TokioIo::new(HeaderCaseStream::new(server, notes.clone(), |_| Vec::new()));
     let connection = hyper::server::conn::http1::Builder::new()
         .half_close(true)
         .serve_connection(socket, answer);

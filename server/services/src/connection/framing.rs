@@ -87,6 +87,11 @@ impl FramingReader {
         self.heads.pop_front().unwrap_or_default()
     }
 
+    /// Whether there is a head, or a part of one, that was not taken.
+    pub fn has_head(&self) -> bool {
+        !self.heads.is_empty() || self.is_within_head() || self.state == State::Refused
+    }
+
     fn skip<'a>(
         &mut self,
         bytes: &'a [u8],

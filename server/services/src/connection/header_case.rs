@@ -5,11 +5,16 @@
 //! ([`crate::connection::framing`]), and rewrites the names in the head of a response, where they
 //! have the same length and only their case differs.
 //!
+//! The library answers a head that it cannot read by itself, without an id. The stream knows that
+//! answer by its form, and by the head that was never taken, and sends one of the server instead.
+//!
 //! Because it knows where a head begins and ends, it also enforces a time limit: a connection with
 //! half a head is closed after thirty seconds, while one that is idle between requests stays open
 //! as long as the listener says.
 
 use crate::connection::framing::{FramingReader, RawHead};
+use axum::http::StatusCode;
+use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -23,6 +28,8 @@ use tokio::time::Sleep;
 /// How long a head may take from its first byte to its last.
 const HEAD_SECONDS_MAX: u64 = 30;
 const HEAD_END: &[u8] = b"\r\n\r\n";
+/// The library's own answer has a status line and at most three headers.
+const LIBRARY_ANSWER_BYTES_MAX: usize = 160;
 
 /// State that the stream of a connection and its requests share.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +93,11 @@ impl HeaderNames {
         self.0.follows_client.load(Ordering::Relaxed)
     }
 
+    /// Whether the client has begun a head that no request was made of.
+    fn has_head(&self) -> bool {
+        self.lock().requests.has_head()
+    }
+
     /// Whether the client has begun a head and not ended it.
     pub fn is_within_head(&self) -> bool {
         self.lock().requests.is_within_head()
@@ -110,22 +122,25 @@ impl HeaderNames {
     }
 }
 
-/// A socket that notes request heads and restores the case of names in response heads.
+/// A socket that notes request heads and restores the case of names in response heads. `R` makes
+/// the answer to a head that the library refuses with a status.
 #[derive(Debug)]
-pub struct HeaderCaseStream<S> {
+pub struct HeaderCaseStream<S, R> {
     socket: S,
     notes: HeaderNames,
-    /// A rewritten head that the socket has not taken yet.
+    refuse: R,
+    /// A rewritten head, or an answer, that the socket has not taken yet.
     pending: Vec<u8>,
     /// When the head that is being read must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> HeaderCaseStream<S> {
-    pub fn new(socket: S, notes: HeaderNames) -> HeaderCaseStream<S> {
+impl<S, R: Fn(StatusCode) -> Vec<u8>> HeaderCaseStream<S, R> {
+    pub fn new(socket: S, notes: HeaderNames, refuse: R) -> HeaderCaseStream<S, R> {
         HeaderCaseStream {
             socket,
             notes,
+            refuse,
             pending: Vec::new(),
             deadline: None,
         }
@@ -147,7 +162,7 @@ impl<S> HeaderCaseStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> HeaderCaseStream<S> {
+impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> HeaderCaseStream<S, R> {
     fn poll_pending(&mut self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.pending.is_empty() {
             let written = ready!(Pin::new(&mut self.socket).poll_write(task, &self.pending))?;
@@ -159,9 +174,15 @@ impl<S: AsyncWrite + Unpin> HeaderCaseStream<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Moves the head of a response into `pending`, with the case of its names restored if they
-    /// need it. Returns its length, or `None` if they do not.
+    /// Puts into `pending` what is sent instead of these bytes, and returns how many of them it
+    /// stands for; `None` if they are sent as they are.
     fn rewrite(&mut self, bytes: &[u8]) -> Option<usize> {
+        if let Some(status) = refused_by_library(bytes)
+            && self.notes.has_head()
+        {
+            self.pending = (self.refuse)(status);
+            return Some(bytes.len());
+        }
         if !self.notes.has_response_names() {
             return None;
         }
@@ -179,22 +200,40 @@ impl<S: AsyncWrite + Unpin> HeaderCaseStream<S> {
     }
 }
 
+/// The status of the answer that the library makes by itself to a head that it cannot read. No
+/// answer of the server is as short.
+fn refused_by_library(bytes: &[u8]) -> Option<StatusCode> {
+    let rest = bytes.strip_prefix(b"HTTP/1.1 ")?;
+    let is_it = rest.starts_with(b"4")
+        && bytes.len() < LIBRARY_ANSWER_BYTES_MAX
+        && find(bytes, b"\r\ncontent-length: 0\r\n").is_some()
+        && find(bytes, HEAD_END) == Some(bytes.len() - HEAD_END.len());
+    let status = StatusCode::from_bytes(rest.get(..3)?).ok();
+    status.filter(|_| is_it)
+}
+
 fn restore_case(head: &[u8], names: &[String]) -> Vec<u8> {
-    let mut head = head.to_vec();
-    for name in names {
-        let wanted = format!("\r\n{}:", name.to_ascii_lowercase());
-        if let Some(at) = find(&head, wanted.as_bytes()) {
-            head[at + 2..at + 2 + name.len()].copy_from_slice(name.as_bytes());
-        }
+    let names = names.iter();
+    let names: HashMap<_, _> = names
+        .map(|name| (name.to_ascii_lowercase().into_bytes(), name.as_bytes()))
+        .collect();
+    let mut restored = Vec::with_capacity(head.len());
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        let name_bytes = memchr::memchr(b':', line).unwrap_or_default();
+        let (name, rest) = line.split_at(name_bytes);
+        restored.extend_from_slice(names.get(name).copied().unwrap_or(name));
+        restored.extend_from_slice(rest);
     }
-    head
+    restored
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(haystack, needle)
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for HeaderCaseStream<S> {
+impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead
+    for HeaderCaseStream<S, R>
+{
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -217,7 +256,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for HeaderCaseStream<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for HeaderCaseStream<S> {
+impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncWrite
+    for HeaderCaseStream<S, R>
+{
     fn poll_write(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -271,7 +312,7 @@ mod tests {
     async fn names_come_back_in_the_case_they_were_given_one_request_after_another() {
         let (mut client, server) = tokio::io::duplex(16);
         let notes = HeaderNames::default();
-        let mut tap = HeaderCaseStream::new(server, notes.clone());
+        let mut tap = HeaderCaseStream::new(server, notes.clone(), |_| Vec::new());
         let client = tokio::spawn(async move {
             let mut answers = Vec::new();
             for name in ["x-ms-meta-One", "x-ms-meta-TWO"] {
@@ -307,10 +348,35 @@ mod tests {
         );
     }
 
+    #[tokio::test]
+    async fn an_answer_of_the_library_is_replaced_and_content_that_looks_like_one_is_not() {
+        let library = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        for (sent, expected) in [
+            (&b"GET / HTTP/1.1\r\nbad name: 1\r\n"[..], &b"431"[..]),
+            (b"GET / HTTP/1.1\r\n\r\n", library),
+        ] {
+            let (mut client, server) = tokio::io::duplex(1024);
+            let notes = HeaderNames::default();
+            let refuse = |status: StatusCode| status.as_str().into();
+            let mut tap = HeaderCaseStream::new(server, notes.clone(), refuse);
+            client.write_all(sent).await.unwrap();
+            tap.read_buf(&mut Vec::new()).await.unwrap();
+            // The library took a whole head, and this is the body of the answer.
+            if expected == library {
+                notes.take_head();
+            }
+            tap.write_all(library).await.unwrap();
+            tap.shutdown().await.unwrap();
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.unwrap();
+            assert_eq!(received, expected);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn half_a_head_is_waited_for_thirty_seconds_and_an_idle_connection_longer() {
         let (mut client, server) = tokio::io::duplex(64);
-        let mut tap = HeaderCaseStream::new(server, HeaderNames::default());
+        let mut tap = HeaderCaseStream::new(server, HeaderNames::default(), |_| Vec::new());
         let mut request = Vec::new();
         let idle = tokio::time::timeout(Duration::from_secs(45), tap.read_buf(&mut request)).await;
         assert!(idle.is_err(), "nothing was sent, so nothing is late");
@@ -329,7 +395,7 @@ mod tests {
     async fn a_body_after_a_whole_head_may_take_its_time() {
         let (mut client, server) = tokio::io::duplex(256);
         let notes = HeaderNames::default();
-        let mut tap = HeaderCaseStream::new(server, notes.clone());
+        let mut tap = HeaderCaseStream::new(server, notes.clone(), |_| Vec::new());
         let mut request = Vec::new();
         let head = b"PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
         client.write_all(head).await.unwrap();

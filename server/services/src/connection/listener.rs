@@ -7,9 +7,10 @@ use crate::connection::send_deadline::SendDeadline;
 use crate::connection::socket;
 use crate::connection::threads::ConnectionThreads;
 use crate::connection::wrong_scheme;
+use crate::request::limits::HEADERS_MAX;
 use crate::service_kind::ServiceKind;
 use axum::body::Body;
-use axum::http::{Request, Response};
+use axum::http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -60,6 +61,10 @@ pub trait Server: Send + Sync + 'static {
         request: Request<Incoming>,
         notes: &'a HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send;
+
+    /// The answer, as it goes over the wire, to a head that the HTTP library refuses with this
+    /// status. The connection ends with it.
+    fn refuse(&self, client: &Client, status: StatusCode) -> Vec<u8>;
 }
 
 /// Where a service listens, and how.
@@ -318,7 +323,8 @@ async fn connection<S: Server>(
     });
     let (seen, activity) = (&state.notes, &state.activity);
     let socket = ResetOnDrop::new(socket, state.resets.clone(), seen.clone());
-    let tap = HeaderCaseStream::new(SendDeadline::new(socket), seen.clone());
+    let refuse = |status| state.server.refuse(&state.client, status);
+    let tap = HeaderCaseStream::new(SendDeadline::new(socket), seen.clone(), refuse);
     let answer = service_fn(|request: Request<Incoming>| {
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());
@@ -331,6 +337,7 @@ async fn connection<S: Server>(
         .timer(TokioTimer::new())
         .header_read_timeout(client.keep_alive)
         .max_buf_size(BUFFER_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
         .half_close(true)
         .serve_connection(TokioIo::new(tap), answer);
     tokio::pin!(connection);

@@ -54,9 +54,14 @@ impl ResetOnDrop {
         }
     }
 
-    /// Error: the client has left, and the request is for it alone.
-    fn check_client(&self) -> io::Result<()> {
-        if self.notes.follows_client() && is_closed_by_client(self.socket.tcp()) {
+    /// Error: the client has left, and the request is for it alone. Otherwise the task is woken
+    /// when the client sends something or leaves.
+    fn check_client(&self, task: &mut Context<'_>) -> io::Result<()> {
+        if !self.notes.follows_client() {
+            return Ok(());
+        }
+        let _ = self.socket.tcp().poll_read_ready(task)?;
+        if is_closed_by_client(self.socket.tcp()) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(())
@@ -102,7 +107,7 @@ impl AsyncWrite for ResetOnDrop {
 
     /// The library flushes whenever the task of the connection runs.
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.check_client()?;
+        self.check_client(task)?;
         Pin::new(&mut self.socket).poll_flush(task)
     }
 

@@ -10,7 +10,6 @@ pub fn apply(call: &mut Call<'_, '_>) -> Step {
     let properties = call.properties();
     let rules = properties.cors_rules();
     if call.context.method == Method::OPTIONS {
-        call.exchange.facts.operation = "PreflightRequest";
         return Err(cors::preflight(&rules, &call.context)?.into());
     }
     if !rules.is_empty() {

@@ -10,7 +10,7 @@ use crate::observer::ExchangeFacts;
 use crate::pages;
 use crate::pipeline::observers::Observers;
 use crate::properties::ServiceProperties;
-use crate::request::body::RequestBody;
+use crate::request::body::{Reception, RequestBody};
 use crate::request::context::{self, ApiVersion};
 use crate::response::common_headers::CommonHeaders;
 use crate::response::error::Failure;
@@ -22,7 +22,6 @@ use axum::http::request::Parts;
 use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// A step lets the request go on, or it ends here.
 pub type Step = Result<(), Stop>;
@@ -82,8 +81,7 @@ pub struct AnswerFacts {
     pub accept: Option<HeaderValue>,
     /// The User-Agent, by which a refusal names the service that the client is for.
     pub agent: Option<HeaderValue>,
-    /// The connection cannot be used again.
-    pub must_close: Arc<AtomicBool>,
+    pub reception: Arc<Reception>,
     pub version: Option<ApiVersion>,
     /// Of the service and account addressed; `None` if there are no CORS rules, or if the request
     /// ended before they applied.
@@ -103,7 +101,7 @@ impl<'a> Exchange<'a> {
         notes: &'a HeaderNames,
     ) -> Exchange<'a> {
         let raw = notes.take_head();
-        if pages::ends_with_client(request.uri().path()) {
+        if ends_with_client(&request) {
             notes.follow_client();
         }
         let common = CommonHeaders::of(&request);
@@ -157,4 +155,11 @@ impl<'a> Exchange<'a> {
     pub fn take_body(&mut self) -> RequestBody {
         self.body.take().unwrap_or_else(RequestBody::empty)
     }
+}
+
+/// Whether the work for a request may take long and is of no use once its client has left: a live
+/// page, or one that reads from another server.
+fn ends_with_client(request: &Request<Incoming>) -> bool {
+    pages::ends_with_client(request.uri().path())
+        || request.headers().contains_key("x-ms-copy-source")
 }

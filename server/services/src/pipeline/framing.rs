@@ -13,8 +13,8 @@ pub fn check(exchange: &mut Exchange<'_>) -> Step {
     let copy = requests.and_then(|request| request.request_copy());
     let copy = copy.filter(|_| !identity::is_path(parts.uri.path()));
     if let Some(incoming) = exchange.incoming.take() {
-        let must_close = exchange.answer.must_close.clone();
-        let body = RequestBody::new(incoming, &parts.headers, must_close);
+        let reception = exchange.answer.reception.clone();
+        let body = RequestBody::new(incoming, &parts.headers, reception);
         exchange.body = Some(body.copied_to(copy));
     }
     Ok(())

@@ -7,12 +7,11 @@ use crate::response::headers;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONNECTION, HeaderValue};
-use std::sync::atomic::Ordering;
 
 pub fn put(exchange: &mut Exchange<'_>, response: &mut Response<Body>) {
     let (answer, facts) = (&exchange.answer, &exchange.facts);
     let origin = &facts.origin;
-    if answer.must_close.load(Ordering::Relaxed) {
+    if answer.reception.must_close() {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
     }

@@ -5,8 +5,10 @@
 use crate::access_log::AccessLogLine;
 use crate::advisor::Watched;
 use crate::analytics::{Analytics, Entry};
+use crate::auth::Caller;
 use crate::connection::Aborted;
 use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer, Routing, content_length};
+use crate::request::body::Reception;
 use crate::requests::RequestUnderWay;
 use crate::state::{Shared, Store};
 use axum::body::Body;
@@ -36,12 +38,25 @@ macro_rules! observers {
                 }
             }
 
-            /// The operation and the caller are known.
+            /// The operation is known.
             pub fn route(&mut self, store: &Store, facts: &ExchangeFacts, routing: &Routing<'_>) {
                 let $sinks = Sinks::of(store);
                 $(if self.$name.is_none() {
                     self.$name = <$observer>::routed(&$sink, facts, routing);
                 })*
+            }
+
+            /// The caller is known.
+            pub fn authenticate(
+                &mut self,
+                store: &Store,
+                facts: &ExchangeFacts,
+                routing: &Routing<'_>,
+                caller: &Caller,
+            ) {
+                let $sinks = Sinks::of(store);
+                $(let this = self.$name.take();
+                self.$name = <$observer>::authenticated(this, &$sink, facts, routing, caller);)*
             }
 
             /// Drops those that do not want to see the end. Returns whether any does.
@@ -93,7 +108,13 @@ impl<'a> Sinks<'a> {
 impl Observers {
     /// Of an answer without a body, the head is the end. Another one gets a body that watches
     /// itself, if an observer wants that.
-    pub fn follow(mut self, store: &Store, mut facts: ExchangeFacts, mut answer: Answer) -> Answer {
+    pub fn follow(
+        mut self,
+        store: &Store,
+        mut facts: ExchangeFacts,
+        reception: Arc<Reception>,
+        mut answer: Answer,
+    ) -> Answer {
         facts.status = answer.status();
         facts.answered_after = facts.started.elapsed();
         let sinks = Sinks::of(store);
@@ -103,7 +124,8 @@ impl Observers {
         let is_lost = answer.extensions().get::<Aborted>().is_some();
         if is_lost || facts.method == Method::HEAD || answer.body().is_end_stream() {
             let end = End {
-                bytes: 0,
+                received: reception.bytes(),
+                sent: 0,
                 took: facts.answered_after,
                 how: if is_lost {
                     HowEnded::BrokenOff
@@ -119,6 +141,7 @@ impl Observers {
         let watch = Watch {
             observers: self,
             facts,
+            reception,
             shared: sinks.shared.clone(),
             analytics: sinks.analytics.clone(),
         };
@@ -131,12 +154,24 @@ impl Observers {
             })
         })
     }
+
+    /// The client left before there was an answer.
+    pub fn abandon(self, store: &Store, facts: &ExchangeFacts, reception: &Reception) {
+        let end = End {
+            received: reception.bytes(),
+            sent: 0,
+            took: facts.started.elapsed(),
+            how: HowEnded::Disconnected,
+        };
+        self.end(Sinks::of(store), facts, &end);
+    }
 }
 
 /// The observers of an exchange whose answer is being sent.
 struct Watch {
     observers: Observers,
     facts: ExchangeFacts,
+    reception: Arc<Reception>,
     shared: Arc<Shared>,
     analytics: Arc<Analytics>,
 }
@@ -164,7 +199,8 @@ impl WatchedBody {
             return;
         };
         let end = End {
-            bytes: self.sent,
+            received: watch.reception.bytes(),
+            sent: self.sent,
             took: watch.facts.started.elapsed(),
             how,
         };
@@ -221,7 +257,6 @@ impl Drop for WatchedBody {
 mod tests {
     use super::*;
     use crate::access_log::{AccessLog, Form};
-    use crate::auth::Caller;
     use crate::output::Output;
     use crate::properties::ServiceProperties;
     use crate::request::context::ServiceKind;
@@ -304,12 +339,17 @@ mod tests {
                 name: "GetBlob",
                 class: LogClass::Read,
             }),
-            caller: &Caller::Owner,
             properties: &properties,
         };
         observers.route(&store, &facts, &routing);
+        observers.authenticate(&store, &facts, &routing, &Caller::Owner);
         let parts = Parts(parts.iter().rev().copied().collect());
-        let mut answer = observers.follow(&store, facts, Response::new(Body::new(parts)));
+        let mut answer = observers.follow(
+            &store,
+            facts,
+            Arc::default(),
+            Response::new(Body::new(parts)),
+        );
         for _ in 0..taken {
             let _ = answer.body_mut().frame().await;
         }

@@ -53,7 +53,7 @@ async fn respond(
     let body = body.unwrap_or_default();
     parts.headers.insert(CONTENT_LENGTH, body.len().into());
     let response = Response::from_parts(parts, Body::from(body.clone()));
-    let response = observers.follow(store, facts, response);
+    let response = observers.follow(store, facts, Arc::default(), response);
     let (parts, observed) = response.into_parts();
     drop(observed.collect().await);
     Response::from_parts(parts, body)
@@ -91,14 +91,14 @@ async fn handle(
     let route = Route::new(&context);
     let operation = route.facts(&context);
     facts.operation = operation.name;
-    let caller = store.authenticator.authenticate(&context)?;
     let routing = Routing {
         context: &context,
         operation: operation.logged,
-        caller: &caller,
         properties: &store.properties.get(context.service, &context.account),
     };
     observers.route(store, facts, &routing);
+    let caller = store.authenticator.authenticate(&context)?;
+    observers.authenticate(store, facts, &routing, &caller);
     check_location(&context, operation.changes_state)?;
     let body = RequestBody::empty();
     route.handle(store, context, caller, body)?.await

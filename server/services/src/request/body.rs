@@ -17,7 +17,7 @@ use lazurite_blob::Checksums;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
@@ -38,13 +38,14 @@ const PACE_SECONDS: u64 = 30;
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 
-/// Most bytes of an unread body that are read and dropped so that the client gets its answer:
-/// closing at once would reset the connection, and the answer with it.
-const LINGER_BYTES_MAX: u64 = 64 << 20;
 /// A body that has no more than this left keeps its connection usable.
 const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
-/// How long the rest of a body is waited for.
-const LINGER_SECONDS_MAX: u64 = 10;
+/// How long an unread body is read and dropped so that the client gets its answer: closing at once
+/// would reset the connection, and the answer with it. A client that sends a gigabyte before it
+/// reads has this time for it.
+const LINGER_SECONDS_MAX: u64 = 60;
+/// How long the next bytes of such a body are waited for.
+const LINGER_SILENCE_SECONDS_MAX: u64 = 10;
 
 /// The body of a request. If it is dropped before its end, the rest is read and discarded in the
 /// background.
@@ -54,7 +55,7 @@ pub struct RequestBody {
     /// The client sends its body only once it is asked to, which reading does.
     waits_to_be_asked: bool,
     asked: bool,
-    must_close: Arc<AtomicBool>,
+    reception: Arc<Reception>,
     bounds: Option<Bounds>,
     pace: Pace,
     /// Of the body, as far as it is held in memory and not free.
@@ -63,6 +64,25 @@ pub struct RequestBody {
     copy: Option<Arc<BodyCopy>>,
     /// Compares what passes with the checksums that the request claims, at the end.
     check: Option<Box<BodyCheck>>,
+}
+
+/// How a body was received, for the answer and the observers, who do not hold the body.
+#[derive(Debug, Default)]
+pub struct Reception {
+    bytes: AtomicU64,
+    must_close: AtomicBool,
+}
+
+impl Reception {
+    /// Bytes that came so far, not counting those that are read after the answer to be discarded.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the body was dropped so early that the connection cannot be used again.
+    pub fn must_close(&self) -> bool {
+        self.must_close.load(Ordering::Relaxed)
+    }
 }
 
 /// Limits on a body from another server.
@@ -84,15 +104,14 @@ struct Pace {
 }
 
 impl RequestBody {
-    /// `must_close` turns true if the body is dropped so early that the connection cannot be used
-    /// again.
-    pub fn new(body: Incoming, headers: &HeaderMap, must_close: Arc<AtomicBool>) -> RequestBody {
+    /// The body of a request that has just come. `reception` is told of what is read.
+    pub fn new(body: Incoming, headers: &HeaderMap, reception: Arc<Reception>) -> RequestBody {
         let waits_to_be_asked = headers.get(&EXPECT).is_some();
         RequestBody {
             body: Some(body),
             waits_to_be_asked,
             asked: false,
-            must_close,
+            reception,
             bounds: None,
             pace: Pace::default(),
             grant: None,
@@ -132,7 +151,7 @@ impl RequestBody {
             body: None,
             waits_to_be_asked: false,
             asked: false,
-            must_close: Arc::default(),
+            reception: Arc::default(),
             bounds: None,
             pace: Pace::default(),
             grant: None,
@@ -212,9 +231,11 @@ impl RequestBody {
             if let Ok(data) = frame.into_data()
                 && !data.is_empty()
             {
-                self.pace.came(data.len() as u64);
+                let bytes = data.len() as u64;
+                self.pace.came(bytes);
+                self.reception.bytes.fetch_add(bytes, Ordering::Relaxed);
                 if let Some(bounds) = &mut self.bounds {
-                    bounds.take(data.len() as u64)?;
+                    bounds.take(bytes)?;
                 }
                 if let Some(copy) = &self.copy {
                     copy.take(&data);
@@ -312,21 +333,16 @@ impl Drop for RequestBody {
         let left = body.size_hint().upper();
         let idle = self.waits_to_be_asked && !self.asked;
         if idle || left.is_none_or(|left| left > KEEP_OPEN_BYTES_MAX) {
-            self.must_close.store(true, Ordering::Relaxed);
+            self.reception.must_close.store(true, Ordering::Relaxed);
         }
-        if idle || left.is_some_and(|left| left > LINGER_BYTES_MAX) {
+        if idle {
             return;
         }
         tokio::spawn(tokio::time::timeout(
             Duration::from_secs(LINGER_SECONDS_MAX),
             async move {
-                let mut dropped = 0;
-                while let Some(Ok(frame)) = body.frame().await {
-                    dropped += frame.data_ref().map_or(0, Bytes::len) as u64;
-                    if dropped > LINGER_BYTES_MAX {
-                        break;
-                    }
-                }
+                let silence = Duration::from_secs(LINGER_SILENCE_SECONDS_MAX);
+                while let Ok(Some(Ok(_))) = tokio::time::timeout(silence, body.frame()).await {}
             },
         ));
     }

@@ -15,7 +15,7 @@ use crate::request::headers::RequestHeaders;
 use crate::response::common_headers::VERSION;
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
-use axum::http::{Method, Uri, request::Parts};
+use axum::http::{Method, Uri, Version, request::Parts};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -339,6 +339,8 @@ pub fn host(parts: &Parts) -> Result<String> {
     });
     match (of_target.or(header), hosts.next()) {
         (Some(host), None) if !host.is_empty() => Ok(host),
+        // Clients of HTTP/1.0, such as checks of a load balancer, name no host.
+        (None, None) if parts.version == Version::HTTP_10 => Ok("localhost".to_owned()),
         _ => {
             let message =
                 "The required host information is not present in the request, or is there twice.";

@@ -2,13 +2,18 @@
 
 use crate::connection::framing::RawHead;
 use crate::response::error::{Failure, Result};
+use crate::response::headers::METADATA_PREFIX;
 use axum::http::Uri;
 use axum::http::header::{CONNECTION, HeaderMap, HeaderValue};
 
 /// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of all headers of a request.
+/// Most bytes of all headers of a request, without the prefix of metadata: its 8 KiB may be in any
+/// number of pairs.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// Most headers of a request. With names of three letters at most, 8 KiB hold 3,081 pairs of
+/// metadata.
+pub const HEADERS_MAX: usize = 3200;
 
 /// Refuses a head that is too long or ambiguous, before anything else is looked at.
 pub fn check_framing(uri: &Uri, headers: &HeaderMap, raw: &RawHead) -> Result<()> {
@@ -23,6 +28,11 @@ pub fn check_framing(uri: &Uri, headers: &HeaderMap, raw: &RawHead) -> Result<()
     Ok(())
 }
 
+pub fn target_too_long() -> Failure {
+    let message = format!("The request URI is longer than {TARGET_BYTES_MAX} bytes.");
+    Failure::new(414, "UriTooLong", message)
+}
+
 /// Refuses a target or headers that are too long, of a request or of one inside a batch.
 pub fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
     let authority = uri
@@ -32,12 +42,14 @@ pub fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
         .path_and_query()
         .map_or(0, |target| target.as_str().len());
     if authority + target > TARGET_BYTES_MAX {
-        let message = format!("The request URI is longer than {TARGET_BYTES_MAX} bytes.");
-        return Err(Failure::new(414, "UriTooLong", message));
+        return Err(target_too_long());
     }
     let length: usize = headers
         .iter()
-        .map(|(name, value)| name.as_str().len() + value.len())
+        .map(|(name, value)| {
+            let name = name.as_str();
+            name.strip_prefix(METADATA_PREFIX).unwrap_or(name).len() + value.len()
+        })
         .sum();
     if length > HEADER_BYTES_MAX {
         let message = format!("The request's headers come to more than {HEADER_BYTES_MAX} bytes.");

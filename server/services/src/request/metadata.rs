@@ -5,6 +5,7 @@
 use crate::request::context::{Context, text_of};
 use crate::response::error::{Failure, Result};
 use crate::response::headers::METADATA_PREFIX;
+use std::collections::{HashMap, HashSet};
 
 /// Most bytes of names and values together.
 const METADATA_BYTES_MAX: usize = 8 * 1024;
@@ -16,12 +17,13 @@ pub fn metadata(context: &Context) -> Result<Vec<(String, String)>> {
         .headers
         .keys()
         .filter(|name| name.as_str().starts_with(METADATA_PREFIX));
+    let sent = context.metadata_names.iter();
+    let sent: HashMap<_, _> = sent
+        .map(|name| (name.to_ascii_lowercase(), name.as_str()))
+        .collect();
     let pairs = names.flat_map(|name| {
-        let sent = context
-            .metadata_names
-            .iter()
-            .find(|sent| sent.eq_ignore_ascii_case(name.as_str()));
-        let key = sent.map_or(name.as_str(), String::as_str)[METADATA_PREFIX.len()..].to_owned();
+        let name_sent = sent.get(name.as_str()).copied();
+        let key = name_sent.unwrap_or(name.as_str())[METADATA_PREFIX.len()..].to_owned();
         let values = context.headers.get_all(name).iter().map(text_of);
         values.map(move |value| (key.clone(), value))
     });
@@ -42,14 +44,14 @@ pub fn check(metadata: &[(String, String)]) -> Result<()> {
         let message = "The metadata specified exceeds the maximum permissible limit (8KB).";
         return Err(Failure::new(400, "MetadataTooLarge", message));
     }
-    for (index, (name, value)) in metadata.iter().enumerate() {
+    let mut names = HashSet::new();
+    for (name, value) in metadata {
         if name.is_empty() {
             let message = "The key for one of the metadata key-value pairs is empty.";
             return Err(Failure::new(400, "EmptyMetadataKey", message));
         }
-        let is_same = |(other, _): &(String, String)| other.eq_ignore_ascii_case(name);
         let is_valid = is_identifier(name) && value.is_ascii();
-        if !is_valid || metadata[..index].iter().any(is_same) {
+        if !is_valid || !names.insert(name.to_ascii_lowercase()) {
             let message =
                 "The metadata specified is invalid. It has characters that are not permitted.";
             return Err(Failure::new(400, "InvalidMetadata", message)

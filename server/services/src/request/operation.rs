@@ -8,7 +8,7 @@
 use crate::codec::multipart::SubRequest;
 use crate::request::body::RequestBody;
 use crate::request::checksums;
-use crate::request::context::{ApiVersion, Context, text_of};
+use crate::request::context::{ApiVersion, Context, ServiceKind, text_of};
 use crate::request::inputs::{self, Inputs};
 use crate::request::parameters::Query;
 use crate::request::permissions::{Letters::Any, RequiredPermissions};
@@ -265,13 +265,20 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Facts of a request for no operation. Its method decides whether it counts as a write.
+    /// Facts of a request that has no row: a preflight, or one for no operation, whose method
+    /// decides whether it counts as a write.
     pub fn unrouted(context: &Context) -> Facts {
+        let preflight = (context.method == Method::OPTIONS).then_some(match context.service {
+            ServiceKind::Blob => "BlobPreflightRequest",
+            ServiceKind::Queue => "QueuePreflightRequest",
+            ServiceKind::Table => "TablePreflightRequest",
+        });
+        let class = LogClass::Read;
         Facts {
-            name: "",
+            name: preflight.map_or("", |_| "PreflightRequest"),
             changes_state: !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS),
             long_response: false,
-            logged: None,
+            logged: preflight.map(|name| Logged { name, class }),
         }
     }
 }

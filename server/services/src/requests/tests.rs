@@ -44,7 +44,8 @@ fn serve_until(
     let mut answer = Response::new(Body::from("hello"));
     *answer.status_mut() = facts.status;
     let end = End {
-        bytes: 5,
+        received: 0,
+        sent: 5,
         took: facts.started.elapsed(),
         how,
     };
@@ -334,7 +335,8 @@ fn bodies_of_the_oldest_go_before_requests_do() {
         request.request_copy().unwrap().take(&[b'x'; 8 << 10]);
         assert!(request.answered(&ring, &head, &mut Response::new(Body::empty())));
         let end = End {
-            bytes: 0,
+            received: 0,
+            sent: 0,
             took: Duration::ZERO,
             how: HowEnded::Whole,
         };

@@ -83,6 +83,8 @@ impl Observer for RequestUnderWay {
         if end.how == HowEnded::BrokenOff && !exchange.is_refused() {
             ring.count_error();
         }
+        // A chunked body has no declared length.
+        let received = Some(end.received).filter(|bytes| *bytes > 0);
         let origin = &exchange.origin;
         ring.push(Record {
             number: 0,
@@ -96,8 +98,8 @@ impl Observer for RequestUnderWay {
             operation: exchange.operation,
             status: exchange.status.as_u16(),
             refusal: exchange.refusal.clone(),
-            request_bytes: exchange.request_bytes,
-            response_bytes: end.bytes,
+            request_bytes: exchange.request_bytes.or(received),
+            response_bytes: end.sent,
             ended: end.how,
             resource: 0,
             head: self.head.unwrap_or_default(),

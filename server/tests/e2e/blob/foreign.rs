@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use super::{put_blob, request};
-use crate::server::{Launch, PATIENCE, Server};
+use crate::http::Connection;
+use crate::server::{Launch, PATIENCE, Server, Service};
 
 /// A server that sends its first client this answer, and keeps the connection open. The channel
 /// yields the connection.
@@ -68,6 +69,47 @@ fn names_are_not_an_invitation_to_private_addresses() {
     let server = start(location.path(), &["private:localhost"]);
     copy(&server, &url).is(202);
     asked.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_copy_ends_when_its_client_has_left() {
+    let location = tempfile::TempDir::new().unwrap();
+    let mut server = start(location.path(), &["127.0.0.1"]);
+    let operations = [
+        ("PUT", "/con/copy", "BlockBlob", "PutBlobFromUrl"),
+        (
+            "PUT",
+            "/con/copy?comp=block&blockid=AAAA",
+            "",
+            "PutBlockFromUrl",
+        ),
+    ];
+    for (method, target, kind, operation) in operations {
+        let (port, asked) = source("HTTP/1.1 200 OK\r\nContent-Length: 4000\r\n\r\nbody");
+        let host = format!("127.0.0.1:{}", server.ports.blob);
+        let request = request(method, target)
+            .header("Host", &host)
+            .header("x-ms-copy-source", &format!("http://127.0.0.1:{port}/file"));
+        let request = match kind {
+            "" => request,
+            kind => request.header("x-ms-blob-type", kind),
+        };
+        let mut client = Connection::open(&server, Service::Blob).unwrap();
+        client.write(&request.bytes()).unwrap();
+        let mut from = asked.recv_timeout(PATIENCE).unwrap();
+        drop(client);
+        from.set_read_timeout(Some(PATIENCE)).unwrap();
+        let end = from.read(&mut [0]);
+        assert!(matches!(end, Ok(0)), "the source is still read: {end:?}");
+        let line = server.wait_for_line(operation);
+        assert!(
+            line.contains("\" 499 - ") && line.ends_with(", disconnected"),
+            "{line}"
+        );
+    }
+    request("HEAD", "/con/copy").send(&server).is(404);
+    let blocks = request("GET", "/con/copy?comp=blocklist&blocklisttype=all");
+    blocks.send(&server).is(404);
 }
 
 #[test]

@@ -344,6 +344,31 @@ fn metadata_breaking_the_rules() {
 }
 
 #[test]
+fn metadata_may_be_in_any_number_of_pairs() {
+    let server = with_container();
+    let letters = || ('a'..='z').chain(['_']);
+    let names = letters().flat_map(|first| {
+        let second = letters().map(move |second| format!("{first}{second}"));
+        let third = second.clone().map(|name| format!("{name}M"));
+        std::iter::once(first.to_string())
+            .chain(second)
+            .chain(third)
+    });
+    let names: Vec<String> = names.collect();
+    let put = names.iter().fold(put_blob("b", "x"), |put, name| {
+        put.header(&format!("x-ms-meta-{name}"), "1")
+    });
+    put.send(&server).is(201);
+    let got = request("GET", "/con/b").send(&server);
+    let got = got.is(200).headers.iter();
+    let got: std::collections::BTreeSet<_> = got
+        .filter_map(|(name, _)| name.strip_prefix("x-ms-meta-"))
+        .collect();
+    assert_eq!(got, names.iter().map(|name| &**name).collect());
+    assert!(got.len() > 1400, "{}", got.len());
+}
+
+#[test]
 fn a_body_in_chunks_and_a_body_asked_for() {
     let server = with_container();
     let target = "/con/chunked";
