@@ -153,7 +153,7 @@ impl BlobService {
 }
 
 /// The number of appends of a blob that is not sealed.
-fn unsealed(blob: &Blob) -> Result<u32> {
+pub(super) fn unsealed(blob: &Blob) -> Result<u32> {
     match blob.content {
         Content::Appends {
             count,

@@ -102,7 +102,7 @@ fn creation_race_has_one_winner() {
     assert_err!(
         store
             .at(at(0))
-            .check_put(&address("name"), &only_if_missing()),
+            .check_upload(&address("name"), UploadKind::PutBlob, &only_if_missing()),
         Error::BlobAlreadyExists
     );
     assert_eq!(store.read("name").unwrap(), b"first");

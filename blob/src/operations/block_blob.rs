@@ -5,16 +5,16 @@ use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
 use crate::cipher::CustomerKey;
 use crate::codec;
-use crate::conditions::{Conditions, Validators, WriteKind};
+use crate::conditions::{Conditions, WriteKind};
 use crate::error::{Error, Result};
 use crate::keys::File;
 use crate::lease::Leased;
 use crate::md5::Md5;
 use crate::model::{
     Blob, BlobAddress, BlobBlock, BlobHeaders, BlobType, BlockList, Content, CopyState, Encryption,
-    Layer, Metadata, Tags, Written,
+    Layer, Metadata, Written,
 };
-use crate::operations::checks::{check_may_create, lease_before_existence};
+use crate::operations::checks::check_may_create;
 use crate::operations::new_blob::{BlobSettings, NewBlob};
 use crate::operations::permit::Action;
 use crate::operations::write::{BlobWrite, RetireReason};
@@ -91,22 +91,6 @@ impl BlobService {
         key: CustomerKey,
     ) -> Result<Upload> {
         Upload::begin(self, kind, claimed, Some(key))
-    }
-
-    /// Runs the checks of Put Blob and Put Block List that need no body, for a server that refuses
-    /// a request before it reads the body. The operations check again. Errors: of the names; those
-    /// of the conditions of a write and of leases, `BlobAlreadyExists` for `If-None-Match: *`;
-    /// `ContainerNotFound`.
-    pub fn check_put(&self, address: &BlobAddress<'_>, conditions: &Conditions) -> Result<()> {
-        let condition = conditions.for_write()?;
-        let found = self.find(address)?;
-        let blob = found.blob.as_ref();
-        check_may_create(conditions, blob)?;
-        let lease = blob.map(|blob| blob.lease).unwrap_or_default();
-        let condition = lease_before_existence(condition, conditions, lease, found.now)?;
-        condition.check(WriteKind::Create, blob.map(Validators::from))?;
-        conditions.check_tags(blob.map_or(&Tags::new(), |blob| &blob.tags))?;
-        lease.check_write(conditions.lease_id, found.now, Leased::Blob)
     }
 
     /// Makes a block blob of one body, in place of any blob that has the name, its uncommitted

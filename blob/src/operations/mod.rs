@@ -10,6 +10,7 @@ mod blob_tests;
 mod block_blob;
 #[cfg(test)]
 mod block_blob_tests;
+mod check_upload;
 mod checks;
 mod container;
 #[cfg(test)]

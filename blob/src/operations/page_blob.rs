@@ -296,7 +296,7 @@ fn check_pages(range: &Range<u64>) -> Result<()> {
 }
 
 impl BlobWrite<'_> {
-    fn changeable_pages(&self) -> Result<(Permit, Blob)> {
+    pub(super) fn changeable_pages(&self) -> Result<(Permit, Blob)> {
         let (permit, blob) = self.changeable()?;
         match &blob.copy {
             Some(copy) if copy.incremental.is_some() => {

@@ -182,6 +182,17 @@ fn javascript_console_sections() {
 }
 
 #[test]
+fn clients_see_why_an_upload_is_refused_while_they_send_it() {
+    if skips_clients() {
+        return;
+    }
+    for server in [Server::fresh(), Server::fresh_secure(&[])] {
+        run(python_command(), "refused.py", &server);
+        run(node_command(), "refused.js", &server);
+    }
+}
+
+#[test]
 fn python_over_https_with_tokens() {
     if skips_clients() {
         return;

@@ -28,9 +28,9 @@ const CLOSING_TIME_MAX: Duration = Duration::from_secs(10);
 /// or is `unsigned`.
 #[derive(Clone)]
 pub(crate) struct Request {
-    service: Service,
+    pub(crate) service: Service,
     method: String,
-    target: String,
+    pub(crate) target: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     /// Who signs it.
@@ -405,6 +405,14 @@ impl Connection {
 
     pub(crate) fn send(&mut self, request: &Request) -> Result<Response> {
         self.send_bytes(&request.bytes(), &request.method)
+    }
+
+    /// Sends the head of a request that waits to be asked for its body, and reads the next answer.
+    pub(crate) fn send_awaiting(&mut self, request: Request) -> Result<Response> {
+        let request = request.header("Expect", "100-continue");
+        let bytes = request.bytes();
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        self.send_bytes(&bytes[..head.unwrap() + 4], &request.method)
     }
 
     /// Sends bytes without waiting for an answer.

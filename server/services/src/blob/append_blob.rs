@@ -1,11 +1,11 @@
 //! Append blobs: made empty, grown at their end, sealed.
 
-use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
+use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob};
 use crate::blob::checksums::put_checksums;
 use crate::blob::request::Request;
-use crate::blob::upload::{is_structured, put_structure, receive, refuse_body};
+use crate::blob::upload::{check_before_body, is_structured, put_structure, receive, refuse_body};
 use crate::blob::validators::with_validators;
-use crate::blob::write::settings;
+use crate::blob::write::{refuse_overwrite, settings};
 use crate::request::body::RequestBody;
 use crate::request::metadata::metadata;
 use crate::response::error::Result;
@@ -37,6 +37,7 @@ pub async fn append_block(request: Request, body: RequestBody) -> Result<Respons
     let max_size = request.context.number("x-ms-blob-condition-maxsize")?;
     let append_position = request.context.number("x-ms-blob-condition-appendpos")?;
     let (conditions, structured) = (request.conditions()?, is_structured(&request));
+    check_before_body(&request, &body, UploadKind::AppendBlock, &conditions).await?;
     let upload = receive(&request, body, UploadKind::AppendBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         let append = AppendBlock {

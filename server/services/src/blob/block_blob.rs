@@ -5,11 +5,12 @@ use crate::blob::conditions::optional_id;
 use crate::blob::encryption;
 use crate::blob::header_text;
 use crate::blob::request::Request;
-use crate::blob::upload::{is_structured, put_structure, receive};
+use crate::blob::upload::{check_before_body, is_structured, put_structure, receive};
 use crate::blob::validators::with_validators;
-use crate::blob::write::{blob_headers, check_md5_of_content, settings};
+use crate::blob::write::{
+    blob_headers, check_md5_of_content, overwrite_refused, refuse_overwrite, settings,
+};
 use crate::codec::xml::{self as xml_codec, Writer};
-use crate::connection::on_blocking_pool;
 use crate::request::body::{RequestBody, collect, parsed};
 use crate::request::context::Context;
 use crate::request::metadata::metadata;
@@ -20,9 +21,8 @@ use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{
-    BlobAddress, BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType,
-    BlockSource, COMMITTED_BLOCKS_MAX, Conditions, PutBlob, PutBlockList, PutBlockOutcome,
-    UploadKind, Written,
+    BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType, BlockSource,
+    COMMITTED_BLOCKS_MAX, Conditions, PutBlob, PutBlockList, PutBlockOutcome, UploadKind, Written,
 };
 
 /// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
@@ -40,7 +40,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
     let (metadata, create_only) = (metadata(&request.context)?, request.is_create_only());
     let settings = settings(&request)?;
     let structured = is_structured(&request);
-    check_before_body(&request, &conditions).await?;
+    check_before_body(&request, &body, UploadKind::PutBlob, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlob).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         let put = PutBlob {
@@ -91,49 +91,11 @@ pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     })
 }
 
-/// Tells a client that waits for `100 Continue` about a refusal before it sends its body. Source:
-/// RFC 9110, section 10.1.1.
-async fn check_before_body(request: &Request, conditions: &Conditions) -> Result<()> {
-    if !request.context.headers.contains_key("expect") {
-        return Ok(());
-    }
-    let (services, conditions) = (request.state.services.clone(), conditions.clone());
-    let state = request.blob_state;
-    let (account, container, blob) = (
-        request.account().to_owned(),
-        request.container.clone(),
-        request.blob.clone(),
-    );
-    on_blocking_pool(move || {
-        let address = BlobAddress {
-            account: &account,
-            container: &container,
-            blob: &blob,
-            state,
-        };
-        Ok(services.blobs.check_put(&address, &conditions)?)
-    })
-    .await
-}
-
-pub fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
-    if create_only && failure.code == "BlobAlreadyExists" {
-        overwrite_refused()
-    } else {
-        failure
-    }
-}
-
-/// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
-fn overwrite_refused() -> Failure {
-    let message = "This request is not authorized to perform blob overwrites.";
-    Failure::new(403, "UnauthorizedBlobOverwrite", message)
-}
-
 pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
     let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
     let structured = is_structured(&request);
+    check_before_body(&request, &body, UploadKind::PutBlock, &conditions).await?;
     let upload = receive(&request, body, UploadKind::PutBlock).await?;
     let call = move |blobs: &BlobService, r: &Request| {
         blobs.put_block(&r.address(), &id, upload, &conditions)
@@ -174,6 +136,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     let (metadata, settings) = (metadata(&request.context)?, settings(&request)?);
     let create_only = request.is_create_only();
     let claimed = claimed(&request)?;
+    check_before_body(&request, &body, UploadKind::PutBlob, &conditions).await?;
     let document = collect(body, BLOCK_LIST_BYTES_MAX).await?;
     let read = move |document: &[u8]| {
         let checksums = check_document(&claimed, document)?;

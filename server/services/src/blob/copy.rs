@@ -1,8 +1,7 @@
 //! Copies, and everything else that takes its content from a URL.
 
 use crate::blob::block_blob::{
-    block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, refuse_overwrite,
-    staged,
+    block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, staged,
 };
 use crate::blob::checksums::{put_checksums, put_values};
 use crate::blob::conditions::optional_id;
@@ -20,7 +19,7 @@ use crate::blob::source::{
 use crate::blob::tier::rehydrate_priority;
 use crate::blob::upload::begin;
 use crate::blob::validators::with_validators;
-use crate::blob::write::{check_md5_of_content, settings};
+use crate::blob::write::{check_md5_of_content, refuse_overwrite, settings};
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};

@@ -47,6 +47,7 @@ mod write;
 
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
+use crate::connection::blocking_pool;
 use crate::properties::LOGS_CONTAINER;
 use crate::request::body::RequestBody;
 use crate::request::context::Context;
@@ -86,6 +87,11 @@ pub fn handle(
     check_body(operation, &context, &body)?;
     if container == LOGS_CONTAINER && !operation.on_analytics_data {
         return Err(common::AUTHORIZATION_FAILURE.into());
+    }
+    // Uploads to a blob check more.
+    if body.is_awaited() && !container.is_empty() {
+        let (blobs, account) = (&state.services.blobs, &context.account);
+        blocking_pool::read(|| Ok(blobs.get_container_properties(account, &container)?))?;
     }
     let key_sha256 = encryption::customer_key_sha256(&context);
     let request = Request {

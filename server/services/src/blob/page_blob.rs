@@ -1,13 +1,13 @@
 //! Page blobs: created as zeros, written and cleared in pages of 512 bytes, resized; and the lists
 //! of their written pages and of changes since a snapshot.
 
-use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob, refuse_overwrite};
+use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob};
 use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::read::range;
 use crate::blob::request::Request;
-use crate::blob::upload::{is_structured, put_structure, receive, refuse_body};
+use crate::blob::upload::{check_before_body, is_structured, put_structure, receive, refuse_body};
 use crate::blob::validators::with_validators;
-use crate::blob::write::{blob_headers, replaced_headers, settings};
+use crate::blob::write::{blob_headers, refuse_overwrite, replaced_headers, settings};
 use crate::codec::xml::Writer;
 use crate::request::body::RequestBody;
 use crate::request::context::{Context, Query};
@@ -55,9 +55,11 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
     let (conditions, structured) = (request.conditions()?, is_structured(&request));
     let name = "x-ms-page-write";
     let update = match context.required_header(name)?.to_ascii_lowercase().as_str() {
-        "update" => PageUpdate::Update(
-            receive(&request, body, UploadKind::PutPage { start: pages.start }).await?,
-        ),
+        "update" => {
+            let kind = UploadKind::PutPage { start: pages.start };
+            check_before_body(&request, &body, kind, &conditions).await?;
+            PageUpdate::Update(receive(&request, body, kind).await?)
+        }
         "clear" => {
             refuse_body(body).await?;
             check_document(&claimed(&request)?, b"")?;

@@ -1,11 +1,11 @@
 //! Asynchronous copies from other servers: pending until the content has arrived, failed if it does
 //! not, and aborted at a client's request. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
-use crate::blob::block_blob::refuse_overwrite;
 use crate::blob::copy::{copy_request, copy_response};
 use crate::blob::copy_slots::CopySlot;
 use crate::blob::remote_source::{Found, RemoteSource};
 use crate::blob::request::Request;
+use crate::blob::write::refuse_overwrite;
 use crate::connection::blocking_pool;
 use crate::response::error::{Failure, Result, common};
 use axum::body::Body;

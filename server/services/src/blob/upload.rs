@@ -4,6 +4,7 @@ use crate::blob::checksums::claimed;
 use crate::blob::encryption::{OWN, customer_key};
 use crate::blob::request::{Request, STRUCTURED_BODY};
 use crate::blob::store_small_bodies::store_small_body;
+use crate::blob::write::refuse_overwrite;
 use crate::codec::structured::{self, Decoder, Malformed};
 use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
@@ -12,10 +13,42 @@ use crate::response::headers::put;
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Buf;
-use lazurite_blob::{BlobService, Checksums, CustomerKey, Upload, UploadKind, WrittenPart};
+use lazurite_blob::{
+    BlobAddress, BlobService, Checksums, Conditions, CustomerKey, Upload, UploadKind, WrittenPart,
+};
 
 /// Most bytes that an upload holds in memory: a part that is filled, and one that is written.
 const UPLOAD_BYTES_HELD: u64 = 512 << 10;
+
+/// Refuses an upload before its client is asked for the body, if the client waits for that.
+pub async fn check_before_body(
+    request: &Request,
+    body: &RequestBody,
+    kind: UploadKind,
+    conditions: &Conditions,
+) -> Result<()> {
+    if !body.is_awaited() {
+        return Ok(());
+    }
+    let (services, conditions) = (request.state.services.clone(), conditions.clone());
+    let state = request.blob_state;
+    let (account, container, blob) = (
+        request.account().to_owned(),
+        request.container.clone(),
+        request.blob.clone(),
+    );
+    let checked = blocking_pool::on_blocking_pool_limited(move || {
+        let address = BlobAddress {
+            account: &account,
+            container: &container,
+            blob: &blob,
+            state,
+        };
+        Ok(services.blobs.check_upload(&address, kind, &conditions)?)
+    });
+    let checked = checked.await;
+    checked.map_err(|failure| refuse_overwrite(failure, request.is_create_only()))
+}
 
 /// Stores a body as it arrives, with at most two parts of it in memory. The client slows down to
 /// the speed of the store.

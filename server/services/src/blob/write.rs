@@ -180,3 +180,17 @@ pub fn settings(request: &Request) -> Result<BlobSettings> {
         legal_hold: legal_hold(context)?,
     })
 }
+
+pub fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
+    if create_only && failure.code == "BlobAlreadyExists" {
+        overwrite_refused()
+    } else {
+        failure
+    }
+}
+
+/// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
+pub fn overwrite_refused() -> Failure {
+    let message = "This request is not authorized to perform blob overwrites.";
+    Failure::new(403, "UnauthorizedBlobOverwrite", message)
+}

@@ -1,16 +1,14 @@
 //! A client that speaks HTTP to a port of HTTPS gets a response that says so. A client that speaks
 //! HTTPS to a port of HTTP could not read one, so the server logs a line.
 
+use crate::request::body::LINGER_TIME_MAX;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Most bytes of a request that are read before it is answered.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// How long the client may take to read the answer.
-const GOODBYE: Duration = Duration::from_secs(1);
 /// Source: Common REST API error codes, `AccountRequiresHttps`.
 const ANSWER: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AccountRequiresHttps</Code><Message>This port serves HTTPS, and the \
                       request came over HTTP. Write https:// in the endpoint, or start Lazurite with --https, which serves both.</Message></Error>";
@@ -24,9 +22,8 @@ pub async fn is_plain(socket: &TcpStream) -> bool {
 
 /// Answers a request in clear on a port that only serves HTTPS.
 pub async fn refuse_plain(mut socket: TcpStream) {
-    // Bytes that are left unread would reset the connection before its client has read the answer.
     let mut head = Vec::new();
-    while head.len() < HEAD_BYTES_MAX && !head.ends_with(b"\r\n\r\n") {
+    while head.len() < HEAD_BYTES_MAX && memchr::memmem::find(&head, b"\r\n\r\n").is_none() {
         match socket.read_buf(&mut head).await {
             Ok(0) | Err(_) => break,
             Ok(_) => {}
@@ -40,7 +37,11 @@ pub async fn refuse_plain(mut socket: TcpStream) {
     );
     let sent = socket.write_all(answer.as_bytes()).await.is_ok();
     if sent && socket.shutdown().await.is_ok() {
-        let _ = tokio::time::timeout(GOODBYE, socket.read_buf(&mut head)).await;
+        // Bytes that are left unread would reset the connection before the client has read the
+        // answer.
+        let mut dropped = tokio::io::sink();
+        let rest = tokio::io::copy(&mut socket, &mut dropped);
+        let _ = tokio::time::timeout(LINGER_TIME_MAX, rest).await;
     }
 }
 

@@ -11,6 +11,7 @@ pub use operations::{Route, route};
 
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
+use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
 use crate::request::context::Context;
 use crate::request::operation::BodyRule;
@@ -40,6 +41,10 @@ pub fn handle(
     operation.admit(&mut context, state.loose)?;
     if operation.body == BodyRule::Required {
         body.check_length_is_declared(&context.headers)?;
+    }
+    if body.is_awaited() && !queue.is_empty() {
+        let (queues, account) = (&state.services.queues, &context.account);
+        blocking_pool::read(|| Ok(queues.get_queue_metadata(account, &queue)?))?;
     }
     let request = Request {
         state: state.clone(),

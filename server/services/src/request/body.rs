@@ -43,9 +43,9 @@ const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
 /// How long an unread body is read and dropped so that the client gets its answer: closing at once
 /// would reset the connection, and the answer with it. A client that sends a gigabyte before it
 /// reads has this time for it.
-const LINGER_SECONDS_MAX: u64 = 60;
+pub const LINGER_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long the next bytes of such a body are waited for.
-const LINGER_SILENCE_SECONDS_MAX: u64 = 10;
+const LINGER_SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// The body of a request. If it is dropped before its end, the rest is read and discarded in the
 /// background.
@@ -215,6 +215,12 @@ impl RequestBody {
         }
     }
 
+    /// Whether the client waits to be asked for the body: a refusal comes in time if the operation
+    /// checks what it can before it reads. Source: RFC 9110, section 10.1.1.
+    pub fn is_awaited(&self) -> bool {
+        self.waits_to_be_asked && !self.asked && !self.is_ended()
+    }
+
     /// Whether nothing is to come.
     pub fn is_ended(&self) -> bool {
         self.body.as_ref().is_none_or(|body| body.is_end_stream())
@@ -338,13 +344,10 @@ impl Drop for RequestBody {
         if idle {
             return;
         }
-        tokio::spawn(tokio::time::timeout(
-            Duration::from_secs(LINGER_SECONDS_MAX),
-            async move {
-                let silence = Duration::from_secs(LINGER_SILENCE_SECONDS_MAX);
-                while let Ok(Some(Ok(_))) = tokio::time::timeout(silence, body.frame()).await {}
-            },
-        ));
+        tokio::spawn(tokio::time::timeout(LINGER_TIME_MAX, async move {
+            let silence = LINGER_SILENCE_MAX;
+            while let Ok(Some(Ok(_))) = tokio::time::timeout(silence, body.frame()).await {}
+        }));
     }
 }
 

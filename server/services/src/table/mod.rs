@@ -20,6 +20,7 @@ pub use operations::{Route, route};
 
 use crate::auth::Caller;
 use crate::codec::odata::Level;
+use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
 use crate::request::context::Context;
 use crate::request::operation::{BodyRule, Resource};
@@ -61,6 +62,11 @@ pub fn handle(
     let is_batch = operation.resource == Resource::TableBatch;
     let range = sas_key_range(&caller, &table, is_batch)?;
     check_content_type(&context, is_batch)?;
+    let is_of_table = !table.is_empty() && operation.resource != Resource::Tables;
+    if body.is_awaited() && is_of_table {
+        let (tables, account) = (&state.services.tables, &context.account);
+        blocking_pool::read(|| Ok(tables.check_table(account, &table)?))?;
+    }
     let request = Request {
         state: state.clone(),
         context,

@@ -412,6 +412,91 @@ fn a_body_in_chunks_and_a_body_asked_for() {
 }
 
 #[test]
+fn a_refusal_comes_before_the_body_is_asked_for() {
+    let server = with_container();
+    let lease = |target: &str| {
+        let acquire = request("PUT", target)
+            .header("x-ms-lease-action", "acquire")
+            .header("x-ms-lease-duration", "-1");
+        acquire.send(&server).is(201);
+    };
+    put_blob("leased", "x").send(&server).is(201);
+    lease("/con/leased?comp=lease");
+    put_blob("there", "x").send(&server).is(201);
+    let typed = |name: &str, kind: &str| {
+        let put = request("PUT", &format!("/con/{name}")).header("x-ms-blob-type", kind);
+        let put = put.header("x-ms-blob-content-length", "512");
+        put.send(&server).is(201);
+    };
+    typed("sealed", "AppendBlob");
+    request("PUT", "/con/sealed?comp=seal")
+        .send(&server)
+        .is(200);
+    typed("pages", "PageBlob");
+    let page = |target: &str| {
+        let put = request("PUT", target).header("x-ms-page-write", "update");
+        put.header("x-ms-range", "bytes=0-511")
+    };
+    let put = |target: &str| request("PUT", target).header("x-ms-blob-type", "BlockBlob");
+    let queue = |target: &str| Request::new(Service::Queue, "POST", target);
+    let table = |target: &str| Request::new(Service::Table, "POST", target);
+    let (none, lost) = ("ContainerNotFound", "BlobNotFound");
+    let (held, unmet) = ("LeaseIdMissing", "ConditionNotMet");
+    let rows = [
+        (put("/none/b"), 404, none),
+        (put("/con/leased"), 412, held),
+        (
+            put("/con/there").header("If-None-Match", "*"),
+            409,
+            "BlobAlreadyExists",
+        ),
+        (put("/con/there").header("If-Match", "\"0x1\""), 412, unmet),
+        (put("/none/b?comp=block&blockid=AAAA"), 404, none),
+        (put("/con/leased?comp=block&blockid=AAAA"), 412, held),
+        (
+            put("/con/pages?comp=block&blockid=AAAA"),
+            409,
+            "InvalidBlobType",
+        ),
+        (put("/none/b?comp=blocklist"), 404, none),
+        (put("/con/leased?comp=blocklist"), 412, held),
+        (put("/none/b?comp=appendblock"), 404, none),
+        (put("/con/b?comp=appendblock"), 404, lost),
+        (put("/con/leased?comp=appendblock"), 409, "InvalidBlobType"),
+        (put("/con/sealed?comp=appendblock"), 409, "BlobIsSealed"),
+        (page("/none/b?comp=page"), 404, none),
+        (page("/con/b?comp=page"), 404, lost),
+        (
+            page("/con/pages?comp=page").header("If-Match", "\"0x1\""),
+            412,
+            unmet,
+        ),
+        (put("/none/b?comp=tags"), 404, none),
+        (put("/none?restype=container&comp=acl"), 404, none),
+        (request("POST", "/none/b?comp=query"), 404, none),
+        (queue("/none/messages"), 404, "QueueNotFound"),
+        (
+            Request::new(Service::Queue, "PUT", "/none?comp=acl"),
+            404,
+            "QueueNotFound",
+        ),
+        (table("/None"), 404, "TableNotFound"),
+        (
+            Request::new(Service::Table, "PUT", "/None?comp=acl"),
+            404,
+            "TableNotFound",
+        ),
+    ];
+    for (request, status, code) in rows {
+        let request = request.body(vec![0; 512]);
+        let (service, what) = (request.service, request.target.clone());
+        let mut connection = Connection::open(&server, service).unwrap();
+        let refusal = connection.send_awaiting(request).unwrap();
+        assert_eq!((refusal.status, &*refusal.code()), (status, code), "{what}");
+    }
+}
+
+#[test]
 fn an_upload_cut_short_leaves_the_old_blob() {
     let server = with_container();
     put_blob("b", "old").send(&server).is(201);
