@@ -132,11 +132,6 @@ impl Store {
     }
 }
 
-/// The checks of an upload before its body.
-fn before_body(s: &BlobService, name: &str, kind: UploadKind, c: &Conditions) -> Result<()> {
-    s.check_upload(&address(name), kind, c)
-}
-
 fn done<T>(outcome: Result<(T, Ticket)>) -> Result<()> {
     Ok(outcome?.1.wait()?)
 }
@@ -220,7 +215,9 @@ fn creations() -> Vec<Operation> {
             BlockBlob,
             Needs,
             Create,
-            |s, name, c, now| before_body(s.at(now), name, UploadKind::PutBlob, c)
+            |s, name, c, now| s
+                .at(now)
+                .check_upload(&address(name), UploadKind::PutBlob, c)
         ),
         operation!("Put Blob", BlockBlob, Changes, Create, |s, name, c, now| {
             let mut request = s.put_request(b"");
@@ -308,13 +305,6 @@ fn creations() -> Vec<Operation> {
 fn changes() -> Vec<Operation> {
     vec![
         operation!(
-            "Append Block, before its body",
-            AppendBlob,
-            Changes,
-            Change,
-            |s, name, c, now| before_body(s.at(now), name, UploadKind::AppendBlock, c)
-        ),
-        operation!(
             "Append Block",
             AppendBlob,
             Changes,
@@ -335,13 +325,6 @@ fn changes() -> Vec<Operation> {
             Changes,
             Change,
             |s, name, c, now| { done(s.at(now).append_blob_seal(&address(name), None, c)) }
-        ),
-        operation!(
-            "Put Page, before its body",
-            PageBlob,
-            Changes,
-            Change,
-            |s, name, c, now| before_body(s.at(now), name, UploadKind::PutPage { start: 0 }, c)
         ),
         operation!("Put Page", PageBlob, Changes, Change, |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutPage { start: 0 }, &[1; 512], c);
@@ -457,13 +440,6 @@ fn settings() -> Vec<Operation> {
                     .undelete_blob(&address(name), c.lease_id)?
                     .wait()?)
             }
-        ),
-        operation!(
-            "Put Block, before its body",
-            BlockBlob,
-            Needs,
-            Nothing,
-            |s, name, c, now| before_body(s.at(now), name, UploadKind::PutBlock, c)
         ),
         operation!("Put Block", BlockBlob, Needs, Nothing, |s, name, c, now| {
             let upload = s.upload_with(UploadKind::PutBlock, b"block", c);

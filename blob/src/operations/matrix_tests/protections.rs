@@ -52,9 +52,9 @@ fn row(operation: &str) -> [&'static str; 3] {
         | "Get Page Ranges"
         | "Get Block List"
         | "Undelete Blob"
-        | "Put Block"
-        | "Put Blob, before its body" => ["ok"; 3],
+        | "Put Block" => ["ok"; 3],
         "Put Blob"
+        | "Put Blob, before its body"
         | "Put Blob, append"
         | "Put Blob, pages"
         | "Copy Blob"
@@ -222,6 +222,7 @@ fn makes_version(operation: &str) -> bool {
     matches!(
         operation,
         "Put Blob"
+            | "Put Blob, before its body"
             | "Put Blob, append"
             | "Put Blob, pages"
             | "Put Block List"

@@ -624,8 +624,9 @@ mod tests {
     #[test]
     fn refused_credentials_have_the_access_that_they_claim() {
         let claimed = |target, headers: &[(&str, &str)]| {
+            let headers = [headers, &[("x-ms-version", "2021-08-06")]].concat();
             let service = ServiceKind::Blob;
-            let context = request(service, "PUT", target, "devstoreaccount1", headers);
+            let context = request(service, "PUT", target, "devstoreaccount1", &headers);
             Entry::begin(&context, logged("PutBlob"), true)
                 .access
                 .prefix()
