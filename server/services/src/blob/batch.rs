@@ -1,7 +1,6 @@
 //! Blob Batch: many deletions or changes of tier in one request, each with its own credentials and
 //! its own answer. Not a transaction. Source: Blob Batch.
 
-use crate::blob::operations::{Route, route};
 use crate::blob::request::Request;
 use crate::codec::multipart::{self, SubRequest};
 use crate::request::blob_names::blob_names;
@@ -57,10 +56,9 @@ async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) 
     let mut kind = None;
     for (_, sub) in requests {
         // Read twice, so that only one is in memory at a time.
-        let context = read_one(request, sub);
-        let routed = context.and_then(|context| route(&context));
-        if let Ok(Route { operation, .. }) = routed {
-            let name = operation.name;
+        let context = read_one(request, sub).ok();
+        let operation = context.and_then(|context| request.sub_requests.operation(&context));
+        if let Some(name) = operation {
             let is_served = ["DeleteBlob", "SetBlobTier"].contains(&name);
             if !is_served || *kind.get_or_insert(name) != name {
                 let detail =

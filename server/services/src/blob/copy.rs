@@ -5,7 +5,7 @@ use crate::blob::block_blob::{
 };
 use crate::blob::checksums::{put_checksums, put_values};
 use crate::blob::conditions::optional_id;
-use crate::blob::copy_state::status_text;
+use crate::blob::copy_request::{copy_request, copy_response};
 use crate::blob::encryption::{OWN, customer_key};
 use crate::blob::fetcher::unverified;
 use crate::blob::page_blob::{pages, put_sequence, sequence_conditions};
@@ -16,14 +16,13 @@ use crate::blob::request::Request;
 use crate::blob::source::{
     Credentials, Origin, Source, origin, refuse_content, source, source_checksums, source_range,
 };
-use crate::blob::tier::rehydrate_priority;
 use crate::blob::upload::begin;
 use crate::blob::validators::with_validators;
 use crate::blob::write::{check_md5_of_content, refuse_overwrite, settings};
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::metadata::metadata;
 use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put};
+use crate::response::headers::empty;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
@@ -197,25 +196,6 @@ fn response_with_checksum(
     response
 }
 
-pub fn copy_request(
-    request: &Request,
-    url: &str,
-    source_conditions: &Conditions,
-) -> Result<CopyBlob> {
-    let context = &request.context;
-    let seal = context.flag("x-ms-seal-blob")?;
-    Ok(CopyBlob {
-        source_url: url.to_owned(),
-        metadata: metadata(context)?,
-        settings: settings(request)?,
-        copy_tags: false,
-        seal,
-        rehydrate_priority: rehydrate_priority(context)?,
-        source_conditions: source_conditions.clone(),
-        conditions: conditions_of_new_blob(request)?,
-    })
-}
-
 /// `x-ms-copy-source-tag-option`: the source's tags, or those of the request.
 pub fn copies_tags(request: &Request) -> Result<bool> {
     let name = "x-ms-copy-source-tag-option";
@@ -233,17 +213,6 @@ pub fn copies_tags(request: &Request) -> Result<bool> {
         Some("COPY") => Ok(true),
         Some(other) => Err(Failure::header(name, other)),
     }
-}
-
-pub fn copy_response(outcome: &CopyOutcome) -> Response<Body> {
-    let mut response = with_validators(empty(202), &outcome.written);
-    put(&mut response, "x-ms-copy-id", outcome.copy_id.to_string());
-    put(
-        &mut response,
-        "x-ms-copy-status",
-        status_text(outcome.status),
-    );
-    response
 }
 
 /// Incremental Copy Blob.

@@ -1,7 +1,7 @@
 //! List Blobs as an Arrow IPC stream. Columns are named as the elements of the XML; those without a
 //! value are left out. Source: the official Python and C++ clients' readers of the stream.
 
-use crate::blob::list::{Properties, Shown, hides_metadata, write_properties, write_state};
+use crate::blob::listed::{Properties, Shown, hides_metadata, write_properties, write_state};
 use crate::blob::request::Request;
 use crate::codec::date;
 use crate::response::headers::put;

@@ -10,6 +10,10 @@ use std::sync::Arc;
 
 /// Answers requests inside a batch.
 pub trait SubRequests: Send + Sync {
+    /// The name of the operation that a request inside a batch asks for; `None` if it asks for
+    /// none.
+    fn operation(&self, context: &Context) -> Option<&'static str>;
+
     /// The response to one request of the batch `outer`, for its part: authenticated, logged and
     /// counted like a single request.
     fn respond<'a>(

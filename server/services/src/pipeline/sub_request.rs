@@ -19,6 +19,11 @@ use http_body_util::BodyExt;
 use std::sync::Arc;
 
 impl SubRequests for Store {
+    fn operation(&self, context: &Context) -> Option<&'static str> {
+        let name = Route::new(context).facts(context).name;
+        (!name.is_empty()).then_some(name)
+    }
+
     fn respond<'a>(
         self: Arc<Store>,
         outer: &'a Context,

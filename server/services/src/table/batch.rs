@@ -18,8 +18,8 @@ use crate::table::access::{check_access, sas_key_range};
 use crate::table::address::{Address, EntityKeys};
 use crate::table::entity::{addressed, check_range, inserted};
 use crate::table::format::{Prefer, content_type_text, level, level_of, uncached};
-use crate::table::operations::{Route, route_to};
 use crate::table::request::Request;
+use crate::table::route::{Route, Router};
 use axum::body::Body;
 use axum::http::header::ACCEPT;
 use axum::http::{HeaderValue, Response};
@@ -56,7 +56,12 @@ enum Outcome {
     Applied(Applied),
 }
 
-pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Body>> {
+/// `route_to` finds the rows of the parts, among which the row of the batch stands too.
+pub async fn execute(
+    request: Request,
+    body: RequestBody,
+    route_to: Router,
+) -> Result<Response<Body>> {
     let media_type = request.context.required_header("content-type")?;
     let (id, now, db) = (
         request.context.request_id.clone(),
@@ -66,10 +71,11 @@ pub async fn execute(request: Request, body: RequestBody) -> Result<Response<Bod
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
     let share = long_responses::beside_body(share).await?;
     // A batch is read where it is applied: one hop, and a long one holds no connection thread.
-    let outcome = on_blocking_pool(move || read_and_apply(request, &media_type, document));
+    let outcome =
+        on_blocking_pool(move || read_and_apply(request, &media_type, document, route_to));
     let applied = match outcome.await? {
         Outcome::Query(request, query) => {
-            let answer = respond_to_query(*request, query).await?;
+            let answer = respond_to_query(*request, query, route_to).await?;
             return Ok(long_responses::hold(
                 share,
                 batch_response(&id, &[answer], false),
@@ -113,14 +119,19 @@ fn batch_response(id: &str, responses: &[SubResponse], changeset: bool) -> Respo
     uncached(response)
 }
 
-fn read_and_apply(request: Request, media_type: &str, document: Bytes) -> Result<Outcome> {
+fn read_and_apply(
+    request: Request,
+    media_type: &str,
+    document: Bytes,
+    route_to: Router,
+) -> Result<Outcome> {
     let batch = multipart::read(media_type, &document).map_err(|error| {
         let message = format!("The batch cannot be read: {error}.");
         Failure::new(400, "InvalidInput", message)
     })?;
     match batch {
         Batch::Query(query) => Ok(Outcome::Query(Box::new(request), query)),
-        Batch::Changeset(operations) => match read_changes(&request, operations) {
+        Batch::Changeset(operations) => match read_changes(&request, operations, route_to) {
             Ok(changes) if request.state.services.writers.must_wait() => {
                 Ok(Outcome::Waiting(Box::new(request), changes))
             }
@@ -134,6 +145,7 @@ fn read_and_apply(request: Request, media_type: &str, document: Bytes) -> Result
 fn read_changes(
     request: &Request,
     operations: Vec<SubRequest>,
+    route_to: Router,
 ) -> std::result::Result<Vec<Change>, FailedChange> {
     operations
         .into_iter()
@@ -141,7 +153,7 @@ fn read_changes(
         .map(|(index, sub)| {
             let level =
                 level_of(&sub.header("accept").unwrap_or_default()).unwrap_or(Level::Minimal);
-            read_change(request, sub, level).map_err(|failure| FailedChange {
+            read_change(request, sub, level, route_to).map_err(|failure| FailedChange {
                 index,
                 failure: failure.into(),
                 level,
@@ -150,7 +162,12 @@ fn read_changes(
         .collect()
 }
 
-fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Change> {
+fn read_change(
+    request: &Request,
+    sub: SubRequest,
+    level: Level,
+    route_to: Router,
+) -> Result<Change> {
     let query = query(&sub.target)?;
     check_no_comp(&query)?;
     let Route {
@@ -159,7 +176,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
         keys,
         write,
         ..
-    } = route_of_change(&sub)?;
+    } = route_of_change(&sub, route_to)?;
     check_account(request, &sub.target)?;
     let is_insert = operation.resource == Resource::Table;
     check_access(operation, &request.context, &request.caller, &table)?;
@@ -189,7 +206,7 @@ fn read_change(request: &Request, sub: SubRequest, level: Level) -> Result<Chang
 }
 
 /// The route of an operation on an entity. Other operations are `InvalidInput`.
-fn route_of_change(sub: &SubRequest) -> Result<Route> {
+fn route_of_change(sub: &SubRequest, route_to: Router) -> Result<Route> {
     let header = |name: &str| sub.header(name).map(Cow::into_owned);
     let address = address(&sub.target)?;
     let method = match &address {
@@ -443,7 +460,11 @@ fn common_headers() -> Vec<(&'static str, String)> {
 
 /// A batch of one read: of an entity, or of a page of a query. Its refusal is the refusal of the
 /// part.
-async fn respond_to_query(mut request: Request, sub: SubRequest) -> Result<SubResponse> {
+async fn respond_to_query(
+    mut request: Request,
+    sub: SubRequest,
+    route_to: Router,
+) -> Result<SubResponse> {
     let (request_id, now) = (request.context.request_id.clone(), request.context.now);
     let accept = sub.header("accept");
     let accept = accept.map(|accept| HeaderValue::from_str(&accept));
@@ -451,11 +472,15 @@ async fn respond_to_query(mut request: Request, sub: SubRequest) -> Result<SubRe
     request.context.headers.set(ACCEPT, accept);
     request.context.query = query(&sub.target)?;
     let level = level(&request.context).unwrap_or(Level::Minimal);
-    let response = read_alone(request, &sub).await;
+    let response = read_alone(request, &sub, route_to).await;
     Ok(response.unwrap_or_else(|failure| refusal(&failure, level, &request_id, now)))
 }
 
-async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubResponse> {
+async fn read_alone(
+    mut request: Request,
+    sub: &SubRequest,
+    route_to: Router,
+) -> Result<SubResponse> {
     request.level = level(&request.context)?;
     check_no_comp(&request.context.query)?;
     let address = address(&sub.target)?;
@@ -467,7 +492,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
         table,
         keys,
         ..
-    } = route_read(address)?;
+    } = route_read(address, route_to)?;
     check_account(&request, &sub.target)?;
     check_access(operation, &request.context, &request.caller, &table)?;
     operation.check_part(sub, &request.context.query, request.state.loose)?;
@@ -477,7 +502,7 @@ async fn read_alone(mut request: Request, sub: &SubRequest) -> Result<SubRespons
     in_part((operation.handler)(request, RequestBody::empty()).await?).await
 }
 
-fn route_read(address: Address) -> Result<Route> {
+fn route_read(address: Address, route_to: Router) -> Result<Route> {
     let asked = Asked {
         method: "GET",
         resource: address.resource(false),

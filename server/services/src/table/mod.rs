@@ -9,6 +9,7 @@ mod entity;
 mod format;
 pub mod operations;
 mod request;
+mod route;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -16,7 +17,8 @@ mod token;
 pub mod value_text;
 
 pub use entity::plan_name;
-pub use operations::{Route, route};
+pub use operations::route;
+pub use route::Route;
 
 use crate::auth::Caller;
 use crate::codec::odata::Level;

@@ -7,20 +7,18 @@ use crate::properties;
 use crate::request::context::{Context, text_of};
 use crate::request::inputs::{Inputs, headers, parameters, union};
 use crate::request::operation::{
-    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
-    Unmatched, account_sas, any_sas, find,
+    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Permissions, Resource, Unmatched,
+    account_sas, any_sas, find,
 };
 use crate::request::permissions::{Letters::All, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 use crate::response::ready_response;
-use crate::table::address::{Address, EntityKeys};
+use crate::table::address::Address;
 use crate::table::format::uncached;
-use crate::table::request::Request;
+use crate::table::route::{Route, Row};
 use crate::table::{acl, batch, entity, tables};
 use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
-
-pub type Row = Operation<Request>;
 
 /// Each operation of a transaction needs permissions of its own.
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
@@ -189,7 +187,7 @@ pub static OPERATIONS: &[Row] = &[
         on_analytics_data: true,
         body: BodyRule::Required,
         log_name: LogName::Fixed("EntityGroupTransaction"),
-        handler: |request, body| Box::pin(batch::execute(request, body)),
+        handler: |request, body| Box::pin(batch::execute(request, body, route_to)),
         ..Row::WRITE
     },
     Row {
@@ -293,18 +291,6 @@ static UNKNOWN_PATH: Row = Row {
     handler: |request, _| Box::pin(async move { Err(entity::unknown_path(&request)) }),
     ..Row::READ
 };
-
-/// The operation of a request, with the resource that it addresses. Parts that the address leaves
-/// out are empty.
-pub struct Route {
-    pub operation: &'static Row,
-    pub table: String,
-    pub keys: EntityKeys,
-    /// The change of an entity that the method and its conditions ask for.
-    pub write: Option<Write>,
-    /// Whether the path has a predicate in parentheses.
-    pub has_predicate: bool,
-}
 
 /// Finds the row of a request.
 pub fn route(context: &Context) -> Result<Route> {
