@@ -25,13 +25,14 @@ use crate::request::blob_names::blob_names;
 use crate::request::context::Context;
 use crate::request::inputs::{CHECKSUMS, headers, parameters, union};
 use crate::request::operation::{
-    ANY, Anonymous, Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation,
-    Permissions, Resource, Since, Unmatched, account_sas, any_sas, find,
+    ANY, Anonymous, Asked, BodyRule, Index, LogClass, LogName, LongResponse, OWNER, Operation,
+    Permissions, Resource, Since, Unmatched, account_sas, any_sas,
 };
 use crate::request::permissions::{Letters::All, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 use crate::response::ready_response;
 use axum::http::Method;
+use std::sync::LazyLock;
 
 pub type Row = Operation<Request>;
 
@@ -90,6 +91,8 @@ fn waits_for_copy(asked: &Asked) -> bool {
 fn puts(asked: &Asked, blob_type: &str) -> bool {
     !copies(asked) && asked.header_is("x-ms-blob-type", blob_type)
 }
+
+static INDEX: LazyLock<Index<Request>> = LazyLock::new(|| Index::of(OPERATIONS));
 
 /// Every operation of the service.
 pub static OPERATIONS: &[Row] = &[
@@ -906,7 +909,9 @@ fn operation(context: &Context, container: &str, blob: &str) -> Result<&'static 
         header: &|name| context.header(name),
         parameter: &|name| context.query.get(name),
     };
-    let row = find(OPERATIONS, &asked).map_err(|unmatched| refusal(unmatched, &asked, context))?;
+    let row = INDEX
+        .find(&asked)
+        .map_err(|unmatched| refusal(unmatched, &asked, context))?;
     if row.secondary_only {
         properties::check_secondary(context)?;
     }

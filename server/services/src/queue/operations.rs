@@ -9,16 +9,19 @@ use crate::queue::{messages, queues};
 use crate::request::context::{Context, decode};
 use crate::request::inputs::{Inputs, headers, parameters};
 use crate::request::operation::{
-    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
-    Unmatched, account_sas, any_sas, find,
+    Asked, BodyRule, Index, LogClass, LogName, LongResponse, OWNER, Operation, Permissions,
+    Resource, Unmatched, account_sas, any_sas,
 };
 use crate::request::permissions::{Letters::Any, Letters::Never, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 use crate::response::ready_response;
+use std::sync::LazyLock;
 
 type Row = Operation<Request>;
 
 const METADATA: Inputs = headers(&["x-ms-meta-"]);
+
+static INDEX: LazyLock<Index<Request>> = LazyLock::new(|| Index::of(OPERATIONS));
 
 /// Every operation of the service.
 pub static OPERATIONS: &[Row] = &[
@@ -275,7 +278,7 @@ fn operation(context: &Context, resource: Resource) -> Result<&'static Row> {
         header: &|name| context.header(name),
         parameter: &|name| context.query.get(name),
     };
-    find(OPERATIONS, &asked).map_err(|unmatched| match unmatched {
+    INDEX.find(&asked).map_err(|unmatched| match unmatched {
         Unmatched::Comp if resource == Resource::Service => {
             Failure::parameter("comp", &comp, "The account has no such operation.")
         }

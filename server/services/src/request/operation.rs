@@ -16,6 +16,7 @@ use crate::response::ResponseFuture;
 use crate::response::error::{Failure, Result};
 use axum::http::Method;
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 /// One REST operation of a service. `R` is the service's request, which the handler is given.
 pub struct Operation<R: 'static> {
@@ -74,7 +75,7 @@ pub struct Operation<R: 'static> {
 pub const ANY: &str = "*";
 
 /// The resource that the path of a request addresses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// `restype=account`, with any path.
     Account,
@@ -137,22 +138,35 @@ pub enum Unmatched {
     Condition,
 }
 
-/// The first of `rows` that serves a request.
-pub fn find<R>(
-    rows: &'static [Operation<R>],
-    asked: &Asked,
-) -> std::result::Result<&'static Operation<R>, Unmatched> {
-    let mut unmatched = Unmatched::Comp;
-    for row in rows.iter().filter(|row| row.is_of(asked)) {
-        if !row.methods.contains(&asked.method) {
-            unmatched = unmatched.max(Unmatched::Method);
-        } else if !(row.when)(asked) {
-            unmatched = Unmatched::Condition;
-        } else {
-            return Ok(row);
+/// The rows of a service by resource and `comp`: a request would look at all of them in vain, and
+/// they are large.
+pub struct Index<R: 'static>(HashMap<(Resource, &'static str), Vec<&'static Operation<R>>>);
+
+impl<R> Index<R> {
+    pub fn of(rows: &'static [Operation<R>]) -> Index<R> {
+        let mut index: HashMap<_, Vec<_>> = HashMap::new();
+        for row in rows {
+            index.entry((row.resource, row.comp)).or_default().push(row);
         }
+        Index(index)
     }
-    Err(unmatched)
+
+    /// The first row that serves a request.
+    pub fn find(&self, asked: &Asked) -> std::result::Result<&'static Operation<R>, Unmatched> {
+        let rows = self.0.get(&(asked.resource, asked.comp));
+        let rows = rows.into_iter().flatten();
+        let mut unmatched = Unmatched::Comp;
+        for row in rows.filter(|row| [asked.restype, ANY].contains(&row.restype)) {
+            if !row.methods.contains(&asked.method) {
+                unmatched = unmatched.max(Unmatched::Method);
+            } else if !(row.when)(asked) {
+                unmatched = Unmatched::Condition;
+            } else {
+                return Ok(row);
+            }
+        }
+        Err(unmatched)
+    }
 }
 
 /// The first version of the API that has an operation, and the refusal of older ones.
@@ -323,13 +337,6 @@ impl<R> Operation<R> {
         log_class: LogClass::Delete,
         ..Operation::WRITE
     };
-
-    /// Whether the row is one of the resource, `restype` and `comp` of a request.
-    fn is_of(&self, asked: &Asked) -> bool {
-        self.resource == asked.resource
-            && self.comp == asked.comp
-            && (self.restype == asked.restype || self.restype == ANY)
-    }
 
     pub fn facts(&self, context: &Context) -> Facts {
         let name = match self.log_name {

@@ -7,18 +7,20 @@ use crate::properties;
 use crate::request::context::{Context, text_of};
 use crate::request::inputs::{Inputs, headers, parameters, union};
 use crate::request::operation::{
-    Asked, BodyRule, LogClass, LogName, LongResponse, OWNER, Permissions, Resource, Unmatched,
-    account_sas, any_sas, find,
+    Asked, BodyRule, Index, LogClass, LogName, LongResponse, OWNER, Permissions, Resource,
+    Unmatched, account_sas, any_sas,
 };
 use crate::request::permissions::{Letters::All, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 use crate::response::ready_response;
 use crate::table::address::Address;
 use crate::table::format::uncached;
+use crate::table::request::Request;
 use crate::table::route::{Route, Row};
 use crate::table::{acl, batch, entity, tables};
 use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
+use std::sync::LazyLock;
 
 /// Each operation of a transaction needs permissions of its own.
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
@@ -32,6 +34,8 @@ const FORMAT: Inputs = parameters(&["$format"]);
 fn has_if_match(asked: &Asked) -> bool {
     (asked.header)("if-match").is_some()
 }
+
+static INDEX: LazyLock<Index<Request>> = LazyLock::new(|| Index::of(OPERATIONS));
 
 /// Every operation of the service.
 pub static OPERATIONS: &[Row] = &[
@@ -328,7 +332,9 @@ pub fn route_to(address: Address, asked: &Asked) -> Result<Route> {
     let operation = if asked.resource == Resource::BelowTable && asked.comp.is_empty() {
         &UNKNOWN_PATH
     } else {
-        find(OPERATIONS, asked).map_err(|unmatched| refusal(unmatched, asked))?
+        INDEX
+            .find(asked)
+            .map_err(|unmatched| refusal(unmatched, asked))?
     };
     let has_predicate = matches!(address, Address::Below(_, true));
     let (table, keys) = address.names();
