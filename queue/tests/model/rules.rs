@@ -39,6 +39,10 @@ fn text_of_64_kib_is_accepted_and_one_byte_more_is_refused() {
         ));
     }
     assert_eq!(store.peek(1)[0].text, most);
+    let other = "y".repeat(65_536);
+    let updated = store.update(&put.message_id, &put.pop_receipt, 0, Some(&other));
+    updated.unwrap();
+    assert_eq!(store.peek(1)[0].text, other);
 }
 
 #[test]

@@ -395,8 +395,20 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(body: Vec<u8>, length in 0..100usize) {
-            let _ = decode(&body, 5, length);
+        fn damaged_bodies_are_refused_without_a_panic(
+            content in proptest::collection::vec(any::<u8>(), 1..100),
+            damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4),
+            kept: usize,
+            length in 0..100usize,
+        ) {
+            let whole = encode(&content, 7, 20);
+            let mut body = whole.clone();
+            for (at, byte) in damage {
+                body[at % whole.len()] = byte;
+            }
+            body.truncate(kept % (whole.len() + 1));
+            let decoded = decode(&body, 5, length);
+            prop_assert_eq!(decoded.is_ok(), body == whole && length == content.len());
         }
     }
 

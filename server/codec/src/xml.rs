@@ -455,12 +455,18 @@ mod tests {
             writer.open_with("a", &[("b", content)]);
             writer.element("t", content);
             writer.close("a");
+            let document = writer.finish();
+            let read = parse(document.as_bytes()).unwrap();
+            assert_eq!(read.child("t").unwrap().text, content);
+            let start = document.split("<a ").nth(1).unwrap();
+            let element = format!("<a {}/>", &start[..start.find('>').unwrap()]);
+            let mut reader = Reader::from_str(&element);
+            let Event::Empty(start) = reader.read_event().unwrap() else {
+                panic!("{element}");
+            };
+            let attribute = start.try_get_attribute("b").unwrap().unwrap();
             assert_eq!(
-                parse(writer.finish().as_bytes())
-                    .unwrap()
-                    .child("t")
-                    .unwrap()
-                    .text,
+                quick_xml::escape::unescape(&attribute.value).unwrap(),
                 content
             );
         }

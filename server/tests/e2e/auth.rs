@@ -179,7 +179,7 @@ fn probes_without_credentials() {
 }
 
 #[test]
-fn any_date_is_a_version_and_nothing_else_is() {
+fn a_version_is_a_date_since_the_first_version_and_may_lie_in_the_future() {
     let server = Server::fresh();
     let with = |service: Service, version: &str| {
         list(service).header("x-ms-version", version).send(&server)

@@ -131,9 +131,8 @@ fn a_request_without_a_version_is_served_by_the_default_of_its_account() {
 }
 
 #[test]
-fn loose_keeps_settings_that_have_no_effect() {
-    let location = tempfile::TempDir::new().unwrap();
-    let server = Launch::on(location.path()).argument("--loose").start();
+fn settings_of_metrics_are_kept() {
+    let server = Server::fresh();
     let metrics = "<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>\
                    <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>";
     set(&server, Service::Table, metrics).is(202);

@@ -148,14 +148,7 @@ fn browsers_are_kept_out() {
         } else {
             list()
         };
-        let answer = list.header("Host", host).send(&server);
-        assert_ne!(answer.status, 400, "{host}: {}", answer.text());
-        let found = answer.code();
-        assert!(
-            answer.status == 200 || found == "AuthenticationFailed",
-            "{host}: {} {found}",
-            answer.status
-        );
+        list.header("Host", host).send(&server).is(200);
     }
     let write = || Request::new(Service::Blob, "PUT", "/con?restype=container");
     write()
