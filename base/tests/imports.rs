@@ -11,15 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// Files that are still in a circle. Remove a file once it is in none: the list only shrinks.
 const KNOWN: &[&str] = &[
-    "benches/torture/src/actors/closer.rs",
-    "benches/torture/src/actors/damager/mod.rs",
-    "benches/torture/src/actors/forker.rs",
-    "benches/torture/src/actors/holder.rs",
-    "benches/torture/src/actors/janitor.rs",
-    "benches/torture/src/actors/meddler.rs",
-    "benches/torture/src/actors/mod.rs",
-    "benches/torture/src/actors/reader.rs",
-    "benches/torture/src/actors/writer.rs",
     "server/services/src/blob/batch.rs",
     "server/services/src/blob/copy.rs",
     "server/services/src/blob/list.rs",
