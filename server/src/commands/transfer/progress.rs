@@ -1,6 +1,6 @@
 //! What was transferred so far: a line on a terminal that changes, and one at the end.
 
-use crate::console::layout_size as size;
+use crate::units::size;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
