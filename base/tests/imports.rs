@@ -19,23 +19,6 @@ const KNOWN: &[&str] = &[
     "server/services/src/blob/pending_copy.rs",
     "server/services/src/table/batch.rs",
     "server/services/src/table/operations.rs",
-    "server/src/commands/transfer/blobs/container.rs",
-    "server/src/commands/transfer/blobs/import.rs",
-    "server/src/commands/transfer/blobs/line.rs",
-    "server/src/commands/transfer/blobs/upload.rs",
-    "server/src/commands/transfer/checks.rs",
-    "server/src/commands/transfer/content.rs",
-    "server/src/commands/transfer/copy/blobs.rs",
-    "server/src/commands/transfer/copy/mod.rs",
-    "server/src/commands/transfer/copy/queues.rs",
-    "server/src/commands/transfer/copy/tables.rs",
-    "server/src/commands/transfer/declaration.rs",
-    "server/src/commands/transfer/export.rs",
-    "server/src/commands/transfer/import.rs",
-    "server/src/commands/transfer/policies.rs",
-    "server/src/commands/transfer/queues.rs",
-    "server/src/commands/transfer/resource_kind.rs",
-    "server/src/commands/transfer/tables.rs",
 ];
 
 /// The words before the name of an item.

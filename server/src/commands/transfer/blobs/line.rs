@@ -2,10 +2,10 @@
 //! requests that correspond to them.
 
 use crate::codec::xml::Element;
-use crate::commands::transfer::blobs::container::{put_metadata, text};
 use crate::commands::transfer::fields::{
     cannot_be_sent, header, in_query, metadata_headers, text_field, texts_field,
 };
+use crate::commands::transfer::listing::{put_metadata, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};

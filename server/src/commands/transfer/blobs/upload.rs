@@ -1,11 +1,12 @@
 //! The requests that put one blob of an import.
 
-use crate::commands::transfer::Result;
 use crate::commands::transfer::asking::{ask, send, send_opened};
-use crate::commands::transfer::blobs::import::Put;
 use crate::commands::transfer::blobs::line::{headers_of, later_property_headers};
+use crate::commands::transfer::blobs::put::Put;
+use crate::commands::transfer::error::Result;
+use crate::commands::transfer::existing::Existing;
 use crate::commands::transfer::fields::{header, in_query, text_field};
-use crate::commands::transfer::import::{Existing, Import};
+use crate::commands::transfer::import_run::Import;
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;

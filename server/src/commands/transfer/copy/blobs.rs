@@ -6,16 +6,17 @@ use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply, encode};
 use crate::commands::transfer::asking::{ask, ask_xml, patiently, send};
-use crate::commands::transfer::blobs::{
-    Kind, each_listed, headers_of, kind_of, later_property_headers, line_of, property, quoted,
-    reason_to_leave_out, resource,
+use crate::commands::transfer::blobs::container::{each_listed, property, resource};
+use crate::commands::transfer::blobs::export::{quoted, reason_to_leave_out};
+use crate::commands::transfer::blobs::line::{
+    Kind, headers_of, kind_of, later_property_headers, line_of,
 };
-use crate::commands::transfer::copy::{CopyRun, Made, Resource};
-use crate::commands::transfer::fields::{header, in_query, text_field};
-use crate::commands::transfer::import::Existing;
+use crate::commands::transfer::copy::run::{CopyRun, Made};
+use crate::commands::transfer::error::{Error, Result};
+use crate::commands::transfer::existing::Existing;
+use crate::commands::transfer::fields::{Resource, header, in_query, text_field};
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{Error, Result};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
