@@ -93,6 +93,7 @@ pub fn check_names(
     }
 }
 
+/// Error: the service refuses the metadata of these fields.
 pub fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
     metadata_headers(fields)?;
     let pairs = texts_field(fields, METADATA)?.into_iter();
@@ -115,6 +116,7 @@ pub fn check_pairs(pairs: &[(String, String)]) -> Result<(), String> {
     }
 }
 
+/// Error: the field is neither true nor false.
 pub fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {
     match text_field(fields, name)? {
         None | Some("true" | "false") => Ok(()),
@@ -138,6 +140,7 @@ fn sentence(failure: &Failure) -> String {
     sentence
 }
 
+/// A sentence for the middle of another one.
 pub fn without_full_stop(sentence: &str) -> String {
     sentence.trim_end_matches('.').to_owned()
 }

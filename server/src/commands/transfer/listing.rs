@@ -16,6 +16,7 @@ pub fn put_metadata(fields: &mut Map<String, Value>, item: &Element) {
     }
 }
 
+/// The text of a child; empty if there is none.
 pub fn text<'a>(element: &'a Element, name: &str) -> &'a str {
     element.child(name).map_or("", |child| &*child.text)
 }

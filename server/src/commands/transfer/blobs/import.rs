@@ -1,14 +1,11 @@
 //! Reads containers and their blobs from the files of an import, checks them, and hands them to
 //! [`BlobImport`].
 
-use crate::clock::system_time;
-use crate::codec::date;
 use crate::commands::transfer::blobs::container::resource;
-use crate::commands::transfer::blobs::line::{Kind, kind_of};
+use crate::commands::transfer::blobs::line::{Kind, is_expired, kind_of};
 use crate::commands::transfer::blobs::put::{Put, each_blob};
 use crate::commands::transfer::blobs::upload::BlobImport;
 use crate::commands::transfer::error::Result;
-use crate::commands::transfer::fields::text_field;
 use crate::commands::transfer::import_run::Import;
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::resource_kind::ResourceKind;
@@ -41,8 +38,7 @@ fn import_container(import: &Import<'_>, container: &str) -> Result<()> {
 }
 
 fn import_blob(import: &Import<'_>, container: &str, put: &Put) -> Result<()> {
-    let expires = text_field(&put.fields, "expires")?.and_then(date::parse_http);
-    if expires.is_some_and(|at| at <= system_time()) {
+    if is_expired(&put.fields)? {
         import.note(format!("{}: it is expired, and left out", put.path));
         return Ok(());
     }
