@@ -18,6 +18,7 @@ pub struct Edits {
     kept: Mutex<VecDeque<Arc<Edit>>>,
 }
 
+/// One edit of rows of a table.
 pub struct Edit {
     pub id: u64,
     pub account: String,

@@ -23,6 +23,7 @@ const STEPS: [(&str, &str); 4] = [
 /// The start of an act that advances the clock by the rest of it.
 const ADVANCE_BY: &str = "advance ";
 
+/// The clock, with buttons that move it.
 pub fn clock_section(console: &Console) -> Markup {
     let clock = &console.services().clock;
     let shown = clock.shown();

@@ -8,6 +8,7 @@ use crate::units::count;
 use lazurite_advisor::Report;
 use maud::{Markup, html};
 
+/// What the advisor found for the accounts that the console shows.
 pub fn report(console: &Console) -> Report {
     advisor::report(&console.advisor, &|account| console.shows(account))
 }

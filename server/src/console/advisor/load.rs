@@ -46,6 +46,7 @@ pub fn name(row: &PartitionLoad) -> Markup {
     }
 }
 
+/// A mark with the target, if the partition is above it.
 pub fn above_target(row: &PartitionLoad) -> Markup {
     html! { @if row.is_over_target { small.above { "above " (count(row.target)) } } }
 }

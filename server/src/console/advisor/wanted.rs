@@ -79,6 +79,7 @@ impl Wanted {
     }
 }
 
+/// The service of a label.
 pub fn service_of(text: &str) -> Option<Service> {
     SERVICES.into_iter().find(|service| service.label() == text)
 }

@@ -1,8 +1,7 @@
 //! Where a page of blobs is: the container, the blob of a name, its links.
 
-use crate::console::layout;
-use crate::console::links;
 use crate::console::respond::Visit;
+use crate::console::{layout, links};
 use crate::properties::LOGS_CONTAINER;
 use crate::response::error::{Failure, Result, common};
 use lazurite_blob::{BlobAddress, BlobState, Conditions, ETags, SnapshotTime};
@@ -91,6 +90,7 @@ pub fn state_of(snapshot: &str, version: &str) -> Result<BlobState> {
     }
 }
 
+/// As [`state_of`], of the address of a page.
 pub fn visited_state(visit: &Visit) -> Result<BlobState> {
     state_of(&visit.parameter("snapshot"), &visit.parameter("version"))
 }
@@ -103,6 +103,7 @@ pub fn unchanged(etag: &str) -> Conditions {
     }
 }
 
+/// The page of the current blob of a name.
 pub fn blob_path(account: &str, container: &str, name: &str) -> String {
     let place = Place { account, container };
     place.blob_path(&[], name)

@@ -2,6 +2,7 @@
 
 use lazurite_blob::{Blob, BlobType, LeaseState};
 
+/// The state of a lease.
 pub fn lease(state: LeaseState) -> &'static str {
     match state {
         LeaseState::Available => "available",
@@ -12,6 +13,7 @@ pub fn lease(state: LeaseState) -> &'static str {
     }
 }
 
+/// The type of the content, or the one that stands for none.
 pub fn content_type(blob: &Blob) -> &str {
     blob.headers
         .content_type
@@ -19,6 +21,7 @@ pub fn content_type(blob: &Blob) -> &str {
         .unwrap_or("application/octet-stream")
 }
 
+/// The type of a blob.
 pub fn kind(kind: BlobType) -> &'static str {
     match kind {
         BlobType::BlockBlob => "block blob",

@@ -1,8 +1,7 @@
 //! Buttons and fields for acts on one message.
 
 use crate::console::context::Console;
-use crate::console::layout;
-use crate::console::links;
+use crate::console::{layout, links};
 use lazurite_queue::StoredMessage;
 use maud::{Markup, html};
 

@@ -20,6 +20,7 @@ pub fn resource(record: &Record) -> String {
     below_account(record, target.split('?').next().unwrap_or_default())
 }
 
+/// A path below the account, decoded, without slashes around it.
 pub fn below_account(record: &Record, path: &str) -> String {
     let path = percent_decode_str(record.below_account(path));
     path.decode_utf8_lossy().trim_matches('/').to_owned()
@@ -95,6 +96,7 @@ pub fn readable(target: &str) -> Cow<'_, str> {
     }
 }
 
+/// How long a request took.
 pub fn milliseconds(record: &Record) -> String {
     format!("{:.1} ms", record.took.as_secs_f64() * 1000.0)
 }

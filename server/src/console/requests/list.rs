@@ -1,14 +1,12 @@
 //! The last requests as they come in.
 
 use crate::console::context::Console;
-use crate::console::format;
-use crate::console::layout;
-use crate::console::links;
 use crate::console::requests::facts::summary;
 use crate::console::requests::filter::{FIELDS, Wanted};
 use crate::console::requests::groups;
 use crate::console::requests::rows::{row, table};
 use crate::console::respond::{Html, Page, Visit, held, made, text};
+use crate::console::{format, layout, links};
 use crate::units::count;
 use axum::body::Body;
 use axum::extract::State;

@@ -19,6 +19,7 @@ pub fn rows(records: &[Arc<Record>], caption: &str) -> Markup {
     table(&rows, caption)
 }
 
+/// A table of rows that are made.
 pub fn table(rows: &[Markup], caption: &str) -> Markup {
     html! {
         table.requests data-list {
@@ -32,6 +33,7 @@ pub fn table(rows: &[Markup], caption: &str) -> Markup {
     }
 }
 
+/// A request as a row.
 pub fn row(record: &Record) -> Markup {
     let target = record.target();
     let shown = readable(&target);

@@ -49,6 +49,7 @@ struct Rows {
     is_cut: bool,
 }
 
+/// The page of a table.
 pub async fn page(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
