@@ -9,102 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files that are still in a circle. Remove a file once it is in none: the list only shrinks.
-const KNOWN: &[&str] = &[
-    "benches/torture/src/actors/closer.rs",
-    "benches/torture/src/actors/damager/mod.rs",
-    "benches/torture/src/actors/forker.rs",
-    "benches/torture/src/actors/holder.rs",
-    "benches/torture/src/actors/janitor.rs",
-    "benches/torture/src/actors/meddler.rs",
-    "benches/torture/src/actors/mod.rs",
-    "benches/torture/src/actors/reader.rs",
-    "benches/torture/src/actors/writer.rs",
-    "engine/src/format/sstable/block.rs",
-    "engine/src/format/sstable/index.rs",
-    "engine/src/fs/memory/image.rs",
-    "engine/src/fs/memory/mod.rs",
-    "engine/src/fs/memory/unsynced_log.rs",
-    "engine/src/tree/iter/merge.rs",
-    "engine/src/tree/iter/visible.rs",
-    "engine/src/tree/sstable/cursor.rs",
-    "engine/src/tree/sstable/reader.rs",
-    "engine/src/work/mod.rs",
-    "engine/src/work/pacing.rs",
-    "engine/src/work/scheduler.rs",
-    "server/src/commands/transfer/blobs/container.rs",
-    "server/src/commands/transfer/blobs/import.rs",
-    "server/src/commands/transfer/blobs/line.rs",
-    "server/src/commands/transfer/blobs/upload.rs",
-    "server/src/commands/transfer/checks.rs",
-    "server/src/commands/transfer/content.rs",
-    "server/src/commands/transfer/copy/blobs.rs",
-    "server/src/commands/transfer/copy/mod.rs",
-    "server/src/commands/transfer/copy/queues.rs",
-    "server/src/commands/transfer/copy/tables.rs",
-    "server/src/commands/transfer/declaration.rs",
-    "server/src/commands/transfer/export.rs",
-    "server/src/commands/transfer/import.rs",
-    "server/src/commands/transfer/mod.rs",
-    "server/src/commands/transfer/policies.rs",
-    "server/src/commands/transfer/progress.rs",
-    "server/src/commands/transfer/queues.rs",
-    "server/src/commands/transfer/resource_kind.rs",
-    "server/src/commands/transfer/tables.rs",
-    "server/src/console/advisor/advice.rs",
-    "server/src/console/advisor/heat.rs",
-    "server/src/console/advisor/mod.rs",
-    "server/src/console/advisor/partition.rs",
-    "server/src/console/blobs/blob.rs",
-    "server/src/console/blobs/change.rs",
-    "server/src/console/blobs/compare.rs",
-    "server/src/console/blobs/containers.rs",
-    "server/src/console/blobs/data_files.rs",
-    "server/src/console/blobs/history.rs",
-    "server/src/console/blobs/mod.rs",
-    "server/src/console/blobs/parts.rs",
-    "server/src/console/blobs/tree.rs",
-    "server/src/console/connect.rs",
-    "server/src/console/csv.rs",
-    "server/src/console/engine.rs",
-    "server/src/console/fault_section.rs",
-    "server/src/console/filter.rs",
-    "server/src/console/filter_builder.rs",
-    "server/src/console/guard.rs",
-    "server/src/console/home.rs",
-    "server/src/console/layout.rs",
-    "server/src/console/lists.rs",
-    "server/src/console/mod.rs",
-    "server/src/console/names.rs",
-    "server/src/console/open_pages.rs",
-    "server/src/console/preview.rs",
-    "server/src/console/queues/message.rs",
-    "server/src/console/queues/mod.rs",
-    "server/src/console/queues/moves.rs",
-    "server/src/console/requests/again.rs",
-    "server/src/console/requests/batch.rs",
-    "server/src/console/requests/body.rs",
-    "server/src/console/requests/code.rs",
-    "server/src/console/requests/detail.rs",
-    "server/src/console/requests/groups.rs",
-    "server/src/console/requests/har.rs",
-    "server/src/console/requests/live.rs",
-    "server/src/console/requests/mod.rs",
-    "server/src/console/requests/related.rs",
-    "server/src/console/respond.rs",
-    "server/src/console/rows.rs",
-    "server/src/console/sas.rs",
-    "server/src/console/state.rs",
-    "server/src/console/state_pages.rs",
-    "server/src/console/tables.rs",
-    "server/src/console/test_pages.rs",
-    "server/src/console/test_section.rs",
-    "server/src/console/transfer_pages.rs",
-    "server/src/console/undo.rs",
-    "server/src/console/value_text.rs",
-    "server/src/transfers.rs",
-];
-
 /// The words before the name of an item.
 const ITEMS: [&str; 8] = [
     "fn", "struct", "enum", "trait", "const", "static", "type", "union",
@@ -522,26 +426,14 @@ fn described(circle: &BTreeSet<String>, imports: &Imports) -> String {
 
 #[test]
 fn no_files_of_a_crate_import_each_other_in_a_circle() {
-    let mut in_circles = BTreeSet::new();
-    let mut new = String::new();
+    let mut found = String::new();
     for root in crates() {
         let imports = Crate::read(&root).imports();
         for circle in circles(&imports) {
-            if circle.iter().any(|file| !KNOWN.contains(&file.as_str())) {
-                new += &described(&circle, &imports);
-            }
-            in_circles.extend(circle);
+            found += &described(&circle, &imports);
         }
     }
-    assert!(new.is_empty(), "{new}");
-    let left: Vec<&&str> = KNOWN
-        .iter()
-        .filter(|file| !in_circles.contains(**file))
-        .collect();
-    assert!(
-        left.is_empty(),
-        "in no circle any more: take out of KNOWN: {left:#?}"
-    );
+    assert!(found.is_empty(), "{found}");
 }
 
 #[test]

@@ -19,8 +19,8 @@ use crate::values::{LargeValue, ValueWriter};
 use crate::verify::Verified;
 use crate::work::Work;
 #[cfg(any(test, feature = "testing"))]
-use crate::work::scheduler::Job;
-use crate::work::scheduler::Signal;
+use crate::work::job::Job;
+use crate::work::signal::Signal;
 use crate::write::log::Log;
 use crate::{Batch, Error, Recovered, Result, Snapshot, Ticket};
 use bytes::Bytes;

@@ -57,6 +57,6 @@ pub use tree::keyspace::Keyspace;
 pub use values::{LargeValue, UnwrittenChunk, ValueReader, ValueWriter, WrittenChunk};
 pub use verify::Verified;
 #[cfg(any(test, feature = "testing"))]
-pub use work::scheduler::Job;
+pub use work::job::Job;
 pub use write::batch::Batch;
 pub use write::ticket::Ticket;

@@ -5,7 +5,7 @@ use crate::catalog::parts::Parts;
 use crate::catalog::recovery;
 use crate::snapshot::Snapshot;
 use crate::tree::keyspace::Tree;
-use crate::work::scheduler::Signal;
+use crate::work::signal::Signal;
 use crate::{Config, Direction, Environment, Error, KeyRange, Keyspace, Result};
 use std::path::Path;
 use std::sync::Arc;

@@ -8,8 +8,8 @@
 
 use crate::app::App;
 use crate::cli::Cli;
-use crate::commands::azurite;
 use crate::commands::terminal::plain;
+use crate::commands::{Imported, azurite};
 use crate::connection::ConnectionThreads;
 use crate::local_services::{LocalAccount, while_served};
 use crate::{output, platform, private_files};
@@ -62,15 +62,15 @@ pub async fn adopt(
     let imported = imported.map_err(|error| {
         format!("cannot import {shown}: {error}. Another --location starts without it")
     })?;
-    let Some(report) = imported else {
+    let Some(imported) = imported else {
         let reason =
             "the store is not new. `lazurite import-azurite` imports into a running server";
         return Ok(Some(format!("{shown} is not imported: {reason}")));
     };
-    let left_out = report.left_out_line(&data.join(REPORT));
+    let left_out = left_out_line(&imported, &data.join(REPORT));
     Ok(Some(format!(
         "imported {shown}: {}; {left_out}",
-        report.counts
+        imported.counts
     )))
 }
 
@@ -92,7 +92,7 @@ async fn import(
     source: &Path,
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,
-) -> Result<Option<Report>, String> {
+) -> Result<Option<Imported>, String> {
     if data.join(MARK).exists() {
         let reset = app.stores.reset().await;
         reset.map_err(|failure| format!("the store cannot be emptied: {}", failure.message))?;
@@ -100,34 +100,26 @@ async fn import(
         return Ok(None);
     }
     let (from, place) = (source.to_path_buf(), data.to_path_buf());
-    let report = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
+    let imported = while_served(app, threads, move |accounts| run(&from, &place, accounts)).await?;
     let synced = app.stores.current().services.sync();
     synced.map_err(|error| error.to_string())?;
-    finish(data, &report).map_err(|error| format!("{}: {error}", data.display()))?;
-    Ok(Some(report))
+    finish(data, &imported).map_err(|error| format!("{}: {error}", data.display()))?;
+    Ok(Some(imported))
 }
 
-/// What was imported, and what was not.
-struct Report {
-    counts: String,
-    left_out: Vec<String>,
-}
-
-impl Report {
-    fn left_out_line(&self, report: &Path) -> String {
-        match self.left_out.as_slice() {
-            [] => "nothing was left out".to_owned(),
-            [one] => format!("not imported: {}", plain(one)),
-            more => format!(
-                "{} things were not imported: {}",
-                more.len(),
-                report.display()
-            ),
-        }
+fn left_out_line(imported: &Imported, report: &Path) -> String {
+    match imported.left_out.as_slice() {
+        [] => "nothing was left out".to_owned(),
+        [one] => format!("not imported: {}", plain(one)),
+        more => format!(
+            "{} things were not imported: {}",
+            more.len(),
+            report.display()
+        ),
     }
 }
 
-fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Report, String> {
+fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Imported, String> {
     let accounts: Vec<_> = accounts
         .iter()
         .map(|account| (account.name.as_str(), account.connection_string()))
@@ -137,8 +129,7 @@ fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Report, 
         source.display()
     ));
     let lines = begin(data).map_err(|error| format!("{}: {error}", data.display()))?;
-    let (counts, left_out) = azurite::import_accounts(source, &accounts, &lines)?;
-    Ok(Report { counts, left_out })
+    azurite::import_accounts(source, &accounts, &lines)
 }
 
 /// Writes the mark. The empty directory of lines.
@@ -157,9 +148,9 @@ fn remove_if_there(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn finish(data: &Path, report: &Report) -> io::Result<()> {
-    let mut text = format!("imported: {}\n", report.counts);
-    for sentence in &report.left_out {
+fn finish(data: &Path, imported: &Imported) -> io::Result<()> {
+    let mut text = format!("imported: {}\n", imported.counts);
+    for sentence in &imported.left_out {
         text += &format!("not imported: {}\n", plain(sentence));
     }
     private_files::write_whole(&data.join(REPORT), &text)?;

@@ -217,10 +217,7 @@ fn console(scheme: &str, address: Address) -> String {
         ip => ip,
     };
     let authority = Address { ip, ..address }.authority();
-    format!(
-        "Console: {scheme}://{authority}{}\n",
-        crate::console::PREFIX
-    )
+    format!("Console: {scheme}://{authority}{}\n", crate::pages::PREFIX)
 }
 
 /// How programs come to trust the certificate of one's own authority.

@@ -18,10 +18,11 @@ mod status;
 pub mod terminal;
 mod transfer;
 
+pub use client::Client;
 pub use transfer::{
-    Error as TransferError, Existing, ImportError, UnpackLimits, azurite, carry,
-    choices_about_existing, export_to, import_unpacked, is_archive_name, pack_into, scratch_in,
-    seed, unpack,
+    Error as TransferError, Existing, ImportError, Imported, LEFT_OUT_KEPT, Progress, Source,
+    UnpackLimits, azurite, choices_about_existing, export_directory, import, import_directory,
+    is_archive_name, pack_into, replace, scratch_in, unpack,
 };
 
 use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
@@ -109,7 +110,9 @@ impl Command {
                 account,
                 existing,
                 store,
-            } => transfer::azurite::run(&store.client()?, path, account.as_deref(), *existing),
+            } => {
+                transfer::run_import_azurite(&store.client()?, path, account.as_deref(), *existing)
+            }
             Command::Mcp {
                 allow_writes,
                 store,

@@ -30,6 +30,7 @@ mod seed;
 mod start;
 mod tls;
 mod transfers;
+mod units;
 
 pub use embedded::{Error, Lazurite, Store};
 

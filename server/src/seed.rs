@@ -2,10 +2,10 @@
 //! send the requests of `lazurite import` and `lazurite export`.
 
 use crate::app::App;
-use crate::commands::{carry, seed as import};
+use crate::commands::{Client, Existing, import, replace};
 use crate::connection::ConnectionThreads;
 use crate::local_services::while_served;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A flag that names what is imported, for messages, and the mark of its import.
@@ -54,17 +54,21 @@ fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
         Some(mark) => std::fs::write(mark, "").map_err(|error| error.to_string()),
         None => Ok(()),
     };
-    let done = import(connection_string, path, &begin).map_err(failed)?;
+    let client = Client::new(Some(connection_string)).map_err(failed)?;
+    let imported = import(&client, path, Existing::Skip, &begin);
+    let imported = imported.map_err(|error| failed(error.into()))?;
     if let Some(mark) = mark {
         std::fs::remove_file(mark).map_err(|error| failed(error.to_string()))?;
     }
-    if let Some(skipped) = done.skipped.filter(|_| flag.is_carried) {
+    if let Some(skipped) = imported.skipped.filter(|_| flag.is_carried) {
         return Err(failed(format!(
             "{skipped} is in the store already, so that it is not imported, and --export-on-exit would replace the archive without it. Begin \
              with an empty store, or start without --export-on-exit"
         )));
     }
-    Ok(done.sentences)
+    let mut sentences = imported.notes;
+    sentences.push(format!("{}: {}", path.display(), imported.counts));
+    Ok(sentences)
 }
 
 /// Exports the first account to an archive, which replaces an earlier one. Returns a sentence; so
@@ -76,8 +80,14 @@ pub async fn export(
 ) -> Result<String, String> {
     while_served(app, threads, move |accounts| {
         let first = accounts.first().ok_or("there is no account")?;
-        let exported = carry(&first.connection_string(), &path);
+        let exported = run_export(&first.connection_string(), &path);
         exported.map_err(|error| format!("--export-on-exit: {error}"))
     })
     .await
+}
+
+fn run_export(connection_string: &str, path: &Path) -> Result<String, String> {
+    let exported = replace(&Client::new(Some(connection_string))?, path)?;
+    let counts = exported.counts;
+    Ok(format!("exported to {}: {counts}", path.display()))
 }

@@ -12,7 +12,8 @@ use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
 use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
-use crate::console::{self, Console};
+use crate::console::context::{Console, Settings};
+use crate::console::router;
 use crate::faults::Faults;
 use crate::local_services::LocalServices;
 use crate::output::{self, LineWriter, Output};
@@ -618,7 +619,7 @@ fn assemble(
     let store_settings = store_settings(cli, Arc::new(accounts), clock)?;
     let accepts_bearer_tokens = store_settings.accepts_bearer_tokens;
     let stores = Arc::new(Stores::open(directory, store_settings, shared.clone())?);
-    let settings = console::Settings {
+    let settings = Settings {
         is_on: !cli.no_console,
         password: cli.console_password.clone(),
         allowed_hosts: cli.allowed_hosts.clone(),
@@ -639,7 +640,7 @@ fn assemble(
         stores,
         shared,
         pages: Pages {
-            router: console::router(console.clone()),
+            router: router(console.clone()),
             has_console: !cli.no_console,
             addresses,
         },

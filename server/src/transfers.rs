@@ -8,8 +8,8 @@
 //! stopped.
 
 use crate::commands::{
-    Existing, ImportError, TransferError, UnpackLimits, choices_about_existing, export_to,
-    import_unpacked, pack_into, scratch_in, unpack,
+    Client, Existing, ImportError, LEFT_OUT_KEPT, Progress, Source, TransferError, UnpackLimits,
+    choices_about_existing, export_directory, import_directory, pack_into, scratch_in, unpack,
 };
 use crate::connection::on_blocking_pool;
 use crate::local_services::{LocalAccount, LocalServices, Stopping};
@@ -164,17 +164,19 @@ impl Transfers {
         let exporting = services.while_served(move |accounts: &[LocalAccount]| {
             let account = find(accounts, &account)?;
             let files = scratch(directory.as_deref())?;
-            let left_out = export_to(&account.connection_string_in(&name), files.path())?;
-            Ok::<_, TransferError>((files, left_out))
+            let client = Client::new(Some(&account.connection_string_in(&name)))?;
+            let progress = Progress::silent();
+            let exported = export_directory(&client, files.path(), progress, LEFT_OUT_KEPT)?;
+            Ok::<_, TransferError>((files, exported))
         });
         let exported = with_ticks(exporting).await;
-        let (files, (left_out, unprotected)) = exported
+        let (files, exported) = exported
             .map_err(|Stopping| Failure::busy("The server is stopping."))?
             .map_err(export_failure)?;
         Ok(Export {
             files,
-            left_out,
-            unprotected,
+            left_out: exported.left_out,
+            unprotected: exported.unprotected,
             turn,
         })
     }
@@ -207,9 +209,10 @@ impl Transfers {
                 Some(fork) => account.connection_string_in(&fork.name),
                 None => account.connection_string(),
             };
-            let root = files.path();
-            let stop = &is_stopped.is_wanted;
-            let imported = import_unpacked(&connection_string, root, existing, stop)?;
+            let client = Client::new(Some(&connection_string))?;
+            let source = Source::stoppable(files.path(), &is_stopped.is_wanted);
+            let progress = Progress::silent();
+            let imported = import_directory(&client, &source, existing, progress, &|| Ok(()))?;
             Ok::<_, ImportError>(json!({"imported": imported.json, "notes": imported.notes}))
         });
         let stopping = stop.clone();

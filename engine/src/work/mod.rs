@@ -7,8 +7,11 @@
 mod collect;
 mod compaction;
 mod flush;
+pub(crate) mod job;
+mod pace;
 mod pacing;
-pub(crate) mod scheduler;
+mod scheduler;
+pub(crate) mod signal;
 mod throttle;
 
 use crate::base::health::Health;
@@ -18,8 +21,9 @@ use crate::catalog::parts::Parts;
 use crate::tree::keyspace::Tree;
 use crate::{Durability, Error, Result};
 use compaction::picker;
-use pacing::Pace;
-use scheduler::{JOBS, Job, Signal};
+use job::{JOBS, Job};
+use pace::Pace;
+use signal::Signal;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,9 +33,6 @@ use throttle::Throttle;
 /// How long a thread waits before it repeats work that failed for lack of space, or looks at the
 /// clock.
 const RETRY: Duration = Duration::from_millis(1000);
-
-/// The period over which the rate of writes is measured.
-const REST: Duration = Duration::from_millis(250);
 
 /// The background work of an open store.
 #[derive(Debug)]

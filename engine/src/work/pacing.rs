@@ -1,17 +1,13 @@
 //! Pacing: measures how fast changes come, and makes writers wait before they take any lock.
 
-use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
-use crate::work::scheduler::Job;
+use crate::work::job::Job;
 use crate::work::throttle::{DEBT_MAX, Debt, Debts, Lag};
-use crate::work::{REST, RETRY, Work};
+use crate::work::{RETRY, Work};
 use crate::{Error, Result};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// Below how many changes in [`REST`] the store is at rest.
-const REST_CHANGES_MAX: u64 = 100;
 
 /// After how long without any change a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
@@ -20,48 +16,24 @@ const IDLE: Duration = Duration::from_secs(5);
 /// thousandths of its limit: each merge of level 0 writes most of level 1 again.
 const BELOW_FULL: Range<u64> = 2000..6000;
 
-/// How fast changes come.
-#[derive(Debug, Default)]
-pub(super) struct Pace {
-    since: Duration,
-    sequence: SequenceNumber,
-    is_slow: bool,
-    /// When the last change was noticed.
-    changed_at: Duration,
-}
-
 impl Work {
     /// True if the write rate is below 100 changes per 250 ms: time for work that only readers gain
     /// from.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
         let now = self.parts.clock.now();
-        let sequence = self.parts.snapshots.published();
-        let elapsed = now.saturating_sub(pace.since);
-        if elapsed >= REST {
-            let changes = u128::from(sequence - pace.sequence);
-            let changed_at = if changes > 0 { now } else { pace.changed_at };
-            let is_slow =
-                changes * REST.as_micros() <= u128::from(REST_CHANGES_MAX) * elapsed.as_micros();
-            if is_slow && !pace.is_slow {
-                // More is worth collecting now.
-                self.parts.value_log.request_collection();
-            }
-            *pace = Pace {
-                since: now,
-                sequence,
-                is_slow,
-                changed_at,
-            };
+        if pace.measure(now, self.parts.snapshots.published()) {
+            // More is worth collecting now.
+            self.parts.value_log.request_collection();
         }
-        pace.is_slow
+        pace.is_slow()
     }
 
     /// True if nothing was written for a while: time for work that only checkpoints and the next
     /// start gain from.
     pub(crate) fn is_idle(&self) -> bool {
         let is_at_rest = self.is_at_rest();
-        let changed_at = lock(&self.pace).changed_at;
+        let changed_at = lock(&self.pace).changed_at();
         is_at_rest && self.parts.clock.now().saturating_sub(changed_at) >= IDLE
     }
 

@@ -1,60 +1,13 @@
 //! The scheduler: background work as jobs, the loops of the threads that run them, and their
 //! reaction to a lack of space.
 
-use crate::base::health::Wakes;
 use crate::base::mutex::lock;
-use crate::work::{REST, RETRY, Work};
+use crate::work::job::Job;
+use crate::work::pace::REST;
+use crate::work::{RETRY, Work};
 use crate::write::sync_schedule::Due;
 use crate::{Error, Result};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-
-/// Wakes threads that wait for work, or for work to be done.
-#[derive(Debug, Default)]
-pub(crate) struct Signal {
-    round: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl Wakes for Signal {
-    fn wake_everyone(&self) {
-        self.notify();
-    }
-}
-
-impl Signal {
-    pub(crate) fn notify(&self) {
-        *lock(&self.round) += 1;
-        self.changed.notify_all();
-    }
-
-    pub(super) fn round(&self) -> u64 {
-        *lock(&self.round)
-    }
-
-    /// Waits until notified since `seen`, at most `limit`.
-    pub(super) fn wait(&self, seen: u64, limit: Duration) {
-        let round = lock(&self.round);
-        let waited = self
-            .changed
-            .wait_timeout_while(round, limit, |round| *round == seen);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// A piece of background work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Job {
-    /// A sealed memtable becomes an SSTable of level 0.
-    Flush,
-    /// SSTables are merged downwards.
-    Compaction,
-    /// Value-log segments that nothing refers to are removed.
-    Collection,
-}
-
-/// How many kinds of [`Job`] there are.
-pub(super) const JOBS: usize = 3;
 
 impl Work {
     /// Runs one pending flush. Returns whether there was one.

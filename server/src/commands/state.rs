@@ -4,7 +4,7 @@ use crate::cli::{ResetArguments, StateAction};
 use crate::commands::client::encode;
 use crate::commands::doctor::{Target, connection_string};
 use crate::commands::terminal::{plain, print_line};
-use crate::console::layout_size;
+use crate::units::size;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -186,7 +186,7 @@ fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<Str
             let list = |kind: &str| answer[kind].as_array().cloned().unwrap_or_default();
             let snapshots = list("snapshots").into_iter().map(|snapshot| {
                 let bytes = snapshot["bytes"].as_u64();
-                let size = bytes.map_or_else(|| "in memory".to_owned(), layout_size);
+                let size = bytes.map_or_else(|| "in memory".to_owned(), size);
                 format!(
                     "snapshot  {}  {}  {size}",
                     text(&snapshot["time"]),

@@ -2,7 +2,7 @@
 
 use crate::commands::doctor::{Target, connection_string};
 use crate::commands::terminal::{plain, print_line};
-use crate::console::{layout_duration, layout_size};
+use crate::units::{duration, size};
 use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,13 +27,9 @@ pub fn run(text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
 /// The facts with their names. Those that a system does not know are absent.
 fn rows(status: &Value) -> Vec<(&'static str, String)> {
     let text = |value: &Value| plain(value.as_str().unwrap_or_default());
-    let bytes = |value: &Value| value.as_u64().map(layout_size);
+    let bytes = |value: &Value| value.as_u64().map(size);
     let uptime = Duration::from_secs(status["uptime_seconds"].as_u64().unwrap_or(0));
-    let version = format!(
-        "{}, up {}",
-        text(&status["version"]),
-        layout_duration(uptime)
-    );
+    let version = format!("{}, up {}", text(&status["version"]), duration(uptime));
     let mut rows = vec![("version", version)];
     for endpoint in list(&status["endpoints"]) {
         let service = text(&endpoint["service"]);

@@ -1,17 +1,12 @@
 //! Connection strings, endpoints, and a few lines for each client library.
 
-use crate::accounts::{DEVELOPMENT_KEY, name_of_fork};
-use crate::console::Console;
+use crate::console::context::Console;
+use crate::console::endpoints::{KEY_OMITTED, connection_string};
 use crate::console::layout::{self, copy_button};
 use crate::console::respond::{Page, Visit};
-use crate::pages::Address;
-use crate::service_kind::ServiceKind;
 use axum::extract::{Path, State};
 use maud::html;
 use std::sync::Arc;
-
-/// Stands in connection strings for a key that is not public.
-const KEY_OMITTED: &str = "YOUR-KEY";
 
 pub async fn page(
     State(console): State<Arc<Console>>,
@@ -35,58 +30,6 @@ pub async fn page(
         }
     };
     Ok(layout::page(&console, "Home", "Connect", content))
-}
-
-/// The connection string of an account, or of a fork of it, with the host name that the visitor
-/// used.
-pub fn connection_string(
-    console: &Console,
-    visit: &Visit,
-    account: &str,
-    fork: Option<&str>,
-) -> String {
-    let key = if console.all_accounts().is_well_known(account) {
-        DEVELOPMENT_KEY
-    } else {
-        KEY_OMITTED
-    };
-    let account = fork.map_or_else(|| account.to_owned(), |fork| name_of_fork(account, fork));
-    let mut text = format!(
-        "DefaultEndpointsProtocol={};AccountName={account};AccountKey={key};",
-        visit.scheme()
-    );
-    for address in console.addresses() {
-        let title = address.service.title();
-        text.push_str(&format!(
-            "{title}Endpoint={};",
-            endpoint(visit, address, &account)
-        ));
-    }
-    text
-}
-
-/// The URL of a service, for clients where the visitor is.
-pub fn endpoint(visit: &Visit, address: &Address, account: &str) -> String {
-    format!("{}/{account}", origin_of(visit, address))
-}
-
-/// Scheme, host and port of a service, for clients where the visitor is.
-pub fn origin(console: &Console, visit: &Visit, service: ServiceKind) -> String {
-    let mut addresses = console.addresses().iter();
-    match addresses.find(|address| address.service == service) {
-        Some(address) => origin_of(visit, address),
-        None => format!("{}://{}", visit.scheme(), visit.host),
-    }
-}
-
-fn origin_of(visit: &Visit, address: &Address) -> String {
-    let host = &visit.host;
-    let name = match host.rfind(':') {
-        // An IPv6 address has colons of its own, in brackets.
-        Some(colon) if !host[colon..].contains(']') => &host[..colon],
-        _ => host,
-    };
-    format!("{}://{name}:{}", visit.scheme(), address.port)
 }
 
 /// Title, what to install, and the lines.

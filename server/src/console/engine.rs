@@ -1,8 +1,9 @@
 //! Engine: the figures of the open store, as they are and as they change.
 
-use crate::console::Console;
-use crate::console::layout::{self, count, size};
+use crate::console::context::Console;
+use crate::console::layout;
 use crate::console::respond::{Json, Page, made};
+use crate::units::{self, count, size};
 use axum::extract::State;
 use lazurite_engine::Stats;
 use maud::{Markup, html};
@@ -196,19 +197,19 @@ fn work(stats: &Stats) -> [(&'static str, String, String); 7] {
             size(stats.logged_bytes),
             format!(
                 "{}, {}",
-                layout::counted(stats.wal_segments, "segment"),
-                layout::counted(stats.syncs, "sync")
+                units::counted(stats.wal_segments, "segment"),
+                units::counted(stats.syncs, "sync")
             ),
         ),
         (
             "Flushes",
             size(stats.flushed_bytes),
-            layout::counted(stats.flushes, "memtable"),
+            units::counted(stats.flushes, "memtable"),
         ),
         (
             "Compactions",
             size(stats.compacted_bytes),
-            layout::counted(stats.compactions, "compaction"),
+            units::counted(stats.compactions, "compaction"),
         ),
         (
             "Value log",
@@ -229,7 +230,7 @@ fn work(stats: &Stats) -> [(&'static str, String, String); 7] {
             count(stats.snapshots),
             format!(
                 "the oldest {} old",
-                layout::counted(stats.oldest_snapshot_age, "change")
+                units::counted(stats.oldest_snapshot_age, "change")
             ),
         ),
     ]

@@ -1,12 +1,14 @@
 //! The part of the page State that sets faults: the rules, a form for another rule, the faults that
 //! Azure Storage has, and all rules as JSON.
 
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout::{self, count, cut};
-use crate::console::{Console, test_section::ADD_FAULT};
+use crate::console::format::{self, cut};
+use crate::console::layout;
 use crate::faults;
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
+use crate::units::count;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
@@ -35,6 +37,8 @@ const EFFECTS: [(&str, &str); 7] = [
     ("cut-body", "response cut off"),
     ("", "latency only"),
 ];
+/// The act of a form that adds a rule.
+pub const ADD_FAULT: &str = "add-fault";
 
 /// A fault of the hosted service, with a rule that has it.
 struct Known {
@@ -141,7 +145,7 @@ pub fn section(console: &Console) -> Markup {
 
 fn rule_table(console: &Console, rules: &[Value]) -> Markup {
     let rows = rules.iter().map(|rule| rule_row(console, rule));
-    let rows = layout::fitting(rows, ROWS_BYTES_MAX);
+    let rows = format::fitting(rows, ROWS_BYTES_MAX);
     html! {
         div.scroll tabindex="0" role="region" aria-label="Faults" { table {
             caption.hidden { "Faults, in the order in which they are tried" }
@@ -250,7 +254,7 @@ fn editable(shown: &Value) -> String {
         }
     }
     let text = document.to_string();
-    layout::pretty_json(&text).unwrap_or(text)
+    format::pretty_json(&text).unwrap_or(text)
 }
 
 /// The rule of a form, in the form of JSON. Errors: a number is none.
@@ -296,6 +300,7 @@ fn fault_of(form: &Form) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::console::links;
     use crate::faults::Faults;
 
     #[test]
@@ -316,7 +321,7 @@ mod tests {
     fn every_fault_of_the_catalogue_can_be_set() {
         for known in &CATALOGUE {
             let fields = known.fields.iter();
-            let pairs = fields.map(|(name, value)| format!("{name}={}", layout::encode(value)));
+            let pairs = fields.map(|(name, value)| format!("{name}={}", links::encode(value)));
             let form = pairs.collect::<Vec<_>>().join("&");
             let rule = rule_of(&Form::parse(form.as_bytes()).unwrap()).unwrap();
             assert_eq!(rule["fault"], known.fault);

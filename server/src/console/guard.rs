@@ -10,7 +10,7 @@
 //! Stored content never runs in this origin: Get Blob puts a sandbox around types that could.
 
 use crate::browser_guard;
-use crate::console::Console;
+use crate::console::context::Console;
 use crate::console::form::Form;
 use crate::console::respond::{self, Connection, HandedBody, Refusal};
 use crate::pages::CONSOLE_REALM;
@@ -22,7 +22,7 @@ use axum::body::Body;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName,
-    HeaderValue, ORIGIN, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    HeaderValue, ORIGIN, REFERRER_POLICY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
 use axum::http::{Method, Response};
@@ -32,10 +32,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
-use std::collections::HashMap;
-use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 /// Nothing but files of the console itself. Pages have neither inline scripts nor inline styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; \
@@ -44,14 +41,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 pub const TOKEN_HEADER: &str = "x-lazurite-token";
 /// The form field, or the parameter, that forms send it in.
 pub const TOKEN_FIELD: &str = "token";
-/// Wrong passwords of a minute that cost nothing.
-const FREE_FAILURES: u32 = 10;
-/// How long each wrong one takes after these.
-const GUESS_DELAY: Duration = Duration::from_millis(500);
-/// Wrong ones of a client that wait for their refusal at the same time.
-const WAITING_MAX: u32 = 8;
-/// Clients whose wrong passwords are counted. All others count as one.
-const GUESSERS_MAX: usize = 1024;
+
 pub async fn guard(
     State(console): State<Arc<Console>>,
     request: Request,
@@ -118,8 +108,51 @@ async fn check_account(console: &Console, request: &mut Request) -> Result<()> {
     Ok(())
 }
 
+/// The layer in front of pages for test suites.
+pub async fn guard_programs(
+    State(console): State<Arc<Console>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let (connection, headers) = (
+        request.extensions().get().cloned(),
+        request.headers().clone(),
+    );
+    let method = request.method().clone();
+    match admit_program(&console, connection, &method, &headers).await {
+        Ok(()) => next.run(request).await,
+        Err(failure) => Refusal(failure).into_response(),
+    }
+}
+
+async fn admit_program(
+    console: &Console,
+    connection: Option<Connection>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<()> {
+    let connection = connection.ok_or_else(|| Failure::from(common::INTERNAL_ERROR))?;
+    check_visitor(console, &connection, headers).await?;
+    check_site(method, headers, &connection.host)?;
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    check_shows_all(console)
+}
+
+/// Refuses to change what belongs to all accounts, unless the console shows all.
+pub fn check_shows_all(console: &Console) -> Result<()> {
+    if !console.shows_all() {
+        return Err(refused(
+            "This server has accounts with keys of their own: its clock, its faults and its state are changed only with a password. Start \
+             Lazurite with --console-password.",
+        ));
+    }
+    Ok(())
+}
+
 /// Refuses host names that could lead elsewhere, and visitors who may not open the console.
-pub(super) async fn check_visitor(
+async fn check_visitor(
     console: &Console,
     connection: &Connection,
     headers: &HeaderMap,
@@ -154,75 +187,8 @@ pub(super) async fn check_visitor(
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
 }
 
-/// Slows down clients that guess the password. A few wrong passwords a minute cost nothing; after
-/// these, a client's refusals are delayed, one after the other. The right password never waits.
-#[derive(Debug, Default)]
-pub(super) struct Guesses(Mutex<HashMap<Option<IpAddr>, Guesser>>);
-
-#[derive(Debug)]
-struct Guesser {
-    /// The beginning of the present minute.
-    since: Instant,
-    wrong: u32,
-    /// When the last of its refusals is due.
-    due: Instant,
-}
-
-impl Guesses {
-    /// Waits until this client's wrong password may be refused. Errors: `429` if too many of its
-    /// requests wait already.
-    async fn delay(&self, client: IpAddr) -> Result<()> {
-        let Some(due) = self.count(network(client), Instant::now()) else {
-            let message = "Too many wrong passwords were tried. Wait for a moment.";
-            let retry = HeaderValue::from_static("1");
-            return Err(
-                Failure::new(429, "TooManyAttempts", message).with_header(RETRY_AFTER, retry)
-            );
-        };
-        tokio::time::sleep_until(due.into()).await;
-        Ok(())
-    }
-
-    /// Counts a wrong password. Returns when its refusal is due; `None` if too many wait.
-    fn count(&self, client: IpAddr, now: Instant) -> Option<Instant> {
-        let mut guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        guessers.retain(|_, guesser| now < guesser.since + MINUTE);
-        let is_counted = guessers.len() < GUESSERS_MAX || guessers.contains_key(&Some(client));
-        let guesser = guessers
-            .entry(is_counted.then_some(client))
-            .or_insert(Guesser {
-                since: now,
-                wrong: 0,
-                due: now,
-            });
-        guesser.wrong = guesser.wrong.saturating_add(1);
-        if guesser.wrong <= FREE_FAILURES {
-            return Some(now);
-        }
-        let due = guesser.due.max(now) + GUESS_DELAY;
-        if due > now + GUESS_DELAY * WAITING_MAX {
-            return None;
-        }
-        guesser.due = due;
-        Some(due)
-    }
-}
-
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// A client that has an address of version 6 has as many as it likes of one network of 64 bits.
-fn network(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V6(address) => {
-            let prefix = u128::from(address) >> 64 << 64;
-            IpAddr::V6(prefix.into())
-        }
-        address => address,
-    }
-}
-
 /// Refuses pages of other sites. A person may follow a link from anywhere, to a page of its own.
-pub(super) fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
+pub fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     let is_foreign = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
     let follows_link = *method == Method::GET
@@ -281,7 +247,7 @@ fn check_token(token: &str, request: &Request, form: Option<&Form>) -> Result<()
     ))
 }
 
-pub(super) fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
+fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
     Failure::new(403, "AuthorizationFailure", message)
 }
 
@@ -307,51 +273,4 @@ fn is_same(key: &str, given: &str, secret: &str) -> bool {
     mac(given)
         .verify(&mac(secret).finalize().into_bytes())
         .is_ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn wrong_passwords_wait_by_client_and_one_client_does_not_wait_for_another() {
-        let guesses = Guesses::default();
-        let now = Instant::now();
-        let of = |last: u8| IpAddr::from([10, 0, 0, last]);
-        for _ in 0..FREE_FAILURES {
-            assert_eq!(guesses.count(of(1), now), Some(now));
-        }
-        for place in 1..=WAITING_MAX {
-            let due = now + GUESS_DELAY * place;
-            assert_eq!(guesses.count(of(1), now), Some(due));
-        }
-        assert_eq!(guesses.count(of(1), now), None);
-        assert_eq!(guesses.count(of(2), now), Some(now));
-        let later = now + GUESS_DELAY;
-        assert_eq!(
-            guesses.count(of(1), later),
-            Some(later + GUESS_DELAY * WAITING_MAX)
-        );
-        let next_minute = now + MINUTE;
-        assert_eq!(guesses.count(of(1), next_minute), Some(next_minute));
-    }
-
-    #[test]
-    fn clients_beyond_those_that_are_counted_are_counted_as_one() {
-        let guesses = Guesses::default();
-        let now = Instant::now();
-        let of = |number: u32| IpAddr::from(number.to_be_bytes());
-        for number in 0..GUESSERS_MAX as u32 {
-            guesses.count(of(number), now);
-        }
-        let others = GUESSERS_MAX as u32..;
-        let free = others
-            .take(100)
-            .filter(|number| guesses.count(of(*number), now) == Some(now));
-        assert_eq!(free.count(), FREE_FAILURES as usize);
-        assert_eq!(guesses.0.lock().unwrap().len(), GUESSERS_MAX + 1);
-        let network_of = |text: &str| network(text.parse().unwrap());
-        assert_eq!(network_of("2001:db8::1"), network_of("2001:db8::2:3"));
-        assert_eq!(network_of("::ffff:10.0.0.1"), of(0x0a00_0001));
-    }
 }

@@ -1,11 +1,15 @@
 //! Home: what runs, where, how to connect to it, how much it stores, and what went wrong last.
 
 use crate::connection::on_blocking_pool;
-use crate::console::layout::{self, copy_button, count, duration, size};
+use crate::console::advisor::card::card;
+use crate::console::context::Console;
+use crate::console::layout::{self, copy_button};
+use crate::console::requests::rows::rows;
 use crate::console::respond::{Html, Json, Page, Visit, made};
-use crate::console::{Console, advisor, connect, requests};
+use crate::console::{endpoints, links};
 use crate::platform;
 use crate::response::error::Result;
+use crate::units::{count, duration, size};
 use axum::extract::State;
 use lazurite_blob::ListContainers;
 use lazurite_engine::Stats;
@@ -90,7 +94,7 @@ fn state(console: &Console, facts: &Facts) -> Markup {
         a.card href="/_lazurite/requests" {
             h2 { "Requests" } p.figure { (count(kept.seen)) } p { (count(kept.errors)) " of them refused or failed" }
         }
-        (advisor::card(console))
+        (card(console))
     }
 }
 
@@ -100,7 +104,7 @@ fn account_section(
     account: &str,
     counts: [Counted; 3],
 ) -> Markup {
-    let connection = connect::connection_string(console, visit, account, None);
+    let connection = endpoints::connection_string(console, visit, account, None);
     let kinds = [
         ("Containers", "blobs"),
         ("Queues", "queues"),
@@ -111,12 +115,12 @@ fn account_section(
             h2 { "Account " code { (account) } }
             div.cards {
                 @for ((title, kind), counted) in kinds.iter().zip(counts) {
-                    a.card href=(layout::path(&[kind, account], &[])) { h3 { (title) } p.figure { (counted.text()) } }
+                    a.card href=(links::path(&[kind, account], &[])) { h3 { (title) } p.figure { (counted.text()) } }
                 }
             }
             h3 { "Connection string" }
             div.copied { code { (connection) } (copy_button(&connection)) }
-            p { a href=(layout::path(&["connect", account], &[])) { "Connect with Python, JavaScript, .NET, Java, Go, Rust or az" } }
+            p { a href=(links::path(&["connect", account], &[])) { "Connect with Python, JavaScript, .NET, Java, Go, Rust or az" } }
             (endpoints(console, visit, account))
         }
     }
@@ -128,7 +132,7 @@ fn endpoints(console: &Console, visit: &Visit, account: &str) -> Markup {
             caption { "Endpoints" }
             tbody {
                 @for address in console.addresses() {
-                    @let url = connect::endpoint(visit, address, account);
+                    @let url = endpoints::endpoint(visit, address, account);
                     tr { th scope="row" { (address.service.title()) } td { code { (url) } } td.act { (copy_button(&url)) } }
                 }
             }
@@ -139,14 +143,14 @@ fn endpoints(console: &Console, visit: &Visit, account: &str) -> Markup {
 fn errors(console: &Console) -> Markup {
     let failed = console
         .requests
-        .latest_errors(ERRORS_SHOWN, |record| requests::is_shown(console, record));
+        .latest_errors(ERRORS_SHOWN, |record| console.shows_request(record));
     html! {
         section {
             h2 { "Last errors" }
             @if failed.is_empty() {
                 p.empty { "No request was refused or failed since the start." }
             } @else {
-                div.scroll { (requests::rows(&failed, "Last errors")) }
+                div.scroll { (rows(&failed, "Last errors")) }
             }
         }
     }

@@ -1,28 +1,20 @@
-//! What pages share: their frame, and the formats of counts, sizes, times and long texts.
+//! The frame of all pages, and the pieces of markup that they share; style, scripts and icon.
 
 use crate::codec::date;
+use crate::console::banner;
+use crate::console::context::Console;
+use crate::console::guard::TOKEN_FIELD;
 use crate::console::respond::{Done, Html, Visit, put_default, text};
-use crate::console::{Console, guard, test_section};
-use crate::response::error::Failure;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::routing::get;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::de::IgnoredAny;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-
-/// Bytes of the rows of a page: all of it stays under 150 KiB.
-pub const ROWS_BYTES_MAX: usize = 100 << 10;
-/// Deeper structures are not indented further: each line would have more blanks than text.
-const JSON_DEPTH_SHOWN: usize = 20;
 
 /// Units of the width of a bar.
 const BAR_WIDTH: u64 = 300;
-
 const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a
@@ -41,7 +33,6 @@ const SCRIPTS: [(&str, &str); 10] = [
     ("upload.js", include_str!("assets/upload.js")),
 ];
 const ICON: &str = include_str!("assets/icon.svg");
-
 /// The sections of the console: title, path, key.
 pub const SECTIONS: [(&str, &str); 8] = [
     ("Home", "/_lazurite/"),
@@ -95,18 +86,8 @@ pub fn page(console: &Console, section: &str, title: &str, content: Markup) -> H
     Html(frame(Some(console), section, title, content))
 }
 
-/// A refusal as a page.
-pub fn refusal(failure: &Failure) -> Markup {
-    let content = html! {
-        h1 { (failure.status.as_u16()) " " (failure.code) }
-        p.alert role="alert" { (failure.message) }
-        @for (name, value) in &failure.details { p { b { (name) } ": " (value) } }
-        p { a href="/_lazurite/" { "Home" } }
-    };
-    frame(None, "", &failure.code, content)
-}
-
-fn frame(console: Option<&Console>, section: &str, title: &str, content: Markup) -> Markup {
+/// The frame around a page. Without a console, as for refusals, it has neither token nor clock.
+pub fn frame(console: Option<&Console>, section: &str, title: &str, content: Markup) -> Markup {
     let now = console.map(|console| date::iso8601(console.services().clock.now()));
     html! {
         (DOCTYPE)
@@ -137,7 +118,7 @@ fn frame(console: Option<&Console>, section: &str, title: &str, content: Markup)
                         button.quiet type="button" data-act="theme" hidden aria-label="Switch between light and dark" { "◐" }
                     }
                 }
-                main #main tabindex="-1" { @if let Some(console) = console { (test_section::banner(console)) } (content) }
+                main #main tabindex="-1" { @if let Some(console) = console { (banner::banner(console)) } (content) }
                 footer {
                     "Lazurite " (env!("CARGO_PKG_VERSION"))
                     span.only-script hidden { " · " kbd { "?" } " shows the keys" }
@@ -159,7 +140,7 @@ pub fn trail(above: &[(&str, String)], name: &str) -> Markup {
 
 /// The hidden field that every form of a write has.
 pub fn token(console: &Console) -> Markup {
-    html! { input type="hidden" name=(guard::TOKEN_FIELD) value=(console.token); }
+    html! { input type="hidden" name=(TOKEN_FIELD) value=(console.token); }
 }
 
 /// A button that copies a text; without JavaScript it is not shown.
@@ -181,261 +162,4 @@ pub fn bar(value: u64, largest: u64) -> Markup {
 /// A note about the write that led to this page.
 pub fn note(visit: &Visit) -> Markup {
     html! { @if let Some(done) = Done::of(visit) { p.note role="status" { (done.sentence()) } } }
-}
-
-/// `1,234,567`
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// `1 blob`, `2 blobs`.
-pub fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", count(number))
-}
-
-/// `12.3 MB`: units of 1,000, as disks are sold.
-pub fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "kB", "MB", "GB"] {
-        if value < 999.95 {
-            return if unit == "B" {
-                format!("{bytes} B")
-            } else {
-                format!("{value:.1} {unit}")
-            };
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1} TB")
-}
-
-/// `3 d 4 h`, `5 min 2 s`, `0 s`.
-pub fn duration(time: Duration) -> String {
-    let seconds = time.as_secs();
-    let parts = [
-        (seconds / 86400, "d"),
-        (seconds / 3600 % 24, "h"),
-        (seconds / 60 % 60, "min"),
-        (seconds % 60, "s"),
-    ];
-    let first = parts
-        .iter()
-        .position(|(number, _)| *number > 0)
-        .unwrap_or(3);
-    let shown = parts[first..]
-        .iter()
-        .take(2)
-        .filter(|(number, unit)| *number > 0 || *unit == "s");
-    shown
-        .map(|(number, unit)| format!("{number} {unit}"))
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// A point in time, in UTC.
-pub fn time(at: SystemTime) -> Markup {
-    let text = date::iso8601_seconds(at);
-    let shown = text.replace('T', " ").replace('Z', "");
-    html! { time datetime=(text) title="UTC" { (shown) } }
-}
-
-/// The time of day of a point in time, in UTC, with milliseconds.
-pub fn time_of_day(at: SystemTime) -> Markup {
-    let text = date::iso8601(at);
-    let shown = text.get(11..23).unwrap_or(&text);
-    html! { time datetime=(text) title=(text) { (shown) } }
-}
-
-/// A JSON object or array with line breaks and indentation; `None` for any other text. Names keep
-/// their order and numbers their digits. `serde_json` could do that, but only with features that
-/// change the maps and numbers of every crate of the program.
-pub fn pretty_json(text: &str) -> Option<String> {
-    let text = text.trim();
-    let is_structure = text.starts_with(['{', '[']);
-    serde_json::from_str::<IgnoredAny>(text)
-        .ok()
-        .filter(|_| is_structure)?;
-    let (mut pretty, mut depth) = (String::with_capacity(text.len() * 2), 0_usize);
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            blank if blank.is_whitespace() => continue,
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                break_line(&mut pretty, depth);
-            }
-            _ => {}
-        }
-        pretty.push(letter);
-        match letter {
-            '"' => push_string(&mut pretty, &mut letters),
-            ':' => pretty.push(' '),
-            ',' => break_line(&mut pretty, depth),
-            '{' | '[' => {
-                while letters.next_if(|next| next.is_whitespace()).is_some() {}
-                match letters.next_if(|next| matches!(next, '}' | ']')) {
-                    Some(end) => pretty.push(end),
-                    None => {
-                        depth += 1;
-                        break_line(&mut pretty, depth);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-    Some(pretty)
-}
-
-fn break_line(pretty: &mut String, depth: usize) {
-    pretty.push('\n');
-    (0..depth.min(JSON_DEPTH_SHOWN)).for_each(|_| pretty.push_str("  "));
-}
-
-/// Copies the rest of a string, its last quotation mark included.
-fn push_string(pretty: &mut String, letters: &mut impl Iterator<Item = char>) {
-    let mut is_escaped = false;
-    for letter in letters {
-        pretty.push(letter);
-        if letter == '"' && !is_escaped {
-            return;
-        }
-        is_escaped = letter == '\\' && !is_escaped;
-    }
-}
-
-/// At most `bytes_max` bytes of a text; says how long it is if it is longer.
-pub fn cut(text: &str, bytes_max: usize) -> Markup {
-    if text.len() <= bytes_max {
-        return html! { (text) };
-    }
-    let start = &text[..text.floor_char_boundary(bytes_max)];
-    html! { (start) span.more { "… " (size(text.len() as u64)) } }
-}
-
-/// The bytes of a text in a page, escaped for HTML.
-pub fn escaped_bytes(text: &str) -> usize {
-    let more = text.bytes().map(|byte| match byte {
-        b'"' => 5,
-        b'&' => 4,
-        b'<' | b'>' => 3,
-        _ => 0,
-    });
-    text.len() + more.sum::<usize>()
-}
-
-/// The first of some rows, as many as fit into [`ROWS_BYTES_MAX`]; at least one, if there is any.
-pub fn fitting_rows(rows: impl Iterator<Item = Markup>) -> Vec<Markup> {
-    fitting(rows, ROWS_BYTES_MAX)
-}
-
-/// The same for a list that is not the only one of its page.
-pub fn fitting(rows: impl Iterator<Item = Markup>, bytes_max: usize) -> Vec<Markup> {
-    let mut bytes = 0;
-    let fits = |(index, row): &(usize, Markup)| {
-        bytes += row.0.len();
-        *index == 0 || bytes <= bytes_max
-    };
-    let fitting = rows.enumerate().take_while(fits);
-    fitting.map(|(_, row)| row).collect()
-}
-
-/// Everything but letters, digits and a few marks that are safe in paths and queries alike.
-const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'~')
-    .remove(b'$');
-
-/// A text as part of a path or as a value of a query.
-pub fn encode(text: &str) -> String {
-    utf8_percent_encode(text, COMPONENT).to_string()
-}
-
-/// A path of the console: `segments` are encoded, and so are the values of `query`. Parameters
-/// without a value are left out.
-pub fn path(segments: &[&str], query: &[(&str, &str)]) -> String {
-    let mut path = String::from("/_lazurite");
-    for segment in segments {
-        path.push('/');
-        path.push_str(&encode(segment));
-    }
-    let mut separator = '?';
-    for (name, value) in query.iter().filter(|(_, value)| !value.is_empty()) {
-        path.push(separator);
-        path.push_str(name);
-        path.push('=');
-        path.push_str(&encode(value));
-        separator = '&';
-    }
-    path
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_sizes_and_durations_are_written_for_people() {
-        assert_eq!(
-            [0, 999, 1000, 1234567].map(count),
-            ["0", "999", "1,000", "1,234,567"]
-        );
-        assert_eq!(
-            [0, 999, 1000, 999_999, 12_345_678].map(size),
-            ["0 B", "999 B", "1.0 kB", "1.0 MB", "12.3 MB"]
-        );
-        let shown =
-            [0, 59, 60, 3600, 100_000].map(|seconds| duration(Duration::from_secs(seconds)));
-        assert_eq!(shown, ["0 s", "59 s", "1 min 0 s", "1 h", "1 d 3 h"]);
-        assert_eq!(counted(1, "blob") + &counted(0, "blob"), "1 blob0 blobs");
-    }
-
-    #[test]
-    fn json_keeps_the_order_of_names_and_the_digits_of_numbers() {
-        let text = r#"{"b":1e2, "a":[ ],"c":[9007199254740993,"x,\"{:"],"d":{"e":null}}"#;
-        let pretty = pretty_json(text).unwrap();
-        assert_eq!(
-            pretty,
-            "{\n  \"b\": 1e2,\n  \"a\": [],\n  \"c\": [\n    9007199254740993,\n    \"x,\\\"{:\"\n  ],\n  \"d\": {\n    \"e\": null\n  }\n}"
-        );
-        assert_eq!(pretty_json("{\"a\":").or(pretty_json("12")), None);
-        assert!(
-            pretty_json(&("[".repeat(100) + &"]".repeat(100)))
-                .unwrap()
-                .len()
-                < 10_000
-        );
-    }
-
-    #[test]
-    fn paths_hold_any_name() {
-        let path = path(
-            &["blobs", "a", "$root"],
-            &[("name", "a/b c&d?\"é"), ("empty", "")],
-        );
-        assert_eq!(
-            path,
-            "/_lazurite/blobs/a/$root?name=a%2Fb%20c%26d%3F%22%C3%A9"
-        );
-    }
-
-    #[test]
-    fn long_texts_are_cut_between_characters() {
-        assert_eq!(
-            cut("éé", 3).into_string(),
-            "é<span class=\"more\">… 4 B</span>"
-        );
-        assert_eq!(cut("<b>", 3).into_string(), "&lt;b&gt;");
-    }
 }

@@ -1,9 +1,10 @@
 //! The pages that list containers, queues or tables, account by account.
 
-use crate::console::Console;
-use crate::console::layout;
+use crate::console::context::Console;
 use crate::console::respond::{Html, Page, Visit, made};
+use crate::console::{layout, links};
 use crate::response::error::Result;
+use crate::units;
 use axum::extract::Path;
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -65,11 +66,11 @@ fn shown(console: &Console, visit: &Visit, kind: &Kind, sections: &[(&str, Liste
                         (page.table)
                     } }
                     p.limits {
-                        "Showing " (layout::counted(page.count as u64, kind.noun)) "."
-                        @if let Some(next) = &page.next { " " a rel="next" href=(layout::path(&[kind.folder, account], &[("from", next)])) { "Next page" } }
+                        "Showing " (units::counted(page.count as u64, kind.noun)) "."
+                        @if let Some(next) = &page.next { " " a rel="next" href=(links::path(&[kind.folder, account], &[("from", next)])) { "Next page" } }
                     }
                 }
-                form.inline method="post" action=(layout::path(&[kind.folder, account], &[])) {
+                form.inline method="post" action=(links::path(&[kind.folder, account], &[])) {
                     (layout::token(console))
                     label { "New " (kind.noun) " " input name=(kind.noun) required pattern=(kind.pattern) title=(kind.rule) autocomplete="off"; }
                     button { "Create" }

@@ -1,8 +1,8 @@
 //! `/_lazurite/api/names`: containers, queues and tables, for the palette of the console.
 
 use crate::connection::on_blocking_pool;
-use crate::console::Console;
-use crate::console::layout;
+use crate::console::context::Console;
+use crate::console::links;
 use crate::console::respond::{Json, Page};
 use crate::response::error::Result;
 use axum::extract::State;
@@ -29,7 +29,7 @@ pub async fn names(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
 
 fn names_of(console: &Console, account: &str) -> Result<Vec<Value>> {
     let services = console.services();
-    let place = |kind: &str, section: &str, name: &str| json!({"name": name, "kind": kind, "path": layout::path(&[section, account, name], &[])});
+    let place = |kind: &str, section: &str, name: &str| json!({"name": name, "kind": kind, "path": links::path(&[section, account, name], &[])});
     let request = ListContainers {
         max_results: Some(NAMES_MAX),
         ..ListContainers::default()

@@ -4,9 +4,10 @@
 use crate::advisor;
 use crate::auth::identity;
 use crate::browser_guard;
+use crate::console::context::Console;
+use crate::console::health;
 use crate::console::respond::{Connection, HandedBody, Refusal};
-use crate::console::{Console, PREFIX, health};
-use crate::pages::RefusedAsService;
+use crate::pages::{PREFIX, RefusedAsService};
 use crate::response::error::{Failure, Result};
 use axum::body::Body;
 use axum::extract::{Request, State};

@@ -1,8 +1,9 @@
 //! Content in readable form: text in its encoding, JSON, CSV as a grid, anything else as
 //! hexadecimal digits.
 
-use crate::console::layout::{self, cut, size};
+use crate::console::format::{self, cut};
 use crate::console::value_text::hex;
+use crate::units::{self, size};
 use maud::{Markup, html};
 use std::borrow::Cow;
 
@@ -102,7 +103,7 @@ pub fn shown(label: &str, content_type: &str, name: &str, start: &[u8], length: 
         let separator = if is("tsv") { b'\t' } else { b',' };
         return grid(label, &text.text, separator, is_whole);
     }
-    let json = layout::pretty_json(&text.text).filter(|_| is_whole && is("json"));
+    let json = format::pretty_json(&text.text).filter(|_| is_whole && is("json"));
     let kind = match json {
         Some(_) => format!("JSON in {}", text.encoding),
         None => format!("text in {}", text.encoding),
@@ -161,7 +162,7 @@ fn grid(label: &str, text: &str, separator: u8, is_whole: bool) -> Markup {
         p.limits {
             "Shown as a grid: "
             @if is_more { "the first " }
-            (layout::counted(rows.len() as u64, "row"))
+            (units::counted(rows.len() as u64, "row"))
             @if shown < columns { ", " (shown) " of " (columns) " columns" }
             "."
         }

@@ -2,18 +2,16 @@
 
 use crate::connection::blocking_pool::change;
 use crate::connection::on_blocking_pool;
-use crate::console::{Console, layout};
-pub use crate::pages::{Connection, HandedBody, accepts_html};
+use crate::console::context::Console;
+pub use crate::pages::{Connection, HandedBody};
 use crate::request::context::{Query, RequestOrigin};
 use crate::response::error::{Failure, Result, common};
+use crate::response::long_responses;
 use axum::body::Body;
-use axum::extract::{FromRequestParts, Request};
-use axum::http::header::{
-    CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-};
+use axum::extract::FromRequestParts;
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
-use axum::middleware::Next;
 use axum::response::IntoResponse;
 use lazurite_engine::Ticket;
 use maud::Markup;
@@ -73,7 +71,7 @@ impl<E: Into<Failure>> From<E> for Refusal {
 
 /// A refusal that has no body yet, as an extension of its response.
 #[derive(Clone)]
-struct NotRendered(Failure);
+pub struct NotRendered(pub Failure);
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response<Body> {
@@ -87,38 +85,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Gives the responses of refusals their bodies: a page or JSON, as the client prefers.
-pub async fn rendered(request: Request, next: Next) -> Response<Body> {
-    let wants_html = accepts_html(request.headers());
-    let mut response = next.run(request).await;
-    match response.extensions_mut().remove::<NotRendered>() {
-        Some(NotRendered(failure)) => render(response, &failure, wants_html),
-        None => response,
-    }
-}
-
-fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> Response<Body> {
-    let (mut parts, _) = response.into_parts();
-    let (kind, body) = if wants_html {
-        (HTML, layout::refusal(failure).into_string())
-    } else {
-        (JSON, refusal_json(failure))
-    };
-    // That of the empty body that the refusal had.
-    parts.headers.remove(CONTENT_LENGTH);
-    parts
-        .headers
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    Response::from_parts(parts, Body::from(body))
-}
-
-fn refusal_json(failure: &Failure) -> String {
-    let error = serde_json::json!({"code": failure.code, "message": failure.message});
-    format!("{}\n", serde_json::json!({ "error": error }))
-}
-
-const HTML: &str = "text/html; charset=utf-8";
-const JSON: &str = "application/json";
+pub const HTML: &str = "text/html; charset=utf-8";
+pub const JSON: &str = "application/json";
 
 /// A page of the console.
 pub struct Html(pub Markup);
@@ -249,4 +217,15 @@ pub fn put_default(response: &mut Response<Body>, name: HeaderName, value: &'sta
     headers
         .entry(name)
         .or_insert(HeaderValue::from_static(value));
+}
+
+/// A long document about requests. It shares the memory limit of all long responses until the
+/// client has received it.
+pub async fn held(
+    console: Arc<Console>,
+    make: impl FnOnce(&Console) -> Result<Response<Body>> + Send + 'static,
+) -> Page<Response<Body>> {
+    let grant = long_responses::beside_body(None).await?;
+    let response = made(console, make).await?;
+    Ok(long_responses::hold(grant, response))
 }

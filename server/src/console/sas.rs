@@ -2,10 +2,11 @@
 //! link allows. Source: Create a service SAS, "Construct the signature string".
 
 use crate::codec::date;
-use crate::console::Console;
-use crate::console::connect::endpoint;
+use crate::console::context::Console;
+use crate::console::endpoints::endpoint;
 use crate::console::layout::{self, copy_button};
 use crate::console::respond::{Html, Page, Visit, made};
+use crate::console::{format, links};
 use crate::pages::Address;
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
@@ -167,7 +168,7 @@ impl Target {
 
     /// The path below the account.
     fn path(&self) -> String {
-        let segments: Vec<_> = self.title().split('/').map(layout::encode).collect();
+        let segments: Vec<_> = self.title().split('/').map(links::encode).collect();
         segments.join("/")
     }
 }
@@ -227,16 +228,16 @@ fn sas_page(console: &Console, account: &str, visit: &Visit) -> Result<Html> {
     let folder = target.folder();
     let section = layout::section_title(folder);
     let above = [
-        (section, layout::path(&[folder, account], &[])),
+        (section, links::path(&[folder, account], &[])),
         (
             target.name.as_str(),
-            layout::path(&[folder, account, &target.name], &[]),
+            links::path(&[folder, account, &target.name], &[]),
         ),
     ];
     let link = link(console, account, visit, &wanted);
     let content = html! {
         (layout::trail(&above, "Share"))
-        h1 { "Share the " (target.noun()) " " (layout::cut(&target.title(), 200)) }
+        h1 { "Share the " (target.noun()) " " (format::cut(&target.title(), 200)) }
         (form(&wanted))
         @match &link {
             Some(link) => {
@@ -303,7 +304,7 @@ fn link(console: &Console, account: &str, visit: &Visit, wanted: &Wanted) -> Opt
     ];
     let given = parameters.iter().filter(|(_, value)| !value.is_empty());
     let query: Vec<_> = given
-        .map(|(name, value)| format!("{name}={}", layout::encode(value)))
+        .map(|(name, value)| format!("{name}={}", links::encode(value)))
         .collect();
     let base = base(console, account, visit, target)?;
     Some(format!("{base}/{}?{}", target.path(), query.join("&")))
@@ -358,7 +359,7 @@ fn words(account: &str, wanted: &Wanted, visit: &Visit) -> Markup {
                 @if index > 0 { @if index + 1 == allowed.len() { " and " } @else { ", " } }
                 b { (part) }
             }
-            ". \u{201c}It\u{201d} is the " (target.noun()) " " code { (layout::cut(&target.title(), 200)) } " of the account " code { (account) } "."
+            ". \u{201c}It\u{201d} is the " (target.noun()) " " code { (format::cut(&target.title(), 200)) } " of the account " code { (account) } "."
         }
         ul {
             li { "The link is good until " b { (end) } "." }

@@ -2,15 +2,17 @@
 //! on them.
 
 use crate::connection::on_blocking_pool;
-use crate::console::Console;
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout::{self, copy_button, size};
+use crate::console::guard::check_shows_all;
+use crate::console::layout::{self, copy_button};
 use crate::console::respond::{Done, Page, SeeOther, Visit};
-use crate::console::test_pages::check_shows_all;
-use crate::console::{connect, fault_section, state_pages, test_section, transfer_pages};
+use crate::console::{endpoints, fault_section, format, test_section, transfer_section};
+use crate::pages;
 use crate::response::error::{Failure, Result};
 use crate::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
 use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
+use crate::units::{self, size};
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -31,13 +33,13 @@ async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
     let content = html! {
         h1 { "State" }
         (layout::note(&visit))
-        p { "Programs do the same with " code { "lazurite state" } " or the paths below " code { (state_pages::PREFIX) } "." }
+        p { "Programs do the same with " code { "lazurite state" } " or the paths below " code { (pages::STATE_PREFIX) } "." }
         (snapshot_section(&console, &snapshots))
         (fork_section(&console, &visit, &snapshots, &forks))
         (diff_section(&visit, &snapshots, compared.as_ref()))
         (test_section::clock_section(&console))
         (fault_section::section(&console))
-        (transfer_pages::section(&console, &snapshots))
+        (transfer_section::section(&console, &snapshots))
         details.danger {
             summary { "Reset the store" }
             form method="post" {
@@ -78,7 +80,7 @@ fn snapshot_row(console: &Console, snapshot: &SnapshotFacts) -> Markup {
     html! {
         tr {
             th scope="row" { (snapshot.name) }
-            td { (layout::time(snapshot.made_at)) }
+            td { (format::time(snapshot.made_at)) }
             td.number { @if let Some(bytes) = snapshot.bytes { (size(bytes)) } @else { "in memory" } }
             td.acts { form method="post" {
                 (layout::token(console))
@@ -126,18 +128,18 @@ fn fork_section(
 
 fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
     let account = console.accounts().next().unwrap_or_default();
-    let connection = connect::connection_string(console, visit, account, Some(&fork.name));
+    let connection = endpoints::connection_string(console, visit, account, Some(&fork.name));
     html! {
         tr {
             th scope="row" { (fork.name) }
             td { (fork.source.snapshot().unwrap_or("the store")) }
-            td { (layout::duration(fork.idle)) }
+            td { (units::duration(fork.idle)) }
             td.acts { form method="post" {
                 (layout::token(console))
                 input type="hidden" name="name" value=(fork.name);
                 (copy_button(&connection)) " "
                 button name="act" value="release" { "End" }
-            } (transfer_pages::export_fork(console, &fork.name)) }
+            } (transfer_section::export_fork(console, &fork.name)) }
         }
     }
 }
@@ -182,7 +184,7 @@ fn change_table(changes: &Changes) -> Markup {
         @if changes.count == 0 {
             p.empty { "Nothing differs." }
         } @else {
-            p { (layout::counted(changes.count, "change")) @if changes.is_truncated() { ", of which " (changes.listed.len()) " are shown" } "." }
+            p { (units::counted(changes.count, "change")) @if changes.is_truncated() { ", of which " (changes.listed.len()) " are shown" } "." }
             div.scroll tabindex="0" role="region" aria-label="Differences" { table {
                 caption.hidden { "Differences" }
                 thead { tr { th scope="col" { "Change" } th scope="col" { "Kind" } th scope="col" { "Name" } th scope="col" { "Values" } } }

@@ -2,9 +2,10 @@
 //! is decided like that of `test_pages.rs`.
 
 use crate::accounts::name_of_fork;
+use crate::console::context::Console;
+use crate::console::endpoints;
+use crate::console::guard::guard_programs;
 use crate::console::respond::{HandedBody, Json, Page, Visit};
-use crate::console::test_pages::guard;
-use crate::console::{Console, connect};
 use crate::pages::Address;
 use crate::request::body::{DOCUMENT_BYTES_MAX, collect};
 use crate::state::diff::WantedDiff;
@@ -17,11 +18,8 @@ use axum::{Extension, Router};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What the paths of these pages begin with, and that of the page for people.
-pub use crate::pages::STATE_PREFIX as PREFIX;
-
 pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
-    let layer = from_fn_with_state(console.clone(), guard);
+    let layer = from_fn_with_state(console.clone(), guard_programs);
     Router::new()
         .route("/_lazurite/state/reset", post(reset))
         .route("/_lazurite/state/diff", get(diff))
@@ -100,14 +98,15 @@ async fn make_fork(
     let mut shown = page::shown_fork(&fork);
     let name = name_of_fork(&account, &fork.name);
     let endpoint = |address: &Address| {
-        let url = connect::endpoint(&visit, address, &name);
+        let url = endpoints::endpoint(&visit, address, &name);
         (address.service.label().to_owned(), url.into())
     };
     let endpoints = console.addresses().iter().map(endpoint);
     shown["account"] = name.clone().into();
     shown["endpoints"] = Value::Object(endpoints.collect());
     let fork = Some(&*fork.name);
-    shown["connectionString"] = connect::connection_string(&console, &visit, &account, fork).into();
+    shown["connectionString"] =
+        endpoints::connection_string(&console, &visit, &account, fork).into();
     Ok((StatusCode::CREATED, Json(shown)))
 }
 

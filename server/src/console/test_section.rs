@@ -1,17 +1,17 @@
-//! The part of the page State that moves the clock, the actions of that page on clock and faults,
-//! and the note on every page while the clock is moved or faults are set.
+//! The part of the page State that moves the clock, and the actions of that page on clock and
+//! faults.
 
-use crate::clock::Shown;
 use crate::codec::date;
+use crate::console::banner::distance;
+use crate::console::context::Console;
+use crate::console::fault_section::{self, ADD_FAULT};
 use crate::console::form::Form;
+use crate::console::layout;
 use crate::console::respond::Done;
-use crate::console::test_pages::move_clock;
-use crate::console::{Console, fault_section, layout};
 use crate::faults;
 use crate::response::error::Result;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Steps of the clock: the words of the button, the duration.
 const STEPS: [(&str, &str); 4] = [
@@ -20,45 +20,10 @@ const STEPS: [(&str, &str); 4] = [
     ("+1 day", "1d"),
     ("+7 days", "7d"),
 ];
-/// The act of a form that adds a rule.
-pub const ADD_FAULT: &str = "add-fault";
 /// The start of an act that advances the clock by the rest of it.
 const ADVANCE_BY: &str = "advance ";
 
-/// Says on every page that requests fail on purpose, or that the clock was moved.
-pub fn banner(console: &Console) -> Markup {
-    let services = console.services();
-    let rules = services.faults.rules().len() as u64;
-    let clock = services.clock.is_adjusted().then(|| services.clock.shown());
-    html! {
-        @if rules > 0 || clock.is_some() {
-            p.warned.banner {
-                @if rules > 0 {
-                    "Faults are on: " (layout::counted(rules, "rule")) " may delay requests or make them fail. "
-                    a href="/_lazurite/state#faults" { "Show or clear them" }
-                }
-                @if let Some(shown) = clock {
-                    @if rules > 0 { br; }
-                    "The clock " @if shown.frozen { "is frozen at " (date::iso8601_seconds(shown.now)) } @else { "was moved: it is " (distance(&shown)) }
-                    ". " a href="/_lazurite/state#clock" { "Show or move it" }
-                }
-            }
-        }
-    }
-}
-
-/// `1 h ahead of the machine`.
-fn distance(shown: &Shown) -> String {
-    let distance = Duration::try_from_secs_f64(shown.offset_seconds.abs().round());
-    let distance = layout::duration(distance.unwrap_or_default());
-    let word = if shown.offset_seconds < -0.5 {
-        "behind"
-    } else {
-        "ahead of"
-    };
-    format!("{distance} {word} the machine")
-}
-
+/// The clock, with buttons that move it.
 pub fn clock_section(console: &Console) -> Markup {
     let clock = &console.services().clock;
     let shown = clock.shown();
@@ -92,7 +57,7 @@ pub fn clock_section(console: &Console) -> Markup {
 pub fn carry_out(console: &Console, form: &Form) -> Option<Result<Done>> {
     let moved = |body: Value| {
         let services = console.services();
-        move_clock(console, &services.clock, "", body.to_string().as_bytes())
+        console.move_clock(&services.clock, "", body.to_string().as_bytes())
     };
     let act = form.text("act");
     let faults = &console.services().faults;

@@ -3,14 +3,11 @@
 
 use crate::accounts::name_of_fork;
 use crate::commands::Existing;
-use crate::console::Console;
-use crate::console::guard::check_site;
-use crate::console::layout;
+use crate::console::context::Console;
+use crate::console::guard::{check_site, guard_programs};
 use crate::console::respond::{HandedBody, Json, Page, Visit};
-use crate::console::test_pages::guard;
-use crate::pages::EXPORT;
 use crate::response::error::{Failure, Result};
-use crate::state::{ForkSource, SnapshotFacts, fork_not_found};
+use crate::state::{ForkSource, fork_not_found};
 use crate::transfers::{Destination, Exported, Transfers};
 use axum::body::Body;
 use axum::extract::State;
@@ -20,13 +17,9 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use clap::ValueEnum;
-use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The path of exports.
-/// The path of imports.
-pub const IMPORT: &str = "/_lazurite/state/import";
 /// Source: RFC 8878, section 6.1.
 const ZSTD: HeaderValue = HeaderValue::from_static("application/zstd");
 /// Most sentences of a refusal about what an archive would lack.
@@ -38,7 +31,7 @@ const NOT_EXPORTED: HeaderName = HeaderName::from_static("x-lazurite-not-exporte
 const UNPROTECTED: HeaderName = HeaderName::from_static("x-lazurite-exported-unprotected");
 
 pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
-    let layer = from_fn_with_state(console.clone(), guard);
+    let layer = from_fn_with_state(console.clone(), guard_programs);
     Router::new()
         .route("/_lazurite/state/export", get(export))
         .route("/_lazurite/state/import", post(import).delete(stop_import))
@@ -202,56 +195,4 @@ fn existing(visit: &Visit) -> Result<Existing> {
             "existing: {text:?} is unknown. There are: refuse, skip, replace."
         ))
     })
-}
-
-/// The part of the page State for exports and imports.
-pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
-    html! {
-        section {
-            h2 { "Export and import" }
-            p { "All that an account stores, as one archive of files that people can read: the same as " code { "lazurite export" } " and " code { "lazurite import" } "." }
-            form.fields method="get" action=(EXPORT) {
-                (account_choice(console))
-                label { "From " select name="snapshot" {
-                    option value="" { "the store as it is now" }
-                    @for snapshot in snapshots { option { (snapshot.name) } }
-                } }
-                label.check { input type="checkbox" name="incomplete" value="allow"; " without what cannot be exported" }
-                button { "Export" }
-            }
-            form.fields.only-script data-import=(IMPORT) hidden {
-                (account_choice(console))
-                label { "Archive " input type="file" name="archive" accept=".zst" required; }
-                label { "If names are there already " select name="existing" {
-                    option value="refuse" { "import nothing" }
-                    option value="skip" { "leave them as they are" }
-                    option value="replace" { "replace what has the same name" }
-                } }
-                button { "Import" }
-            }
-            div.progress data-import-state aria-live="polite" {}
-            noscript { p.limits { "Importing needs JavaScript." } }
-        }
-        (layout::script("state.js"))
-    }
-}
-
-/// Exports a fork.
-pub fn export_fork(console: &Console, fork: &str) -> Markup {
-    html! {
-        form method="get" action=(EXPORT) {
-            input type="hidden" name="fork" value=(fork);
-            (account_choice(console)) " "
-            button { "Export" }
-        }
-    }
-}
-
-/// Chooses the account, if there are several.
-fn account_choice(console: &Console) -> Markup {
-    html! {
-        @if console.accounts().nth(1).is_some() {
-            label { "Account " select name="account" { @for account in console.accounts() { option { (account) } } } }
-        }
-    }
 }

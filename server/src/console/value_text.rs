@@ -1,7 +1,8 @@
 //! Values of entities as text, for people and for forms.
 
-use crate::console::layout;
+use crate::console::format;
 pub use crate::table::value_text::{edit_text, hex, type_name};
+use crate::units;
 use lazurite_table::{DateTime, Guid, Value};
 use maud::{Markup, html};
 
@@ -9,17 +10,19 @@ use maud::{Markup, html};
 pub const TYPES: [&str; 8] = [
     "String", "Int32", "Int64", "Double", "Boolean", "DateTime", "Guid", "Binary",
 ];
+/// Bytes of a value in a cell of a table.
+pub const CELL_BYTES_SHOWN: usize = 120;
 
 /// A value in a cell of at most about `bytes_max` bytes.
 pub fn display(value: &Value, bytes_max: usize) -> Markup {
     match value {
         Value::String(text) if text.is_empty() => html! { i { "empty" } },
-        Value::String(text) => layout::cut(text, bytes_max),
+        Value::String(text) => format::cut(text, bytes_max),
         Value::Binary(bytes) => {
             let shown = &bytes[..bytes.len().min(bytes_max / 2)];
             html! {
                 code { (hex(shown)) }
-                @if shown.len() < bytes.len() { span.more { "… " (layout::size(bytes.len() as u64)) } }
+                @if shown.len() < bytes.len() { span.more { "… " (units::size(bytes.len() as u64)) } }
             }
         }
         Value::DateTime(time) => {

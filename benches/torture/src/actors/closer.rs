@@ -1,6 +1,6 @@
 //! Closer: stores are closed, abandoned or dropped, and opened again with other settings.
 
-use super::number;
+use super::choose::number;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Leftover, Life, Slot, Store, is_brief};
 use crate::model::History;

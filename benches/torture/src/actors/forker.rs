@@ -1,7 +1,7 @@
 //! Forker: checkpoints that are opened and go on as stores of their own, copies of closed stores,
 //! and removals.
 
-use super::number;
+use super::choose::number;
 use crate::access::unexpected;
 use crate::finding::Checked;
 use crate::life::{Life, SLOTS, Slot, is_brief};

@@ -1,7 +1,7 @@
 //! Holder: snapshots, scans and readers of values that live for many steps, some longer than their
 //! store.
 
-use super::{direction, key, keyspace, number, range};
+use super::choose::{direction, key, keyspace, number, range};
 use crate::access::{known_value, read_row, read_whole, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{HeldScan, Leftover, Life, Store};

@@ -1,7 +1,7 @@
 //! Janitor: background work, one piece at a time, and the calls that ask for it: flush, compact,
 //! sync; time passes.
 
-use super::{keyspace, number};
+use super::choose::{keyspace, number};
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life, Store};
 use crate::model::KEYSPACES;

@@ -1,8 +1,8 @@
 //! Meddler: a batch is written while a flush, a merge or a piece of background work writes an
 //! SSTable, as another thread would write it.
 
+use super::choose::{keyspace, number};
 use super::writer::{changes, note, note_waited};
-use super::{keyspace, number};
 use crate::access;
 use crate::finding::Checked;
 use crate::life::{Life, Store};

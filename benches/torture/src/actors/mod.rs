@@ -3,6 +3,7 @@
 //! An actor is a file: its steps, how they are chosen, and how they are done. A new kind of trouble
 //! is a new file and a row in [`Actor`] and [`Step`].
 
+mod choose;
 mod closer;
 mod damager;
 mod forker;
@@ -17,9 +18,7 @@ mod writer;
 use crate::finding::Checked;
 use crate::kind::Kind;
 use crate::life::Life;
-use crate::model::KEYSPACES;
 use lazurite_engine::Choices;
-use lazurite_engine::{Direction, KeyRange};
 
 /// Who makes a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,41 +131,4 @@ fn next_step(actor: Actor, choices: &mut Choices) -> Step {
         Actor::Damager => Step::Damage(damager::Step::next(choices)),
         Actor::Meddler => Step::Meddle(meddler::Step::next(choices)),
     }
-}
-
-/// A number to name one of a few stores, snapshots or scans by: each of one to six of them is named
-/// as often as the others.
-fn number(choices: &mut Choices) -> usize {
-    choices.index(60)
-}
-
-fn keyspace(choices: &mut Choices) -> usize {
-    choices.index(KEYSPACES.len())
-}
-
-/// Half of the keys are among a few, so that values are overwritten soon.
-fn key(choices: &mut Choices) -> Vec<u8> {
-    match choices.below(20) {
-        0 => vec![0xff; 1 + choices.index(3)],
-        1 => Vec::new(),
-        2..=9 => (0..1 + choices.below(3))
-            .map(|_| choices.below(7) as u8 * 40)
-            .collect(),
-        _ => vec![choices.below(6) as u8],
-    }
-}
-
-fn range(choices: &mut Choices) -> KeyRange {
-    match choices.below(4) {
-        0 => KeyRange::prefix(&key(choices)),
-        1 => KeyRange::all(),
-        _ => KeyRange {
-            start: key(choices),
-            end: (!choices.one_in(4)).then(|| key(choices)),
-        },
-    }
-}
-
-fn direction(choices: &mut Choices) -> Direction {
-    choices.pick(&[Direction::Forward, Direction::Backward])
 }

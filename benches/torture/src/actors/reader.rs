@@ -1,6 +1,6 @@
 //! Reader: gets, scans with seeks, parts of values, everything at once, and `verify`.
 
-use super::{direction, key, keyspace, number, range};
+use super::choose::{direction, key, keyspace, number, range};
 use crate::access::{known_value, read_row};
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Store};

@@ -1,7 +1,7 @@
 //! Writer: batches over several keyspaces, small and large values, under locks of keys or not;
 //! values that wait for their batch, or that no batch takes.
 
-use super::{key, keyspace, number, range};
+use super::choose::{key, keyspace, number, range};
 use crate::access::unexpected;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Store};

@@ -22,7 +22,7 @@
 use crate::base::codec::Decoder;
 use crate::base::codec::put_varint;
 use crate::base::key::{Kind, SequenceNumber, head, shared};
-use crate::format::sstable::index::Heads;
+use crate::format::sstable::heads::Heads;
 use bytes::Bytes;
 use std::cmp::Ordering;
 use std::ops::Range;

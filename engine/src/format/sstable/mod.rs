@@ -13,6 +13,7 @@ pub(crate) mod block;
 pub(crate) mod compress;
 pub(crate) mod filter;
 pub(crate) mod footer;
+mod heads;
 pub(crate) mod index;
 
 pub(crate) const TRAILER_BYTES: usize = 13;

@@ -1,9 +1,8 @@
 //! Power cuts for files in memory: which operations survive.
 
 use crate::base::mutex::lock;
-use crate::fs::memory::{
-    Change, Contents, Directory, Image, MemoryFs, Names, Node, State, apply_name,
-};
+use crate::fs::memory::image::{Change, Image};
+use crate::fs::memory::{Contents, Directory, MemoryFs, Names, Node, State, apply_name};
 use crate::fs::testing::Choices;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,5 @@
 //! Image: the bytes of a file, in pages.
 
-use crate::fs::memory::Change;
-
 pub(super) const PAGE_BYTES: usize = 64 << 10;
 
 /// Bytes of a file, in pages so that growing does not copy; an absent page is zeros.
@@ -9,6 +7,13 @@ pub(super) const PAGE_BYTES: usize = 64 << 10;
 pub(super) struct Image {
     pages: Vec<Option<Box<[u8]>>>,
     pub(super) length: u64,
+}
+
+/// A change of an image: bytes at an offset, or another length.
+#[derive(Debug, Clone)]
+pub(super) enum Change {
+    Write(u64, Vec<u8>),
+    Length(u64),
 }
 
 impl Image {

@@ -17,7 +17,7 @@ pub use crash::Keep;
 
 use crate::base::mutex::lock;
 use crate::fs::{File, Fs, Lock, LockGuard, LogWrites, OpenDirectory, Space};
-use image::Image;
+use image::{Change, Image};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,12 +87,6 @@ struct Contents {
     /// Bytes of the disk that a crashable file has taken: at its syncs, or when it was opened as a
     /// log.
     allocated: u64,
-}
-
-#[derive(Debug, Clone)]
-enum Change {
-    Write(u64, Vec<u8>),
-    Length(u64),
 }
 
 impl MemoryFs {
@@ -254,7 +248,10 @@ impl Fs for MemoryFs {
         }
         #[cfg(any(test, feature = "testing"))]
         if self.crashable && writes == LogWrites::AtSync {
-            return Ok(Arc::new(unsynced_log::UnsyncedLog::new(file, length)));
+            return Ok(Arc::new(unsynced_log::UnsyncedLog::new(
+                Box::new(file),
+                length,
+            )));
         }
         let _ = writes;
         Ok(Arc::new(file))

@@ -2,15 +2,14 @@
 //! crash tests of [`LogWrites::AtSync`](crate::fs::LogWrites).
 
 use crate::base::mutex::lock;
-use crate::fs::PAGE_BYTES;
-use crate::fs::memory::{File, MemoryFile};
+use crate::fs::{File, PAGE_BYTES};
 use std::io;
 use std::sync::Mutex;
 
 /// Bytes that were not written yet are lost with the process.
 #[derive(Debug)]
 pub(super) struct UnsyncedLog {
-    file: MemoryFile,
+    file: Box<dyn File>,
     /// Bytes that are allocated. Bytes after the last whole page of them go to the file at once.
     length: u64,
     pending: Mutex<Pending>,
@@ -24,7 +23,7 @@ struct Pending {
 }
 
 impl UnsyncedLog {
-    pub(super) fn new(file: MemoryFile, length: u64) -> UnsyncedLog {
+    pub(super) fn new(file: Box<dyn File>, length: u64) -> UnsyncedLog {
         UnsyncedLog {
             file,
             length,

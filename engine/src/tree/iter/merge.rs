@@ -6,24 +6,18 @@
 //! of walking it.
 
 use crate::Direction;
+use crate::Result;
 use crate::base::key::{Kind, SequenceNumber, is_before_end};
 use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
 use crate::tree::empty_spans::{EmptySpans, HIDDEN_ROWS_MIN};
+use crate::tree::iter::scan_range::ScanRange;
 use crate::tree::iter::visible::{MemtableRows, RunRows, Source};
 use crate::tree::keyspace::{Tree, View};
 use crate::tree::memtable::Memtable;
 use crate::tree::version::overlapping;
-use crate::{KeyRange, Result};
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Which keys a scan walks, and which way.
-#[derive(Debug, Clone)]
-pub(crate) struct ScanRange {
-    pub(crate) range: KeyRange,
-    pub(crate) direction: Direction,
-}
 
 /// The live rows of a range.
 pub(crate) struct Rows {

@@ -2,7 +2,9 @@
 //! merges the sources and steps over the spans that range tombstones cover.
 
 mod merge;
+mod scan_range;
 mod visible;
 
-pub(crate) use merge::{Rows, ScanRange};
+pub(crate) use merge::Rows;
+pub(crate) use scan_range::ScanRange;
 pub(crate) use visible::Source;

@@ -5,7 +5,7 @@
 use crate::base::key::{Entry, Kind, SequenceNumber, is_before_end};
 use crate::format::fragment::Cover;
 use crate::tree::cache::Cache;
-use crate::tree::iter::ScanRange;
+use crate::tree::iter::scan_range::ScanRange;
 use crate::tree::live_file::LiveFile;
 use crate::tree::memtable::{From, Memtable, PinnedRows};
 use crate::tree::sstable::SstableCursor;

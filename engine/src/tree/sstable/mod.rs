@@ -4,6 +4,7 @@
 
 mod cursor;
 mod dump;
+mod lookup;
 mod reader;
 mod verify;
 mod writer;

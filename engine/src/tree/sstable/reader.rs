@@ -1,12 +1,12 @@
-//! Reads one SSTable: opening, blocks, and the lookup by key.
+//! Reads one SSTable: opening, blocks, filter and index.
 
 use crate::base::codec::checksum;
-use crate::base::key::{Entry, SequenceNumber};
+use crate::base::key::SequenceNumber;
 use crate::format::edit::FileMeta;
 use crate::format::fragment;
 use crate::format::fragment::{Cover, Fragment};
 use crate::format::header::{HEADER_BYTES, check_header};
-use crate::format::sstable::block::{self, Lookup};
+use crate::format::sstable::block;
 use crate::format::sstable::compress::decompress;
 use crate::format::sstable::footer::{FOOTER_BYTES, Footer};
 use crate::format::sstable::index::IndexBlock;
@@ -15,12 +15,11 @@ use crate::fs::directory::OpenFile;
 use crate::fs::name::{FileKind, FileName};
 use crate::tree::cache::Cache;
 use crate::tree::range_tombstones;
-use crate::tree::sstable::cursor::SstableCursor;
 use crate::tree::sstable::malformed;
 use crate::{Error, Result};
 use bytes::Bytes;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// An SSTable that has been looked at. The index root and the range tombstones are in memory, and
 /// the filter and the index partitions once they are used, if there is room; all else comes through
@@ -248,7 +247,7 @@ impl SstableReader {
     }
 
     /// `false` only if the file has no version of a key with this hash.
-    fn may_contain(&self, cache: &Cache, hash: u64) -> Result<bool> {
+    pub(super) fn may_contain(&self, cache: &Cache, hash: u64) -> Result<bool> {
         let handle = self.footer.filter;
         if handle.length == 0 {
             return Ok(true);
@@ -271,56 +270,8 @@ impl SstableReader {
         Ok(filter::may_contain(&filter, hash))
     }
 
-    /// The newest version of `key`, whose hash is `hash`, at or before `at`.
-    pub(crate) fn get(
-        self: &Arc<Self>,
-        cache: &Cache,
-        key: &[u8],
-        hash: u64,
-        at: SequenceNumber,
-    ) -> Result<Option<Entry>> {
-        let Some(index) = &self.index else {
-            return Ok(None);
-        };
-        if !self.may_contain(cache, hash)? {
-            return Ok(None);
-        }
-        let Some(handle) = self.data_handle(cache, index, key)? else {
-            return Ok(None);
-        };
-        match self.find_in_block(cache, handle, key, at)? {
-            Lookup::Found {
-                sequence,
-                kind,
-                value,
-            } => Ok(Some(Entry {
-                sequence,
-                kind,
-                value,
-            })),
-            Lookup::Absent => Ok(None),
-            // The versions of one key may fill several blocks.
-            Lookup::Behind => self.get_by_cursor(cache, key, at),
-        }
-    }
-
-    /// Looks for the newest version of `key` at or before `at` in a block, from the cache if it is
-    /// there.
-    fn find_in_block(
-        &self,
-        cache: &Cache,
-        handle: BlockHandle,
-        key: &[u8],
-        at: SequenceNumber,
-    ) -> Result<Lookup<Bytes>> {
-        let data = self.block(cache, handle)?;
-        let found = block::find(&data, key, at);
-        let found = found.map_err(|error| self.malformed(cache, handle, error))?;
-        Ok(found.keep(|value| data.slice(value)))
-    }
-
     /// The block in which the first version of `key` stands, if there is one.
-    fn data_handle(
+    pub(super) fn data_handle(
         &self,
         cache: &Cache,
         root: &IndexBlock,
@@ -339,18 +290,6 @@ impl SstableReader {
         };
         Ok((found < index.len()).then(|| index.handle(found)))
     }
-
-    fn get_by_cursor(
-        self: &Arc<Self>,
-        cache: &Cache,
-        key: &[u8],
-        at: SequenceNumber,
-    ) -> Result<Option<Entry>> {
-        let mut cursor = SstableCursor::new(self.clone());
-        cursor.seek(cache, key, at)?;
-        let found = cursor.key().is_some_and(|found| found == key);
-        Ok(found.then(|| cursor.entry()))
-    }
 }
 
 fn read_footer(file: &OpenFile, number: u64, length: u64) -> Result<Footer> {
@@ -364,6 +303,7 @@ mod tests {
     use super::*;
     use crate::fs::directory::Directory;
     use crate::fs::{Fs, MemoryFs};
+    use std::sync::Arc;
 
     #[test]
     fn blocks_behind_the_end_of_the_file_are_refused_before_memory_is_taken() {

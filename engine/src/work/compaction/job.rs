@@ -371,7 +371,7 @@ impl Work {
 #[cfg(test)]
 mod tests {
     use crate::fs::{ManualClock, MemoryFs};
-    use crate::work::scheduler::Job;
+    use crate::work::job::Job;
     use crate::{Batch, Config, Db, Environment, Keyspace, KeyspaceOptions};
     use std::path::Path;
     use std::sync::Arc;

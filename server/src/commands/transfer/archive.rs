@@ -1,8 +1,8 @@
 //! Exports as one file: tar, compressed by Zstandard.
 
+use crate::commands::transfer::error::{Error, Result};
 use crate::commands::transfer::files::{SEGMENTS_MAX, STOPPED};
 use crate::commands::transfer::import_error::ImportError;
-use crate::commands::transfer::{Error, Result};
 use crate::platform;
 use std::cell::Cell;
 use std::fs::{self, File};

@@ -1,9 +1,7 @@
 //! Checks fields of lines and settings by the rules of the services, before anything is written.
 
 use crate::codec;
-use crate::codec::date;
 use crate::codec::xml;
-use crate::commands::transfer::blobs::Kind;
 use crate::commands::transfer::fields::{check_texts, metadata_headers, text_field, texts_field};
 use crate::commands::transfer::files::Source;
 use crate::commands::transfer::policies;
@@ -12,10 +10,7 @@ use crate::request::metadata;
 use crate::resource_names;
 use crate::response::error::Failure;
 use crate::service_kind::ServiceKind;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use lazurite_base::policies::BrokenRule;
-use lazurite_blob::{AccessTier, BlobType};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -98,7 +93,8 @@ pub fn check_names(
     }
 }
 
-fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
+/// Error: the service refuses the metadata of these fields.
+pub fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
     metadata_headers(fields)?;
     let pairs = texts_field(fields, METADATA)?.into_iter();
     let pairs: Vec<_> = pairs
@@ -120,63 +116,12 @@ pub fn check_pairs(pairs: &[(String, String)]) -> Result<(), String> {
     }
 }
 
-fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {
+/// Error: the field is neither true nor false.
+pub fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {
     match text_field(fields, name)? {
         None | Some("true" | "false") => Ok(()),
         Some(other) => Err(format!("{name}: {other:?} is neither true nor false")),
     }
-}
-
-/// Fails for what the service would refuse in the line of a blob, except its name and the length of
-/// its content.
-pub fn check_properties_of_blob(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
-    check_metadata(fields)?;
-    check_tags(fields)?;
-    check_tier(fields, kind)?;
-    let field = |name| text_field(fields, name);
-    if let Some(md5) = field("contentMD5")?
-        && STANDARD.decode(md5).is_err()
-    {
-        return Err(format!("contentMD5: {md5:?} is not base64"));
-    }
-    if let Some(expires) = field("expires")?
-        && date::parse_http(expires).is_none()
-    {
-        return Err(format!("expires: {expires:?} is no time of HTTP"));
-    }
-    if let Some(number) = field("sequenceNumber")?
-        && !number.parse().is_ok_and(|number: i64| number >= 0)
-    {
-        return Err(format!("sequenceNumber: {number:?} is no such number"));
-    }
-    check_flag(fields, "sealed")?;
-    if field("sealed")? == Some("true") && !matches!(kind, Kind::Append) {
-        return Err("sealed: only an append blob can be".to_owned());
-    }
-    Ok(())
-}
-
-fn check_tags(fields: &Map<String, Value>) -> Result<(), String> {
-    let tags = texts_field(fields, "tags")?.into_iter();
-    let tags = tags.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    lazurite_blob::checked_tags(tags.collect())
-        .map(drop)
-        .map_err(|error| format!("tags: {}", without_full_stop(&error.to_string())))
-}
-
-fn check_tier(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
-    let Some(text) = text_field(fields, "tier")? else {
-        return Ok(());
-    };
-    let tier = AccessTier::parse(text).ok_or_else(|| format!("tier: there is no tier {text:?}"))?;
-    let blob_type = match kind {
-        Kind::Block => BlobType::BlockBlob,
-        Kind::Page => BlobType::PageBlob,
-        // An import leaves it out.
-        Kind::Append => return Ok(()),
-    };
-    lazurite_blob::check_tier(blob_type, tier)
-        .map_err(|_| format!("tier: a blob of this type cannot have the tier {text:?}"))
 }
 
 /// Error: the service refuses such properties.
@@ -195,7 +140,8 @@ fn sentence(failure: &Failure) -> String {
     sentence
 }
 
-fn without_full_stop(sentence: &str) -> String {
+/// A sentence for the middle of another one.
+pub fn without_full_stop(sentence: &str) -> String {
     sentence.trim_end_matches('.').to_owned()
 }
 

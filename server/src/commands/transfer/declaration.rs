@@ -18,10 +18,10 @@
 //! The file becomes a directory in the layout of an export. Before that it is checked as a whole,
 //! so that errors name its lines.
 
-use crate::commands::transfer::checks::check_service_properties;
-use crate::commands::transfer::checks::{check_container_name, check_metadata_texts};
-use crate::commands::transfer::export::properties_path;
-use crate::commands::transfer::fields::at;
+use crate::commands::transfer::checks::{
+    check_container_name, check_metadata_texts, check_service_properties,
+};
+use crate::commands::transfer::fields::{at, properties_path};
 use crate::commands::transfer::files::Target;
 use crate::properties::cors;
 use crate::resource_names::{check_queue_name, check_table_name};

@@ -1,13 +1,13 @@
 //! The fields of the files of an export, and the headers that they become.
 
 use crate::commands::client::encode;
+use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io;
 
 /// The version of the layout.
 pub const FORMAT: u64 = 1;
-
 pub const MANIFEST: &str = "lazurite-export.json";
 
 /// The name of a container, a queue or a table, with its settings.
@@ -85,4 +85,9 @@ pub fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
 /// As [`io::Error`], with the path of the file.
 pub fn at(path: &std::path::Path, error: io::Error) -> String {
     format!("{}: {error}", path.display())
+}
+
+/// The file with the properties of a service.
+pub fn properties_path(service: ServiceKind) -> String {
+    format!("services/{}.xml", service.label())
 }

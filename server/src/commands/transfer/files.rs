@@ -1,7 +1,7 @@
 //! The files of an export: the path of a blob's content, and reading from an unchecked directory.
 
+use crate::commands::transfer::error::{Error, Result};
 use crate::commands::transfer::fields::at;
-use crate::commands::transfer::{Error, Result};
 use crate::platform::{create_private, create_private_directory};
 use serde_json::{Map, Value};
 use std::collections::HashSet;

@@ -1,6 +1,7 @@
 //! Why not everything was imported.
 
 use crate::commands::transfer::error::Error;
+use crate::commands::transfer::existing::choices_about_existing;
 use std::path::Path;
 
 /// Why not everything was imported.
@@ -36,15 +37,6 @@ impl From<String> for ImportError {
     fn from(error: String) -> ImportError {
         ImportError::NotBegun(error.into())
     }
-}
-
-/// The choices about what is there, as a sentence without its end. `option` is what stands before
-/// the value of the option.
-pub fn choices_about_existing(option: &str) -> String {
-    format!(
-        "With {option}skip it stays as it is; with {option}replace, blobs and entities of the same names are replaced, and the messages of \
-         queues are deleted first"
-    )
 }
 
 /// The sentence that the commands print.

@@ -24,42 +24,48 @@ mod asking;
 pub mod azurite;
 mod blobs;
 mod checks;
-mod content;
 mod copy;
 mod declaration;
 mod error;
+mod existing;
 mod export;
 mod fields;
 mod files;
+mod formats;
 mod import;
 mod import_error;
+mod import_run;
 mod key_hashes;
+mod listing;
 mod parallel;
 mod policies;
 mod progress;
 mod queues;
 mod resource_kind;
+mod resources;
 mod scratch;
 mod tables;
 
 pub use archive::{UnpackLimits, is_name as is_archive_name, pack_into};
 pub use copy::{Options as CopyOptions, run as run_copy};
 pub use error::{Error, Result};
-pub use import::{Existing, Imported, unpack};
-pub use import_error::{ImportError, choices_about_existing};
+pub use existing::{Existing, choices_about_existing};
+pub use export::export_directory;
+pub use files::Source;
+pub use formats::{export, import, replace, unpack};
+pub use import::{Imported, import_directory};
+pub use import_error::ImportError;
+pub use progress::{LEFT_OUT_KEPT, Progress};
 pub use scratch::scratch_in;
 
 use crate::commands::client::Client;
 use crate::commands::terminal::{plain, print_line};
-use files::Source;
-use progress::Progress;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
 /// Exports, and says what. The exit status is a failure if anything was left out.
 pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
-    let exported = export::export(client, path)?;
+    let exported = export(client, path)?;
     for sentence in &exported.left_out {
         eprintln!("not exported: {}", plain(sentence));
     }
@@ -70,75 +76,43 @@ pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
         );
     }
     print_line(format_args!("{}: {}", path.display(), exported.counts));
-    Ok(if exported.left_out.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(status(&exported.left_out))
 }
 
 /// Imports, and says what.
 pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<ExitCode, String> {
-    let imported = import::import(client, path, existing, &|| Ok(()))?;
+    let imported = import(client, path, existing, &|| Ok(()))?;
+    Ok(say_imported(path, &imported))
+}
+
+/// Imports the directory of Azurite's, and says what. The exit status is a failure if anything was
+/// left out.
+pub fn run_import_azurite(
+    client: &Client,
+    path: &Path,
+    account: Option<&str>,
+    existing: Existing,
+) -> Result<ExitCode, String> {
+    let imported = azurite::import_account(client, path, account, existing)?;
+    Ok(say_imported(path, &imported))
+}
+
+/// Prints what was imported from the path and what not.
+fn say_imported(path: &Path, imported: &Imported) -> ExitCode {
     for sentence in &imported.notes {
         print_line(plain(sentence));
     }
+    for sentence in &imported.left_out {
+        eprintln!("not imported: {}", plain(sentence));
+    }
     print_line(format_args!("{}: {}", path.display(), imported.counts));
-    Ok(ExitCode::SUCCESS)
+    status(&imported.left_out)
 }
 
-/// What [`seed`] has done.
-pub struct Seeded {
-    pub sentences: Vec<String>,
-    /// The first container, queue or table that was there already and stayed as it was.
-    pub skipped: Option<String>,
-}
-
-/// Imports into the server of a connection string, and skips what exists. Calls `begin` after all
-/// checks and before the first write.
-pub fn seed(
-    connection_string: &str,
-    path: &Path,
-    begin: &dyn Fn() -> Result<(), String>,
-) -> Result<Seeded, String> {
-    let client = Client::new(Some(connection_string))?;
-    let imported = import::import(&client, path, Existing::Skip, begin)?;
-    let mut sentences = imported.notes;
-    sentences.push(format!("{}: {}", path.display(), imported.counts));
-    Ok(Seeded {
-        sentences,
-        skipped: imported.skipped,
-    })
-}
-
-/// Exports the store of a connection string to an archive, which replaces an earlier one. Returns a
-/// sentence. Fails if something was left out; then the earlier archive stays.
-pub fn carry(connection_string: &str, path: &Path) -> Result<String, String> {
-    let client = Client::new(Some(connection_string))?;
-    let exported = export::replace(&client, path)?;
-    Ok(format!(
-        "exported to {}: {}",
-        path.display(),
-        exported.counts
-    ))
-}
-
-/// Exports the store of a connection string to an empty directory, for [`pack_into`]. Returns
-/// sentences about what was left out, and the number of blobs that are exported without their
-/// immutability policy or legal hold.
-pub fn export_to(connection_string: &str, root: &Path) -> Result<(Vec<String>, u64)> {
-    export::write_to(&Client::new(Some(connection_string))?, root)
-}
-
-/// Imports a directory that [`unpack`] has made into the store of a connection string. Ends early
-/// once `stop` is true.
-pub fn import_unpacked(
-    connection_string: &str,
-    root: &Path,
-    existing: Existing,
-    stop: &AtomicBool,
-) -> Result<Imported, ImportError> {
-    let client = Client::new(Some(connection_string))?;
-    let source = Source::stoppable(root, stop);
-    import::import_directory(&client, &source, existing, Progress::silent(), &|| Ok(()))
+fn status(left_out: &[String]) -> ExitCode {
+    if left_out.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

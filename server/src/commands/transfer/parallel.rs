@@ -1,6 +1,6 @@
 //! A few threads that work on what one produces.
 
-use crate::commands::transfer::{Error, Result};
+use crate::commands::transfer::error::{Error, Result};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 

@@ -3,8 +3,8 @@
 
 use crate::codec::xml::{Element, Writer};
 use crate::commands::client::Client;
-use crate::commands::transfer::Result;
 use crate::commands::transfer::asking::{ask, ask_xml, send};
+use crate::commands::transfer::error::Result;
 use crate::commands::transfer::fields::{header, text_field};
 use crate::commands::transfer::resource_kind::ResourceKind;
 use serde_json::{Map, Value, json};

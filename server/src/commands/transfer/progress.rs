@@ -1,6 +1,6 @@
 //! What was transferred so far: a line on a terminal that changes, and one at the end.
 
-use crate::console::layout_size as size;
+use crate::units::size;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Most sentences about what was left out.
-const LEFT_OUT_SHOWN: usize = 20;
+/// Most sentences about what was left out that a command prints.
+pub const LEFT_OUT_SHOWN: usize = 20;
 /// Most of them that are kept.
-const LEFT_OUT_KEPT: usize = 100_000;
+pub const LEFT_OUT_KEPT: usize = 100_000;
 
 /// Counts, and what could not be transferred.
 pub struct Progress {
@@ -123,17 +123,9 @@ impl Progress {
         })
     }
 
-    /// Ends the line of the terminal. Returns the first sentences about what was left out, if any.
-    pub fn end(self) -> Vec<String> {
-        self.end_with(LEFT_OUT_SHOWN)
-    }
-
-    /// As [`Progress::end`], with all sentences that are kept.
-    pub fn end_with_all(self) -> Vec<String> {
-        self.end_with(LEFT_OUT_KEPT)
-    }
-
-    fn end_with(self, most: usize) -> Vec<String> {
+    /// Ends the line of the terminal. Returns sentences about what was left out, at most `most`, and
+    /// then one about how many more there are.
+    pub fn end(self, most: usize) -> Vec<String> {
         if self.has_line.into_inner() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }

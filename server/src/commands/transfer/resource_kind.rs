@@ -1,11 +1,10 @@
-//! Containers, queues and tables: how each is named, made and found.
+//! Containers, queues and tables: how each is named, and whether it exists.
 
 use crate::commands::client::{Client, encode};
 use crate::commands::transfer::asking::ask;
-use crate::commands::transfer::{Result, blobs, policies, queues, tables};
+use crate::commands::transfer::error::Result;
 use crate::resource_names;
 use crate::service_kind::ServiceKind;
-use serde_json::{Map, Value};
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,19 +78,6 @@ impl ResourceKind {
         }
     }
 
-    /// Makes a resource with its settings. False if it is there: it stays as it is.
-    pub fn make(self, client: &Client, name: &str, settings: &Map<String, Value>) -> Result<bool> {
-        let is_new = match self {
-            ResourceKind::Container => blobs::make_container(client, name, settings)?,
-            ResourceKind::Queue => queues::make_queue(client, name, settings)?,
-            ResourceKind::Table => tables::make_table(client, name)?,
-        };
-        if is_new {
-            policies::put(client, self, name, settings)?;
-        }
-        Ok(is_new)
-    }
-
     /// Whether the service has a resource of that name.
     pub fn exists(self, client: &Client, name: &str) -> Result<bool> {
         let path = encode(name);
@@ -104,19 +90,6 @@ impl ResourceKind {
             Ok(_) => Ok(true),
             Err(error) if error.status() == Some(404) => Ok(false),
             Err(error) => Err(error),
-        }
-    }
-
-    /// Whether the service has a resource of that name that holds anything.
-    pub fn is_in_use(self, client: &Client, name: &str) -> Result<bool> {
-        let holds_any = match self {
-            ResourceKind::Container => blobs::holds_any(client, name),
-            ResourceKind::Queue => queues::messages_in(client, name).map(|count| count > 0),
-            ResourceKind::Table => tables::holds_any(client, name),
-        };
-        match holds_any {
-            Err(error) if error.status() == Some(404) => Ok(false),
-            holds_any => holds_any,
         }
     }
 }

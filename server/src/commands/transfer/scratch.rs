@@ -3,7 +3,7 @@
 //! A directory is removed when its command ends. A killed command leaves it. A lock shows whether
 //! it is in use; the next command that makes one in the same place removes unused ones.
 
-use crate::commands::transfer::{Error, Result};
+use crate::commands::transfer::error::{Error, Result};
 use crate::platform::restrict_to_owner;
 use std::fs::{self, File};
 use std::io;

@@ -1,13 +1,14 @@
 //! The pieces of advice, the newest first, and the rules.
 
-use crate::advisor;
-use crate::console::Console;
-use crate::console::advisor::{
-    ADVICE, HEAT_MAP, Wanted, blob_path, noun, resource_path, with_code,
-};
-use crate::console::layout::{self, count, cut};
-use crate::console::requests::is_shown;
+use crate::console::advisor::card::report;
+use crate::console::advisor::names::{ADVICE, HEAT_MAP, blob_path, noun, resource_path, with_code};
+use crate::console::advisor::wanted::Wanted;
+use crate::console::context::Console;
+use crate::console::format::{self, cut};
 use crate::console::respond::{Html, Page, Visit, made};
+use crate::console::{layout, links};
+use crate::units;
+use crate::units::count;
 use axum::extract::State;
 use lazurite_advisor::rules::{Rule, WINDOW_SECONDS};
 use lazurite_advisor::{
@@ -25,30 +26,14 @@ pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
     made(console, move |console| Ok(advice_page(console, &visit))).await
 }
 
-fn report(console: &Console) -> Report {
-    advisor::report(&console.advisor, &|account| console.shows(account))
-}
-
-/// The number of pieces, for Home.
-pub fn card(console: &Console) -> Markup {
-    let report = report(console);
-    let pieces = report.advice.len() as u64;
-    html! {
-        a.card href=(layout::path(ADVICE, &[])) {
-            h2 { "Advice" } p.figure { (count(pieces)) }
-            p { (if pieces == 1 { "piece" } else { "pieces" }) " of advice on the workload" }
-        }
-    }
-}
-
 fn advice_page(console: &Console, visit: &Visit) -> Html {
     let report = report(console);
     let wanted = Wanted::of(visit);
     let found = matching(&report, &wanted);
     let kept = kept_requests(console, &found);
     let pieces = found.iter().skip(wanted.from);
-    let pieces = layout::fitting_rows(pieces.map(|(number, advice)| piece(*number, advice, &kept)));
-    let links = html! { a.quiet.button href=(layout::path(HEAT_MAP, &[])) { "Heat map" } };
+    let pieces = format::fitting_rows(pieces.map(|(number, advice)| piece(*number, advice, &kept)));
+    let links = html! { a.quiet.button href=(links::path(HEAT_MAP, &[])) { "Heat map" } };
     let content = html! {
         h1 { "Advice" }
         p { "The rules of the table design guide and its siblings, applied to the requests that the server sees." }
@@ -92,7 +77,7 @@ fn kept_requests(console: &Console, found: &[(usize, &Advice)]) -> HashSet<Strin
         return HashSet::new();
     }
     let kept = console.requests.latest(ids.len(), |record| {
-        ids.contains(record.request_id.as_str()) && is_shown(console, record)
+        ids.contains(record.request_id.as_str()) && console.shows_request(record)
     });
     kept.iter()
         .map(|record| record.request_id.clone())
@@ -102,7 +87,7 @@ fn kept_requests(console: &Console, found: &[(usize, &Advice)]) -> HashSet<Strin
 fn limits(console: &Console, report: &Report) -> Markup {
     html! {
         p.limits {
-            "Based on " (layout::counted(report.requests, "request"))
+            "Based on " (units::counted(report.requests, "request"))
             @if !console.shows_all() { " of all accounts" }
             "; of more than " (FULL_A_SECOND) " in a second, a thread takes one in " (SAMPLE_MEAN) ", and figures are estimates. "
             "At most " (ADVICE_MAX) " pieces are kept until the server ends, with the last " (EVIDENCE_MAX) " requests of each."
@@ -130,10 +115,10 @@ fn piece(number: usize, advice: &Advice, kept: &HashSet<String>) -> Markup {
             dl.facts {
                 div { dt { (where_it_is(advice)) } dd { (resource(advice)) } }
                 div { dt { "Account" } dd { (advice.account) } }
-                div { dt { "Rule" } dd { a href=(layout::path(ADVICE, &[("filter", advice.rule)])) { code { (advice.rule) } } } }
-                div { dt { "Noticed" } dd { (layout::counted(advice.times, "time")) } }
-                div { dt { "First" } dd { (layout::time(advice.first_at)) } }
-                div { dt { "Last" } dd { (layout::time(advice.last_at)) } }
+                div { dt { "Rule" } dd { a href=(links::path(ADVICE, &[("filter", advice.rule)])) { code { (advice.rule) } } } }
+                div { dt { "Noticed" } dd { (units::counted(advice.times, "time")) } }
+                div { dt { "First" } dd { (format::time(advice.first_at)) } }
+                div { dt { "Last" } dd { (format::time(advice.last_at)) } }
             }
             dl.remedy {
                 dt { "Why" } dd { (with_code(advice.reason)) }
@@ -184,10 +169,10 @@ fn evidence(requests: &[Evidence], kept: &HashSet<String>) -> Markup {
             @for request in requests {
                 li {
                     @if is_kept(request) {
-                        a href=(layout::path(&["requests", &request.request_id], &[])) { (request.operation) }
+                        a href=(links::path(&["requests", &request.request_id], &[])) { (request.operation) }
                     } @else { (request.operation) }
                     " " span.status.{ "s" (request.status / 100) } { (request.status) }
-                    " " (layout::time_of_day(request.at)) " " (format!("{:.1} ms", request.milliseconds))
+                    " " (format::time_of_day(request.at)) " " (format!("{:.1} ms", request.milliseconds))
                     " " code { (cut(&request.resource, ADDRESSED_BYTES_SHOWN)) }
                 }
             }
@@ -212,7 +197,7 @@ fn rules() -> Markup {
                 tbody {
                     @for rule in Rule::ALL.map(Rule::text) {
                         tr {
-                            th scope="row" { a href=(layout::path(ADVICE, &[("filter", rule.name)])) { code { (rule.name) } } }
+                            th scope="row" { a href=(links::path(ADVICE, &[("filter", rule.name)])) { code { (rule.name) } } }
                             td { (with_code(rule.title)) }
                             td { (with_code(&rule.fires)) }
                         }

@@ -1,11 +1,15 @@
 //! The heat map: a row for each partition, the busiest first, with a cell for each minute.
 
-use crate::advisor;
-use crate::codec::date;
-use crate::console::Console;
-use crate::console::advisor::{ADVICE, HEAT_MAP, Wanted, noun, partition, resource_path};
-use crate::console::layout::{self, count, cut};
+use crate::console::advisor::load;
+use crate::console::advisor::load::{NAME_BYTES_SHOWN, above_target, clock, heat_map, name};
+use crate::console::advisor::names::{ADVICE, HEAT_MAP, noun, resource_path};
+use crate::console::advisor::wanted::Wanted;
+use crate::console::context::Console;
+use crate::console::format::{self, cut};
 use crate::console::respond::{Html, Page, Visit, made};
+use crate::console::{layout, links};
+use crate::units;
+use crate::units::count;
 use axum::extract::State;
 use lazurite_advisor::{
     CELLS_MAX, HeatMap, MINUTES, Others, PARTITION_TARGET, PartitionLoad, Service, Splits,
@@ -23,8 +27,6 @@ const MARK_HEIGHT: u32 = 3;
 /// Bytes of the rows of partitions, and of each list besides them.
 const ROWS_BYTES_MAX: usize = 80 << 10;
 const BESIDE_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a name in a row.
-const NAME_BYTES_SHOWN: usize = 120;
 /// Bytes of a PartitionKey in the splits, and their number for each table.
 const KEY_BYTES_SHOWN: usize = 60;
 const SPLITS_SHOWN: usize = 20;
@@ -33,11 +35,6 @@ const LABELS: u64 = 4;
 
 pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
     made(console, move |console| Ok(heat_page(console, &visit))).await
-}
-
-/// The map of the accounts that the console shows.
-pub fn heat_map(console: &Console, now: SystemTime) -> HeatMap {
-    advisor::heat_map(&console.advisor, &|account| console.shows(account), now)
 }
 
 fn heat_page(console: &Console, visit: &Visit) -> Html {
@@ -49,9 +46,9 @@ fn heat_page(console: &Console, visit: &Visit) -> Html {
     });
     let found: Vec<&PartitionLoad> = found.collect();
     let rows = found.iter().skip(wanted.from);
-    let rows = layout::fitting(rows.map(|row| shown(row, &map)), ROWS_BYTES_MAX);
+    let rows = format::fitting(rows.map(|row| shown(row, &map)), ROWS_BYTES_MAX);
     let content = html! {
-        (layout::trail(&[("Advice", layout::path(ADVICE, &[]))], "Heat map"))
+        (layout::trail(&[("Advice", links::path(ADVICE, &[]))], "Heat map"))
         h1 { "Heat map" }
         p { "Requests by partition and minute. A partition is what the hosted service keeps on one server: the entities of one PartitionKey, a queue, a blob." }
         (wanted.form(HEAT_MAP, "words of a partition, table, queue, container or account", &html! {}))
@@ -103,7 +100,7 @@ fn table(map: &HeatMap, rows: &[Markup], wanted: &Wanted) -> Markup {
     let is_first_of_all = wanted.is_all() && wanted.from == 0;
     let others = map.others.iter().filter(|_| is_first_of_all);
     let count_of_others = others.clone().count();
-    let others = layout::fitting(others.map(|row| shown_others(row, map)), BESIDE_BYTES_MAX);
+    let others = format::fitting(others.map(|row| shown_others(row, map)), BESIDE_BYTES_MAX);
     html! {
         div.scroll tabindex="0" role="region" aria-label="Partitions" { table.heat data-list {
             caption.hidden { "Requests by partition and minute, the busiest partition first" }
@@ -134,18 +131,12 @@ fn axis(map: &HeatMap) -> Markup {
     }
 }
 
-/// `12:03`: the time of day `minutes` after the first one, in UTC.
-pub fn clock(first: SystemTime, minutes: u64) -> String {
-    let text = date::iso8601_seconds(first + Duration::from_secs(minutes * 60));
-    text.get(11..16).unwrap_or_default().to_owned()
-}
-
 fn shown(row: &PartitionLoad, map: &HeatMap) -> Markup {
     let peak = row.peaks.iter().max().copied().unwrap_or_default();
     html! {
         tr {
             th scope="row" {
-                a href=(partition::path(row)) { (name(row)) }
+                a href=(load::path(row)) { (name(row)) }
                 small { @if row.service != Service::Queue { (noun(row.service)) " " (cut(&row.resource, NAME_BYTES_SHOWN)) " of " } @else { "queue of " } (row.account) }
             }
             td.minutes { (strip(map.first_minute, &row.requests, Some(row))) }
@@ -153,19 +144,6 @@ fn shown(row: &PartitionLoad, map: &HeatMap) -> Markup {
             td.number { (count(peak.into())) (above_target(row)) }
         }
     }
-}
-
-/// The name of a partition: that of a queue, a PartitionKey, or that of a blob.
-pub fn name(row: &PartitionLoad) -> Markup {
-    match row.service {
-        Service::Queue => cut(&row.resource, NAME_BYTES_SHOWN),
-        _ if row.partition.is_empty() => html! { i { "empty" } },
-        _ => cut(&row.partition, NAME_BYTES_SHOWN),
-    }
-}
-
-pub fn above_target(row: &PartitionLoad) -> Markup {
-    html! { @if row.is_over_target { small.above { "above " (count(row.target)) } } }
 }
 
 fn shown_others(others: &Others, map: &HeatMap) -> Markup {
@@ -237,12 +215,12 @@ fn limits(map: &HeatMap, (shown, found): (usize, usize), wanted: &Wanted) -> Mar
     let end = map.first_minute + Duration::from_secs(map.minutes * 60);
     html! {
         p.limits {
-            "Showing " (shown) " of " (layout::counted(found as u64, "partition"))
+            "Showing " (shown) " of " (units::counted(found as u64, "partition"))
             @if found < map.rows.len() { ", of " (map.rows.len()) " without the filter" }
             "." (wanted.next(HEAT_MAP, shown, found))
         }
         p.limits {
-            "From " (layout::time(map.first_minute)) " to " (layout::time(end)) " UTC. The map keeps the " (CELLS_MAX) " busiest partitions of the last "
+            "From " (format::time(map.first_minute)) " to " (format::time(end)) " UTC. The map keeps the " (CELLS_MAX) " busiest partitions of the last "
             (MINUTES) " minutes; others are counted together. A query counts if its filter names one partition, with the entities that it returns; a transaction counts "
             "with all its entities. Figures are estimates where requests come so fast that they are sampled."
         }
@@ -250,7 +228,7 @@ fn limits(map: &HeatMap, (shown, found): (usize, usize), wanted: &Wanted) -> Mar
 }
 
 fn splits(splits: &[Splits]) -> Markup {
-    let shown = layout::fitting(splits.iter().map(split), BESIDE_BYTES_MAX);
+    let shown = format::fitting(splits.iter().map(split), BESIDE_BYTES_MAX);
     html! {
         section {
             h2 { "Splits" }

@@ -1,30 +1,17 @@
 //! One partition of the heat map, with the figures of each minute.
 
-use crate::console::Console;
-use crate::console::advisor::heat::{above_target, clock, heat_map, name};
-use crate::console::advisor::{
-    ADVICE, HEAT_MAP, blob_path, is_cut, noun, resource_path, service_of,
-};
-use crate::console::layout::{self, count};
+use crate::console::advisor::load::{above_target, clock, heat_map, name};
+use crate::console::advisor::names::{ADVICE, HEAT_MAP, blob_path, is_cut, noun, resource_path};
+use crate::console::advisor::wanted::service_of;
+use crate::console::context::Console;
 use crate::console::respond::{Html, Page, Visit, made};
+use crate::console::{layout, links};
 use crate::response::error::{Failure, Result};
+use crate::units::count;
 use axum::extract::State;
 use lazurite_advisor::{HeatMap, PartitionLoad, Service};
 use maud::{Markup, html};
 use std::sync::Arc;
-
-/// The page of a partition.
-pub fn path(row: &PartitionLoad) -> String {
-    layout::path(
-        &["advisor", "partition"],
-        &[
-            ("service", row.service.label()),
-            ("account", &row.account),
-            ("resource", &row.resource),
-            ("partition", &row.partition),
-        ],
-    )
-}
 
 pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
     made(console, move |console| partition_page(console, &visit)).await
@@ -34,8 +21,8 @@ fn partition_page(console: &Console, visit: &Visit) -> Result<Html> {
     let map = heat_map(console, visit.origin.now);
     let row = find(&map, visit)?;
     let above = [
-        ("Advice", layout::path(ADVICE, &[])),
-        ("Heat map", layout::path(HEAT_MAP, &[])),
+        ("Advice", links::path(ADVICE, &[])),
+        ("Heat map", links::path(HEAT_MAP, &[])),
     ];
     let title = name(row);
     let peak = row.peaks.iter().max().copied().unwrap_or_default();
@@ -81,7 +68,7 @@ fn stored_path(row: &PartitionLoad) -> String {
         Service::Blob => blob_path(account, resource, partition),
         Service::Table if !is_cut(partition) => {
             let filter = format!("PartitionKey eq '{}'", partition.replace('\'', "''"));
-            layout::path(&["tables", account, resource], &[("filter", &filter)])
+            links::path(&["tables", account, resource], &[("filter", &filter)])
         }
         Service::Table | Service::Queue => resource_path(row.service, account, resource),
     }

@@ -3,16 +3,17 @@
 use crate::blob::{content_body, header_text};
 use crate::codec::date;
 use crate::connection::on_blocking_pool;
-use crate::console::Console;
-use crate::console::blobs::{
-    Place, change, content_type, data_files, history, lease, parts as stored, visited_state,
-};
+use crate::console::blobs::place::{Place, visited_state};
+use crate::console::blobs::words::{content_type, kind, lease};
+use crate::console::blobs::{change, data_files, history, parts as stored};
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout::{self, count, cut, size};
-use crate::console::preview;
+use crate::console::format::{self, cut};
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::console::value_text::hex;
+use crate::console::{layout, links, preview};
 use crate::response::error::Result;
+use crate::units::{count, size};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -22,8 +23,8 @@ use axum::http::header::{
 };
 use axum::http::{Response, StatusCode};
 use lazurite_blob::{
-    Blob, BlobAddress, BlobService, BlobState, BlobType, ByteRange, Conditions, DeleteBlob,
-    DeleteSnapshots, TierChanged,
+    Blob, BlobAddress, BlobService, BlobState, ByteRange, Conditions, DeleteBlob, DeleteSnapshots,
+    TierChanged,
 };
 use maud::{Markup, html};
 use std::sync::Arc;
@@ -112,7 +113,7 @@ fn parts(console: &Console, visit: &Visit, address: &BlobAddress<'_>, blob: &Blo
         p.actions {
             a.button href=(content) download { "Download " (size(blob.length)) }
             @if address.state == BlobState::Current {
-                a.quiet.button href=(layout::path(&["sas", place.account], &[("service", "blob"), ("name", place.container), ("blob", name)])) { "Share" }
+                a.quiet.button href=(links::path(&["sas", place.account], &[("service", "blob"), ("name", place.container), ("blob", name)])) { "Share" }
             }
         }
         (properties(blob, visit))
@@ -154,8 +155,8 @@ fn properties(blob: &Blob, visit: &Visit) -> Markup {
             div { dt { "Size" } dd { (count(blob.length)) " bytes" } }
             div { dt { "Kind" } dd { (kind) } }
             div { dt { "Content-Type" } dd { (content_type(blob)) } }
-            div { dt { "Last modified" } dd { (layout::time(blob.last_modified)) } }
-            div { dt { "Created" } dd { (layout::time(blob.created_at)) } }
+            div { dt { "Last modified" } dd { (format::time(blob.last_modified)) } }
+            div { dt { "Created" } dd { (format::time(blob.created_at)) } }
             div { dt { "ETag" } dd { code { (blob.etag.quoted()) } } }
             div { dt { "Lease" } dd { (lease(blob.lease.state(visit.origin.now))) } }
             @if let Some(tier) = tier { div { dt { "Tier" } dd { (tier) @if let Some((to, _)) = rehydrating { ", on its way to " (to) } } } }
@@ -163,19 +164,11 @@ fn properties(blob: &Blob, visit: &Visit) -> Markup {
             @if let Some(copy) = &blob.copy { div { dt { "Copied from" } dd { (cut(&copy.source, 200)) } } }
             @if let Some(md5) = &headers.content_md5 { div { dt { "MD5" } dd { code { (hex(md5)) } } } }
             @for (name, value) in optional { @if let Some(value) = value { div { dt { (name) } dd { (cut(&header_text::shown(value), 300)) } } } }
-            @if let Some(expires) = blob.expires_at { div { dt { "Expires" } dd { (layout::time(expires)) } } }
+            @if let Some(expires) = blob.expires_at { div { dt { "Expires" } dd { (format::time(expires)) } } }
             @if blob.legal_hold { div { dt { "Legal hold" } dd { "yes" } } }
         }
         (pairs("Metadata", &blob.metadata))
         (pairs("Tags", &blob.tags))
-    }
-}
-
-pub fn kind(kind: BlobType) -> &'static str {
-    match kind {
-        BlobType::BlockBlob => "block blob",
-        BlobType::AppendBlob => "append blob",
-        BlobType::PageBlob => "page blob",
     }
 }
 
@@ -229,7 +222,7 @@ pub async fn delete(
 ) -> Page<SeeOther> {
     let name = visit.parameter("name");
     let directory = name.rfind('/').map_or("", |at| &name[..=at]).to_owned();
-    let path = layout::path(&["blobs", &account, &container], &[("prefix", &directory)]);
+    let path = links::path(&["blobs", &account, &container], &[("prefix", &directory)]);
     let snapshots = form.get("snapshots").map(|_| DeleteSnapshots::Include);
     written(console, path, Done::Deleted, move |console| {
         let request = DeleteBlob {
@@ -338,7 +331,7 @@ fn put_content_headers(
         // Source: RFC 6266, section 4.3.
         let disposition = format!(
             "attachment; filename*=UTF-8''{}",
-            layout::encode(file_name).replace('$', "%24")
+            links::encode(file_name).replace('$', "%24")
         );
         if let Ok(disposition) = HeaderValue::try_from(disposition) {
             headers.insert(CONTENT_DISPOSITION, disposition);

@@ -1,9 +1,9 @@
 //! The forms that change a blob without its content: headers, metadata, tags, tier, lease.
 
 use crate::blob::header_text::shown;
-use crate::console::Console;
-use crate::console::blobs::history::blob_path;
-use crate::console::blobs::{Place, check_changeable, lease, unchanged};
+use crate::console::blobs::place::{Place, blob_path, check_changeable, unchanged};
+use crate::console::blobs::words::lease;
+use crate::console::context::Console;
 use crate::console::form::Form;
 use crate::console::layout;
 use crate::console::respond::{Done, Page, SeeOther, Visit, written};

@@ -2,13 +2,15 @@
 //! line.
 
 use crate::blob::header_text;
-use crate::console::Console;
-use crate::console::blobs::{Place, content_type, visited_state};
+use crate::console::blobs::place::{Place, visited_state};
+use crate::console::blobs::words::content_type;
+use crate::console::context::Console;
 use crate::console::diff::{self, Line};
-use crate::console::layout::{self, cut};
-use crate::console::preview;
+use crate::console::format::cut;
 use crate::console::respond::{Html, Page, Visit, made};
+use crate::console::{layout, preview};
 use crate::response::error::Result;
+use crate::units;
 use axum::extract::{Path, State};
 use lazurite_blob::{Blob, BlobAddress, BlobService, BlobState, ByteRange, Conditions};
 use maud::{Markup, html};
@@ -73,7 +75,7 @@ fn values(blob: &Blob, visit: &Visit) -> Vec<(String, String)> {
     let tier = blob.tiering.tier(visit.origin.now);
     let modified = crate::codec::date::iso8601_seconds(blob.last_modified);
     let fixed = [
-        ("Size", format!("{} bytes", layout::count(blob.length))),
+        ("Size", format!("{} bytes", units::count(blob.length))),
         ("Content-Type", content_type(blob).to_owned()),
         ("Content-Encoding", text(&headers.content_encoding)),
         ("Content-Language", text(&headers.content_language)),
@@ -149,7 +151,7 @@ fn contents(
             .iter()
             .zip(&new_bytes)
             .take_while(|(old, new)| old == new);
-        return html! { p { "The contents are not text. They differ from byte " (layout::count(first.count() as u64)) " on." } };
+        return html! { p { "The contents are not text. They differ from byte " (units::count(first.count() as u64)) " on." } };
     };
     match diff::lines(&old_text.text, &new_text.text) {
         Some(lines) => shown(&diff::near_changes(&lines, CONTEXT_LINES)),
@@ -193,6 +195,6 @@ fn shown(lines: &[Option<Line<'_>>]) -> Markup {
                 } }
             }
         }
-        @if lines.len() > LINES_SHOWN { p.limits { "Showing the first " (LINES_SHOWN) " lines of " (layout::count(lines.len() as u64)) "." } }
+        @if lines.len() > LINES_SHOWN { p.limits { "Showing the first " (LINES_SHOWN) " lines of " (units::count(lines.len() as u64)) "." } }
     }
 }

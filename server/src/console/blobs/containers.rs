@@ -1,26 +1,26 @@
 //! Containers: the list, creation, deletion with a count first.
 
-use crate::console::Console;
-use crate::console::blobs::{Place, check_changeable, lease};
+use crate::console::blobs::count::count_blobs;
+use crate::console::blobs::place::{Place, check_changeable};
+use crate::console::blobs::words::lease;
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout;
 use crate::console::lists::{self, Kind, Listed};
 use crate::console::respond::{Done, Page, SeeOther, Visit, made, written};
+use crate::console::{format, layout, links};
 use crate::response::error::Result;
+use crate::units;
 use axum::Extension;
 use axum::extract::{Path, State};
-use lazurite_blob::{BlobEntry, Conditions, LeaseAction, ListBlobs, ListContainers, PublicAccess};
+use lazurite_blob::{Conditions, LeaseAction, ListContainers, PublicAccess};
 use maud::html;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Containers of a page.
 const CONTAINERS_SHOWN: u32 = 250;
 /// How long blobs are counted before a deletion is confirmed.
 const COUNT_TIME_MAX: Duration = Duration::from_millis(30);
-/// Blobs of one step of the count.
-const COUNT_STEP: u32 = 1000;
-
 const CONTAINERS: Kind = Kind {
     section: "Blobs",
     folder: "blobs",
@@ -56,10 +56,10 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
             thead { tr { th scope="col" { "Name" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
             tbody { @for (name, container) in &page.containers {
                 tr {
-                    td { a href=(layout::path(&["blobs", account, name], &[])) { (name) } }
+                    td { a href=(links::path(&["blobs", account, name], &[])) { (name) } }
                     td { (access(container.public_access)) }
                     td { (lease(container.lease.state(visit.origin.now))) }
-                    td { (layout::time(container.last_modified)) }
+                    td { (format::time(container.last_modified)) }
                 }
             } }
         },
@@ -80,7 +80,7 @@ pub async fn create(
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
     let container = form.required("container")?.to_owned();
-    let path = layout::path(&["blobs", &account, &container], &[]);
+    let path = links::path(&["blobs", &account, &container], &[]);
     written(console, path, Done::Created, move |console| {
         let services = console.services();
         let blobs = &services.blobs;
@@ -107,12 +107,12 @@ pub async fn confirm(
             (place.trail(""))
             h1 { "Delete " (container) }
             p.alert role="alert" {
-                "The container has " @if !is_all { "more than " } b { (layout::counted(blobs, "blob")) }
+                "The container has " @if !is_all { "more than " } b { (units::counted(blobs, "blob")) }
                 ", snapshots and versions not counted. All of them are deleted with it."
             }
-            form.actions method="post" action=(layout::path(&["blobs", &account, &container, "delete"], &[])) {
+            form.actions method="post" action=(links::path(&["blobs", &account, &container, "delete"], &[])) {
                 (layout::token(console))
-                button.danger { "Delete " (container) " and " @if !is_all { "more than " } (layout::counted(blobs, "blob")) }
+                button.danger { "Delete " (container) " and " @if !is_all { "more than " } (units::counted(blobs, "blob")) }
                 a.quiet.button href=(place.tree_path(&[])) { "Keep it" }
             }
         };
@@ -121,43 +121,12 @@ pub async fn confirm(
     .await
 }
 
-/// The number of blobs below a prefix, and whether all were counted in the time that there is.
-pub fn count_blobs(
-    console: &Console,
-    place: &Place<'_>,
-    prefix: &str,
-    time_max: Duration,
-) -> Result<(u64, bool)> {
-    let services = console.services();
-    let started = Instant::now();
-    let (mut blobs, mut marker) = (0, None);
-    loop {
-        let request = ListBlobs {
-            prefix: prefix.to_owned(),
-            marker,
-            max_results: Some(COUNT_STEP),
-            ..ListBlobs::default()
-        };
-        let page = services
-            .blobs
-            .list_blobs(place.account, place.container, &request)?;
-        let listed = page.entries.iter();
-        blobs += listed
-            .filter(|entry| matches!(entry, BlobEntry::Blob(_)))
-            .count() as u64;
-        marker = page.next_marker;
-        if marker.is_none() || started.elapsed() > time_max {
-            return Ok((blobs, marker.is_none()));
-        }
-    }
-}
-
 pub async fn delete(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
 ) -> Page<SeeOther> {
     check_changeable(&container)?;
-    let path = layout::path(&["blobs", &account], &[]);
+    let path = links::path(&["blobs", &account], &[]);
     written(console, path, Done::Deleted, move |console| {
         let services = console.services();
         let blobs = &services.blobs;
@@ -170,7 +139,7 @@ pub async fn break_lease(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,
 ) -> Page<SeeOther> {
-    let path = layout::path(&["blobs", &account, &container], &[]);
+    let path = links::path(&["blobs", &account, &container], &[]);
     written(console, path, Done::Saved, move |console| {
         let services = console.services();
         let action = LeaseAction::Break(Some(0));

@@ -1,10 +1,11 @@
 //! Previews of data files: the schema and first rows of a Parquet file, for which only the footer
 //! and first pages are read, and the schema of an Avro file.
 
-use crate::console::Console;
-use crate::console::blobs::Place;
-use crate::console::layout::{self, count, cut};
+use crate::console::blobs::place::Place;
+use crate::console::context::Console;
+use crate::console::format::{self, cut};
 use crate::services::Services;
+use crate::units::{self, count};
 use bytes::{Bytes, BytesMut};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Conditions};
 use lazurite_query::{Content, Head, parquet_head};
@@ -90,16 +91,16 @@ pub fn shown(
 }
 
 fn parquet(head: &Head) -> Markup {
-    let rows = layout::fitting(head.rows.iter().map(|row| data_row(row)), ROWS_BYTES_MAX);
+    let rows = format::fitting(head.rows.iter().map(|row| data_row(row)), ROWS_BYTES_MAX);
     let column = |(name, kind): &(String, String)| {
         html! { tr { th scope="row" { (cut(name, CELL_BYTES_SHOWN)) } td { code { (kind) } } } }
     };
-    let columns = layout::fitting(head.columns.iter().map(column), SCHEMA_BYTES_MAX);
+    let columns = format::fitting(head.columns.iter().map(column), SCHEMA_BYTES_MAX);
     html! {
         p.limits {
-            "Parquet: " (layout::counted(head.row_count, "row")) " of " (layout::counted(head.columns.len() as u64, "column"))
-            ". Showing the first " (layout::counted(rows.len() as u64, "row"))
-            @if head.shown.len() < head.columns.len() { " of the first " (layout::counted(head.shown.len() as u64, "column")) " with one value a row" }
+            "Parquet: " (units::counted(head.row_count, "row")) " of " (units::counted(head.columns.len() as u64, "column"))
+            ". Showing the first " (units::counted(rows.len() as u64, "row"))
+            @if head.shown.len() < head.columns.len() { " of the first " (units::counted(head.shown.len() as u64, "column")) " with one value a row" }
             "."
         }
         div.scroll tabindex="0" role="region" aria-label="Rows" { table.grid {
@@ -126,7 +127,7 @@ fn data_row(row: &[Option<String>]) -> Markup {
 
 fn avro(start: &[u8]) -> Markup {
     let schema = avro_schema(&start[AVRO_MAGIC.len()..]);
-    let schema = schema.map(|text| layout::pretty_json(&text).unwrap_or(text));
+    let schema = schema.map(|text| format::pretty_json(&text).unwrap_or(text));
     html! {
         p.limits { "Avro: the console shows the schema of the file and not its rows." }
         @match schema {

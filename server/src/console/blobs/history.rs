@@ -1,11 +1,12 @@
 //! The history of a blob: snapshots, versions, and deleted ones of each; how they are made and
 //! restored.
 
-use crate::console::Console;
-use crate::console::blobs::{Place, state_of};
-use crate::console::layout::{self, size};
+use crate::console::blobs::place::{Place, blob_path, state_of};
+use crate::console::context::Console;
 use crate::console::respond::{Done, Page, SeeOther, Visit, written};
+use crate::console::{format, layout, links};
 use crate::response::error::Result;
+use crate::units::size;
 use axum::extract::{Path, State};
 use lazurite_blob::{
     Blob, BlobEntry, BlobService, BlobState, Conditions, CopyBlob, ListBlobs, ListedBlob,
@@ -126,12 +127,12 @@ fn row(console: &Console, place: &Place<'_>, name: &str, shown: BlobState, blob:
         tr.gone[blob.deleted.is_some()] {
             td { (kind) @if blob.deleted.is_some() { ", deleted" } }
             td {
-                @if let Some(deleted) = blob.deleted { "deleted " (layout::time(deleted.at)) ", kept until " (layout::time(deleted.until)) }
+                @if let Some(deleted) = blob.deleted { "deleted " (format::time(deleted.at)) ", kept until " (format::time(deleted.until)) }
                 @else if shown == state { code { (moment) } " (this page)" }
                 @else { a href=(place.state_path(&[], name, state)) { code { (moment) } } }
             }
             td.number { (size(blob.length)) }
-            td { (layout::time(blob.last_modified)) }
+            td { (format::time(blob.last_modified)) }
             td.acts {
                 @if is_kept {
                     a href=(place.state_path(&["compare"], name, state)) aria-label=(format!("Compare {kind} {moment}")) { "Compare" }
@@ -167,7 +168,7 @@ pub async fn restore(
         "{}://{}/{account}/{container}/{}",
         visit.scheme(),
         visit.host,
-        layout::encode(&name)
+        links::encode(&name)
     );
     let path = blob_path(&account, &container, &name);
     written(console, path, Done::Restored, move |console| {
@@ -227,9 +228,4 @@ pub async fn undelete(
             .undelete_blob(&place.current(&name), None)?)
     })
     .await
-}
-
-pub fn blob_path(account: &str, container: &str, name: &str) -> String {
-    let place = Place { account, container };
-    place.blob_path(&[], name)
 }

@@ -1,12 +1,14 @@
 //! How the content of a blob is stored: the blocks of a block blob, committed and not, and the
 //! written pages of a page blob.
 
-use crate::console::Console;
-use crate::console::blobs::{Place, blob, visited_state};
-use crate::console::layout::{self, count, size};
+use crate::console::blobs::place::{Place, visited_state};
+use crate::console::blobs::words;
+use crate::console::context::Console;
+use crate::console::format;
 use crate::console::respond::{Json, Page, Visit, made};
 use crate::console::value_text::hex;
 use crate::response::error::Result;
+use crate::units::{self, count, size};
 use axum::extract::{Path, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -89,10 +91,10 @@ fn block_table(title: &str, order: &str, blocks: &[BlobBlock], has_offsets: bool
     let rows = blocks.iter().enumerate().zip(offsets).take(ROWS_SHOWN);
     let rows = rows
         .map(|((index, block), offset)| block_row(index + 1, block, has_offsets.then_some(offset)));
-    let rows = layout::fitting(rows, ROWS_BYTES_MAX);
+    let rows = format::fitting(rows, ROWS_BYTES_MAX);
     html! {
         details open[blocks.len() <= 10 || !has_offsets] {
-            summary { (title) ": " (layout::counted(blocks.len() as u64, "block")) ", " (size(bytes)) }
+            summary { (title) ": " (units::counted(blocks.len() as u64, "block")) ", " (size(bytes)) }
             div.scroll tabindex="0" role="region" aria-label=(title) { table {
                 caption.hidden { (title) ", " (order) }
                 thead { tr {
@@ -142,7 +144,7 @@ fn pages(ranges: &[PageRange], is_cut: bool, length: u64) -> Markup {
                         td.number { (count(range.start)) } td.number { (count(range.end - 1)) } td.number { (count(range.end - range.start)) }
                     } } }
                 } }
-                p.limits { "Showing " @if is_cut { "the first " } (layout::counted(ranges.len() as u64, "range")) "." }
+                p.limits { "Showing " @if is_cut { "the first " } (units::counted(ranges.len() as u64, "range")) "." }
             }
         }
     }
@@ -183,7 +185,7 @@ pub async fn json(
 fn document(blobs: &BlobService, address: &BlobAddress<'_>) -> Result<Value> {
     let properties = blobs.get_blob_properties(address, &Conditions::default());
     let kind = properties.map_or(BlobType::BlockBlob, |blob| blob.blob_type());
-    let mut document = json!({ "kind": blob::kind(kind) });
+    let mut document = json!({ "kind": words::kind(kind) });
     match kind {
         BlobType::BlockBlob => {
             let list = block_list(blobs, address)?;

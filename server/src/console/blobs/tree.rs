@@ -2,13 +2,16 @@
 
 use crate::blob::upload::drain;
 use crate::connection::blocking_pool;
-use crate::console::Console;
-use crate::console::blobs::containers::count_blobs;
-use crate::console::blobs::{Place, check_changeable, content_type, lease};
-use crate::console::layout::{self, count, cut, size};
+use crate::console::blobs::count::count_blobs;
+use crate::console::blobs::place::{Place, check_changeable};
+use crate::console::blobs::words::{content_type, lease};
+use crate::console::context::Console;
+use crate::console::format::{self, cut};
 use crate::console::respond::{HandedBody, Html, Page, Visit, made};
+use crate::console::{layout, links};
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use crate::response::error::{Failure, Result};
+use crate::units::{self, count, size};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
@@ -101,11 +104,11 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
             label.check { input type="checkbox" name="view" value="flat" checked[view.is_flat]; " as one list" }
             label.check { input type="checkbox" name="deleted" value="yes" checked[view.with_deleted]; " with deleted" }
             button { "List" }
-            a.quiet.button href=(layout::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
+            a.quiet.button href=(links::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
         }
         p.limits role="status" {
             @if !is_all { "More than " }
-            (layout::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this beginning" } ", listed in "
+            (units::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this beginning" } ", listed in "
             (format!("{:.1} ms", took.as_secs_f64() * 1000.0)) "."
         }
         (entries(&place, &view, (&page, &rows), visit))
@@ -134,7 +137,7 @@ fn listed(
             .entries
             .iter()
             .map(|entry| entry_row(place, view, entry));
-        let rows = layout::fitting_rows(rows);
+        let rows = format::fitting_rows(rows);
         Ok::<_, Failure>((page, rows))
     };
     let (page, rows) = list(ENTRIES_SHOWN)?;
@@ -147,7 +150,7 @@ fn listed(
 /// Breaks the lease, deletes the container.
 fn container_forms(console: &Console, place: &Place<'_>, state: LeaseState) -> Markup {
     let path = |more: &[&str]| {
-        layout::path(
+        links::path(
             &[&["blobs", place.account, place.container], more].concat(),
             &[],
         )
@@ -220,7 +223,7 @@ fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
                 Some(blob) => {
                     td.number { (size(blob.length)) }
                     td { @if is_gone { "deleted" } @else { (content_type(blob)) } }
-                    td { (layout::time(deleted.map_or(blob.last_modified, |deleted| deleted.at))) }
+                    td { (format::time(deleted.map_or(blob.last_modified, |deleted| deleted.at))) }
                 },
                 None => { td.number {} td { "uncommitted" } td {} },
             }

@@ -3,13 +3,15 @@
 //! The console uses the message's present receipt, so a consumer that holds the message loses it:
 //! its receipt becomes invalid. The page says so where that can happen.
 
-use crate::console::Console;
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout;
+use crate::console::queues::acts::{TAKE_SECONDS, acts, keys_of};
 use crate::console::queues::moves::put_copy;
-use crate::console::queues::{encoded, inner_text, state_facts, text_block};
+use crate::console::queues::text::{encoded, inner_text, state_facts, text_block};
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::console::{layout, links};
 use crate::response::error::{Failure, Result};
+use crate::units;
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_engine::Ticket;
@@ -18,11 +20,8 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// How long a message that is taken in the console is hidden, unless the form says otherwise.
-const TAKE_SECONDS: i64 = 30;
-
 fn message_path(account: &str, queue: &str, id: &str) -> String {
-    layout::path(&["queues", account, queue, "message"], &[("id", id)])
+    links::path(&["queues", account, queue, "message"], &[("id", id)])
 }
 
 pub async fn page(
@@ -42,8 +41,8 @@ fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) ->
     let message = services.queues.stored_message(account, queue, &id)?;
     let is_hidden = message.visible_at > visit.origin.now;
     let above = [
-        ("Queues", layout::path(&["queues", account], &[])),
-        (queue, layout::path(&["queues", account, queue], &[])),
+        ("Queues", links::path(&["queues", account], &[])),
+        (queue, links::path(&["queues", account, queue], &[])),
     ];
     let content = html! {
         (layout::trail(&above, &message.message_id))
@@ -53,7 +52,7 @@ fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) ->
             (state_facts(&message, visit.origin.now))
             div { dt { "Pop receipt" } dd { code { (message.pop_receipt) } } }
         }
-        (text_block(&message, layout::size(message.text.len() as u64)))
+        (text_block(&message, units::size(message.text.len() as u64)))
         @if is_hidden && message.dequeue_count > 0 {
             p.warned { "A consumer may be working on this message. Each act below gives the message a new receipt: the consumer can no longer delete or update it." }
         }
@@ -67,7 +66,7 @@ fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) ->
 fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMessage) -> Markup {
     let (is_base64, text) = inner_text(&message.text);
     html! {
-        form.fields method="post" action=(layout::path(&["queues", account, queue, "message"], &[])) {
+        form.fields method="post" action=(links::path(&["queues", account, queue, "message"], &[])) {
             (layout::token(console))
             (keys_of(message))
             label.wide { "Text " textarea name="text" rows=(text.lines().count().clamp(3, 16)) spellcheck="false" { "\n" (text) } }
@@ -80,38 +79,13 @@ fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMess
     }
 }
 
-/// What each form about a message has: id and receipt of what was shown.
-fn keys_of(message: &StoredMessage) -> Markup {
-    html! {
-        input type="hidden" name="id" value=(message.message_id);
-        input type="hidden" name="receipt" value=(message.pop_receipt);
-    }
-}
-
-/// Buttons that show a message at once or delete it.
-pub fn acts(
-    console: &Console,
-    (account, queue): (&str, &str),
-    message: &StoredMessage,
-    is_hidden: bool,
-) -> Markup {
-    html! {
-        form.actions method="post" action=(layout::path(&["queues", account, queue, "message"], &[])) {
-            (layout::token(console))
-            (keys_of(message))
-            @if is_hidden { button.quiet name="act" value="show" { "Make visible now" } }
-            button.danger name="act" value="delete" { "Delete this message" }
-        }
-    }
-}
-
 /// Carries out one act on a message, unless it was changed or taken since the page was made.
 pub async fn change(
     State(console): State<Arc<Console>>,
     Path((account, queue)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let queue_path = layout::path(&["queues", &account, &queue], &[]);
+    let queue_path = links::path(&["queues", &account, &queue], &[]);
     let own_path = message_path(&account, &queue, form.required("id")?);
     let (path, done) = match form.text("act") {
         "show" | "save" => (own_path, Done::Saved),
@@ -169,21 +143,6 @@ fn carry_out(
     }
 }
 
-/// The form that takes a message as a consumer does.
-pub fn take_form(console: &Console, account: &str, queue: &str) -> Markup {
-    html! {
-        details {
-            summary { "Take a message, as a consumer does" }
-            form.fields method="post" action=(layout::path(&["queues", account, queue, "take"], &[])) {
-                (layout::token(console))
-                p.warned { "Taking counts a delivery and hides the message from consumers. Looking at messages does neither." }
-                label { "Hidden for, in seconds " input type="number" name="seconds" min="1" max="604800" value=(TAKE_SECONDS); }
-                button.danger { "Take the next message" }
-            }
-        }
-    }
-}
-
 pub async fn take(
     State(console): State<Arc<Console>>,
     Path((account, queue)): Path<(String, String)>,
@@ -207,7 +166,7 @@ pub async fn take(
     ticket.await.map_err(Failure::from)?;
     let path = match messages.first() {
         Some(message) => message_path(&account, &queue, &message.message_id),
-        None => layout::path(&["queues", &account, &queue], &[]),
+        None => links::path(&["queues", &account, &queue], &[]),
     };
     Ok(SeeOther(path))
 }

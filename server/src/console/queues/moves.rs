@@ -1,10 +1,9 @@
 //! Messages that go to another queue: many at once, or one that may be edited on the way.
 
-use crate::console::Console;
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout;
-use crate::console::queues::POISON;
 use crate::console::respond::{Done, Page, SeeOther, written};
+use crate::console::{layout, links};
 use crate::response::error::Result;
 use axum::Extension;
 use axum::extract::{Path, State};
@@ -20,6 +19,8 @@ const MOVED_MAX: i64 = 1000;
 const MOVE_SECONDS: i64 = 60;
 /// A lifetime of a thousand years is one that does not end.
 const FOREVER_SECONDS: i64 = 1000 * 366 * 24 * 3600;
+/// The end that Functions give the name of a queue for messages that failed too often.
+pub const POISON: &str = "-poison";
 
 /// A poison queue goes back to the queue that it belongs to.
 pub fn form(console: &Console, account: &str, queue: &str) -> Markup {
@@ -30,7 +31,7 @@ pub fn form(console: &Console, account: &str, queue: &str) -> Markup {
     html! {
         details open[is_poison] {
             summary { "Move messages to another queue" }
-            form.fields method="post" action=(layout::path(&["queues", account, queue, "move"], &[])) {
+            form.fields method="post" action=(links::path(&["queues", account, queue, "move"], &[])) {
                 (layout::token(console))
                 label { "To the queue " input name="to" value=(to) required autocomplete="off"; }
                 label { "At most " input type="number" name="count" min="1" max=(MOVED_MAX) value=(MESSAGES_PER_GET_MAX); }
@@ -48,7 +49,7 @@ pub async fn move_messages(
 ) -> Page<SeeOther> {
     let to = form.required("to")?.to_owned();
     let count = form.number("count")?.unwrap_or(1).clamp(1, MOVED_MAX);
-    let path = layout::path(&["queues", &account, &queue], &[]);
+    let path = links::path(&["queues", &account, &queue], &[]);
     written(console, path, Done::Moved, move |console| {
         moved(console, &account, &queue, &to, count)
     })

@@ -2,16 +2,16 @@
 //! network like a client's, and so has its own page afterwards.
 
 use crate::accounts::name_of_fork;
-use crate::console::Console;
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout;
-use crate::console::requests::Record;
 use crate::console::requests::body;
-use crate::console::requests::detail::find;
+use crate::console::requests::facts::find;
 use crate::console::respond::{Page, SeeOther};
+use crate::console::{layout, links};
 use crate::http_client::{self, Upload};
 use crate::request::address::address;
 use crate::request::context::text_of;
+use crate::requests::Record;
 use crate::response::error::{Failure, Result};
 use crate::signed_request::{self, Headers};
 use axum::Extension;
@@ -54,7 +54,7 @@ pub fn form(console: &Console, record: &Record) -> Markup {
     } = Sending::of(record);
     let is_missing = body.is_none();
     let is_cut = is_cut(&target, &headers);
-    let action = layout::path(&["requests", &record.request_id, "again"], &[]);
+    let action = links::path(&["requests", &record.request_id, "again"], &[]);
     html! {
         form.actions method="post" action=(action) {
             (layout::token(console))
@@ -157,7 +157,7 @@ pub async fn send(
 ) -> Page<SeeOther> {
     let record = find(&console, &id)?;
     let sent = send_now(&console, &record, &form).await?;
-    Ok(SeeOther(layout::path(&["requests", &sent], &[])))
+    Ok(SeeOther(links::path(&["requests", &sent], &[])))
 }
 
 fn wrong(message: &str) -> Failure {
@@ -229,7 +229,7 @@ fn request_line(sending: &Sending) -> Result<(&str, &str)> {
             "A method is one word, and a target begins with a slash and is percent-encoded.",
         ));
     }
-    if target.starts_with(crate::console::PREFIX) {
+    if target.starts_with(crate::pages::PREFIX) {
         return Err(wrong("Pages of the console are not sent again."));
     }
     Ok((method, target))

@@ -3,9 +3,10 @@
 //! The reader is lenient: a body that is cut off shows the operations that it has, and one that is
 //! not a batch shows none.
 
-use crate::console::layout::cut;
-use crate::console::requests::{Record, body, readable};
-use crate::requests::Header;
+use crate::console::format::cut;
+use crate::console::requests::body;
+use crate::console::requests::facts::readable;
+use crate::requests::{Header, Record};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

@@ -1,27 +1,17 @@
 //! The bodies of a request, as far as they are kept, without the secrets in them.
 
-use crate::console::Console;
-use crate::console::layout::{self, count, size};
-use crate::console::preview;
-use crate::console::requests::Record;
-use crate::console::requests::detail::find;
-use crate::console::respond::{Page, text};
+use crate::console::{links, preview};
 use crate::request::body_copy::Copied;
-use crate::requests::without_secrets;
-use crate::response::error::Failure;
-use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::Response;
-use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
+use crate::requests::{Record, without_secrets};
+use crate::units::{count, size};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
 /// Bytes of a body that its page shows.
 const BYTES_SHOWN: usize = 6 << 10;
-const SIDES: [&str; 2] = ["request", "response"];
+pub const SIDES: [&str; 2] = ["request", "response"];
 
 /// A body as it is shown.
 pub struct ShownBody {
@@ -147,34 +137,9 @@ fn one(record: &Record, (side, title): (&str, &str), body: &ShownBody) -> Markup
     html! {
         (preview::shown(title, kind, "", start, length))
         @if start.len() < bytes.len() || !body.is_whole {
-            p { a href=(layout::path(&["requests", &record.request_id, "body", side], &[])) {
+            p { a href=(links::path(&["requests", &record.request_id, "body", side], &[])) {
                 @if body.is_whole { "The whole body" } @else { "The first " (size(bytes.len() as u64)) ", which are kept" }
             } }
         }
     }
-}
-
-/// `/_lazurite/requests/ID/body/request` or `response`: the kept part of a body, as a text or a
-/// file.
-pub async fn page(
-    State(console): State<Arc<Console>>,
-    Path((id, side)): Path<(String, String)>,
-) -> Page<Response<Body>> {
-    let record = find(&console, &id)?;
-    let at = SIDES.iter().position(|known| *known == side);
-    let body = at.zip(shown(&record));
-    let body = body.and_then(|(at, bodies)| bodies.into_iter().nth(at));
-    let body = body
-        .ok_or_else(|| Failure::new(404, "BodyNotKept", "No such body of this request is kept."))?;
-    Ok(match body.content {
-        Content::Text(content) => text("text/plain; charset=utf-8", content),
-        Content::Bytes(bytes) => {
-            let mut response: Response<Body> = text("application/octet-stream", bytes);
-            let disposition = HeaderValue::from_static("attachment; filename=\"body.bin\"");
-            response
-                .headers_mut()
-                .insert(CONTENT_DISPOSITION, disposition);
-            response
-        }
-    })
 }

@@ -1,10 +1,11 @@
 //! A request as a command of curl, and as a call of a client library.
 
-use crate::console::requests::Record;
+use crate::console::links::encode;
 use crate::console::requests::body;
 use crate::console::requests::calls::{CALLS, LANGUAGES, beginning};
-use crate::console::requests::related::resource;
+use crate::console::requests::facts::resource;
 use crate::request::context::Query;
+use crate::requests::Record;
 use crate::service_kind::ServiceKind;
 use crate::table::address::Address;
 use std::borrow::Cow;
@@ -208,7 +209,7 @@ fn snake(name: &str) -> String {
 fn arguments(record: &Record) -> Vec<(&'static str, String)> {
     let path = resource(record);
     let [first, second, third] = if record.service == ServiceKind::Table {
-        let address = Address::parse(&crate::console::layout::encode(&path));
+        let address = Address::parse(&encode(&path));
         let (table, keys) = address.map(Address::names).unwrap_or_default();
         [table, keys.partition_key, keys.row_key]
     } else {

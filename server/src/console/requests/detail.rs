@@ -1,37 +1,23 @@
 //! One request: its headers and bodies, why it was refused, and the same again as curl and as code.
 
 use crate::codec::date;
-use crate::console::Console;
-use crate::console::connect;
-use crate::console::layout::{self, copy_button, count, cut};
-use crate::console::requests::{
-    Record, again, batch, body, client, code, is_shown, milliseconds, partition, plan, related,
-    summary,
-};
+use crate::console::context::Console;
+use crate::console::format::cut;
+use crate::console::layout::{self, copy_button};
+use crate::console::requests::facts::{client, find, milliseconds, partition, plan, summary};
+use crate::console::requests::{again, batch, body, code, related};
 use crate::console::respond::{Html, Json, Page, Visit, made};
+use crate::console::{endpoints, links};
 use crate::observer::HowEnded;
-use crate::requests::Header;
+use crate::requests::{Header, Record};
 use crate::response::error::{ClientSigned, Failure};
 use crate::service_kind::ServiceKind;
+use crate::units::count;
 use axum::extract::{Path, State};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The record of a request by its id. Errors: `404` if none is kept, or it is not shown.
-pub fn find(console: &Console, id: &str) -> Result<Arc<Record>, Failure> {
-    let found = console
-        .requests
-        .find(id)
-        .filter(|record| is_shown(console, record));
-    found.ok_or_else(|| {
-        let kept = count(console.requests.totals().kept);
-        let message =
-            format!("No request with the id '{id}' is kept. The last {kept} requests are.");
-        Failure::new(404, "RequestNotFound", message)
-    })
-}
 
 pub async fn json(
     State(console): State<Arc<Console>>,
@@ -63,7 +49,7 @@ pub async fn json(
     document["calls"] = json!(calls.into_iter().collect::<BTreeMap<_, _>>());
     document["curl"] = json!(code::curl(
         &record,
-        &connect::origin(&console, &visit, record.service)
+        &endpoints::origin(&console, &visit, record.service)
     ));
     Ok(Json(document))
 }
@@ -78,7 +64,7 @@ pub async fn page(
 
 fn request_page(console: &Console, visit: &Visit, id: &str) -> Result<Html, Failure> {
     let record = find(console, id)?;
-    let curl = code::curl(&record, &connect::origin(console, visit, record.service));
+    let curl = code::curl(&record, &endpoints::origin(console, visit, record.service));
     let [request, response] = record.headers();
     let title = if record.operation.is_empty() {
         record.method()
@@ -86,7 +72,7 @@ fn request_page(console: &Console, visit: &Visit, id: &str) -> Result<Html, Fail
         record.operation.to_string()
     };
     let content = html! {
-        (layout::trail(&[("Requests", layout::path(&["requests"], &[]))], &record.request_id))
+        (layout::trail(&[("Requests", links::path(&["requests"], &[]))], &record.request_id))
         h1 { (title) " " span.status.{ "s" (record.status / 100) } { (record.status) } }
         p.path { (record.method()) " " (cut(&record.target(), 4096)) }
         (why_refused(&record))

@@ -1,9 +1,11 @@
 //! Counts of like errors: the kept requests of this run that were refused or failed, by operation
 //! and code.
 
-use crate::console::Console;
-use crate::console::layout::{self, count, cut};
-use crate::console::requests::{Record, is_shown};
+use crate::console::context::Console;
+use crate::console::format::{self, cut};
+use crate::console::links;
+use crate::requests::Record;
+use crate::units::{self, count};
 use maud::{Markup, html};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ fn key(record: &Record) -> (&str, u16, &str) {
 fn groups(console: &Console) -> (Vec<Group>, usize) {
     let errors = console
         .requests
-        .latest_errors(usize::MAX, |record| is_shown(console, record));
+        .latest_errors(usize::MAX, |record| console.shows_request(record));
     let mut places = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     // Newest first: the first of a kind is its newest.
@@ -53,7 +55,7 @@ pub fn section(console: &Console) -> Markup {
     html! {
         @if !groups.is_empty() {
             details.groups {
-                summary { (layout::counted(total, "error")) " of " (layout::counted(kinds as u64, "kind")) }
+                summary { (units::counted(total, "error")) " of " (units::counted(kinds as u64, "kind")) }
                 div.scroll tabindex="0" role="region" aria-label="Errors by kind" { table {
                     caption.hidden { "Errors by kind, the most frequent first" }
                     thead { tr {
@@ -82,11 +84,11 @@ fn row(group: &Group) -> Markup {
     let reason = group.newest.refusal.as_ref().map_or("", |why| &*why.reason);
     html! {
         tr {
-            td.number { a href=(layout::path(&["requests"], &[("filter", &words)])) { (count(group.count)) } }
+            td.number { a href=(links::path(&["requests"], &[("filter", &words)])) { (count(group.count)) } }
             td { span.status.{ "s" (status / 100) } { (status) } }
             td { @if operation.is_empty() { (group.newest.method()) } @else { (operation) } }
             td { (code) }
-            td { a href=(layout::path(&["requests", &group.newest.request_id], &[])) { (layout::time_of_day(group.newest.at)) } " " (cut(reason, 160)) }
+            td { a href=(links::path(&["requests", &group.newest.request_id], &[])) { (format::time_of_day(group.newest.at)) } " " (cut(reason, 160)) }
         }
     }
 }

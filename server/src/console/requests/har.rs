@@ -1,11 +1,12 @@
 //! Requests as a file of other tools. Source: HTTP Archive (HAR) 1.2.
 
 use crate::codec::date;
-use crate::console::Console;
+use crate::console::context::Console;
 use crate::console::requests::body::{self, Content, ShownBody};
-use crate::console::requests::{Record, Wanted, held, is_shown, url};
-use crate::console::respond::{Page, Visit, text};
-use crate::requests::Header;
+use crate::console::requests::facts::url;
+use crate::console::requests::filter::Wanted;
+use crate::console::respond::{Page, Visit, held, text};
+use crate::requests::{Header, Record};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::Response;
@@ -29,7 +30,7 @@ pub async fn export(State(console): State<Arc<Console>>, visit: Visit) -> Page<R
 
 fn archive(console: &Console, wanted: &Wanted) -> String {
     let mut records = console.requests.latest(usize::MAX, |record| {
-        wanted.matches(record) && is_shown(console, record)
+        wanted.matches(record) && console.shows_request(record)
     });
     records.reverse();
     // Entry by entry: as one document it would take a multiple of the ring.

@@ -1,7 +1,8 @@
 //! Requests as server-sent events. Source: HTML Standard, "Server-sent events".
 
-use crate::console::Console;
-use crate::console::requests::{Wanted, is_shown, summary};
+use crate::console::context::Console;
+use crate::console::requests::facts::summary;
+use crate::console::requests::filter::Wanted;
 use crate::console::respond::{Page, Visit, text};
 use axum::body::Body;
 use axum::extract::State;
@@ -62,7 +63,7 @@ impl Events {
             .after
             .max(totals.newest.saturating_sub(EVENT_MAX as u64));
         let batch = ring.after(start, EVENT_MAX, |record| {
-            self.wanted.matches(record) && is_shown(&self.console, record)
+            self.wanted.matches(record) && self.console.shows_request(record)
         });
         let missed = batch.missed + (start - self.after) + (totals.skipped - self.skipped);
         let is_quiet = batch.next == self.after;

@@ -2,9 +2,11 @@
 //! request that changed the resource, and existing names similar to a missing one.
 
 use crate::codec::date;
-use crate::console::Console;
-use crate::console::layout::{self, cut};
-use crate::console::requests::{Record, client, is_shown};
+use crate::console::context::Console;
+use crate::console::format::cut;
+use crate::console::links;
+use crate::console::requests::facts::{below_account, client, resource};
+use crate::requests::Record;
 use crate::response::error::Result;
 use crate::service_kind::ServiceKind;
 use crate::table::address::Address;
@@ -12,7 +14,6 @@ use lazurite_blob::{BlobEntry, ListBlobs, ListContainers};
 use lazurite_queue::ListQueues;
 use lazurite_table::{Query, TableQuery};
 use maud::{Markup, html};
-use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 
 /// Names that are compared with one that does not exist.
@@ -29,17 +30,6 @@ const CONDITIONS: [&str; 5] = [
     "if-unmodified-since",
     "x-ms-lease-id",
 ];
-
-/// The path that a request addressed below its account, decoded, without slashes around it.
-pub fn resource(record: &Record) -> String {
-    let target = record.target();
-    below_account(record, target.split('?').next().unwrap_or_default())
-}
-
-fn below_account(record: &Record, path: &str) -> String {
-    let path = percent_decode_str(record.below_account(path));
-    path.decode_utf8_lossy().trim_matches('/').to_owned()
-}
 
 /// What a request changed: its own path, or the entity that it inserted below that of a table.
 fn changed(record: &Record) -> Option<String> {
@@ -71,7 +61,7 @@ fn changed_by(console: &Console, record: &Record, leases: bool) -> Option<Arc<Re
             && other.account == record.account
             && (!leases || other.operation.starts_with("Lease"))
             && changed(other).is_some_and(|changed| changed == path)
-            && is_shown(console, other)
+            && console.shows_request(other)
     });
     found.into_iter().next()
 }
@@ -107,7 +97,7 @@ fn change(by: Option<&Record>) -> Markup {
     html! {
         @match by {
             Some(by) => {
-                a href=(layout::path(&["requests", &by.request_id], &[])) { (by.operation) " " (by.status) }
+                a href=(links::path(&["requests", &by.request_id], &[])) { (by.operation) " " (by.status) }
                 " at " (date::iso8601(by.at)) " from " (client(by))
             },
             None => "no request that is kept, or one inside a batch",
@@ -182,7 +172,7 @@ fn nearest_in_tables(
     code: &str,
 ) -> Result<Vec<String>> {
     // Decoded already: a percent sign is that of a name.
-    let address = Address::parse(&layout::encode(path))?;
+    let address = Address::parse(&links::encode(path))?;
     let (name, keys) = address.clone().names();
     let tables = &console.services().tables;
     if !matches!(address, Address::Entity(..)) || code == "TableNotFound" {

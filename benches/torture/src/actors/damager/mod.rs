@@ -4,7 +4,7 @@
 
 mod seen;
 
-use super::number;
+use super::choose::number;
 use crate::access::unexpected;
 use crate::finding::{Checked, Finding, Symptom};
 use crate::life::{Life, Slot, Store};

@@ -5,8 +5,8 @@ use crate::commands::transfer::azurite::conversion::{
 };
 use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
 use crate::commands::transfer::azurite::extents::{Extents, Range};
+use crate::commands::transfer::blobs::content::Part;
 use crate::commands::transfer::checks::{check_container_name, check_metadata_texts};
-use crate::commands::transfer::content::Part;
 use crate::commands::transfer::fields::check_texts;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -2,7 +2,7 @@
 
 use crate::commands::transfer::azurite::conversion::Conversion;
 use crate::commands::transfer::azurite::documents;
-use crate::commands::transfer::content::Part;
+use crate::commands::transfer::blobs::content::Part;
 use crate::commands::transfer::fields::at;
 use crate::commands::transfer::files::Source;
 use serde::Deserialize;

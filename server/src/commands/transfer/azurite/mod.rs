@@ -20,17 +20,16 @@ mod staging;
 mod tables;
 
 use crate::commands::client::Client;
+use crate::commands::transfer::existing::Existing;
 use crate::commands::transfer::fields::at;
 use crate::commands::transfer::files::Source;
-use crate::commands::transfer::import::{self, Existing};
+use crate::commands::transfer::import::{Imported, import_converted};
 use crate::commands::transfer::progress::Progress;
 use crate::commands::transfer::scratch::Scratch;
-use crate::commands::transfer::{plain, print_line};
 use conversion::{Conversion, DATABASES, Unopened};
 use staging::Staging;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// The account of Azurite when none is configured.
 const DEFAULT_ACCOUNT: &str = "devstoreaccount1";
@@ -46,55 +45,27 @@ struct Account<'a> {
     client: &'a Client,
 }
 
-/// The result of an import.
-struct Outcome {
-    /// How much was imported.
-    counts: String,
-    /// Sentences about what was there.
-    notes: Vec<String>,
-    /// Sentences about what was not imported.
-    left_out: Vec<String>,
-}
-
-/// Imports, and says what. The exit status is a failure if anything was left out.
-pub fn run(
+/// Imports an account: the one that is named, or that of the client.
+pub fn import_account(
     client: &Client,
     path: &Path,
     account: Option<&str>,
     existing: Existing,
-) -> Result<ExitCode, String> {
+) -> Result<Imported, String> {
     let place = std::env::temp_dir();
     let staging = Scratch::new(&place, ".lazurite-azurite-").map_err(|error| at(&place, error))?;
     let name = account.unwrap_or_else(|| client.account().unwrap_or(DEFAULT_ACCOUNT));
     let accounts = [Account { name, client }];
-    let outcome = import(
-        path,
-        &accounts,
-        existing,
-        staging.path(),
-        Unopened::LeaveOut,
-    )?;
-    for sentence in &outcome.notes {
-        print_line(plain(sentence));
-    }
-    for sentence in &outcome.left_out {
-        eprintln!("not imported: {}", plain(sentence));
-    }
-    print_line(format_args!("{}: {}", path.display(), outcome.counts));
-    Ok(if outcome.left_out.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    let staging = staging.path();
+    import(path, &accounts, existing, staging, Unopened::LeaveOut)
 }
 
-/// Imports accounts, names with connection strings, into empty stores. Returns the counts, and
-/// sentences about what was not imported.
+/// Imports accounts, names with connection strings, into empty stores.
 pub fn import_accounts(
     path: &Path,
     accounts: &[(&str, String)],
     staging: &Path,
-) -> Result<(String, Vec<String>), String> {
+) -> Result<Imported, String> {
     let clients: Vec<_> = accounts
         .iter()
         .map(|(name, connection_string)| {
@@ -105,8 +76,7 @@ pub fn import_accounts(
         .iter()
         .map(|(name, client)| Account { name, client })
         .collect();
-    let outcome = import(path, &accounts, Existing::Refuse, staging, Unopened::Refuse)?;
-    Ok((outcome.counts, outcome.left_out))
+    import(path, &accounts, Existing::Refuse, staging, Unopened::Refuse)
 }
 
 /// Imports the accounts of a directory of Azurite's. `staging` is an empty directory for
@@ -117,7 +87,7 @@ fn import(
     existing: Existing,
     staging: &Path,
     unopened: Unopened,
-) -> Result<Outcome, String> {
+) -> Result<Imported, String> {
     if !is_directory(path) {
         return Err(format!(
             "{}: it holds no data of Azurite: none of {} is there",
@@ -142,13 +112,13 @@ fn import(
     let mut notes = Vec::new();
     for (index, account) in accounts.iter().enumerate() {
         let root = staging.join(index.to_string());
-        let imported = import::import_converted(account.client, &root, path, existing, &progress)?;
-        notes.extend(imported);
+        notes.extend(import_converted(
+            account.client,
+            &root,
+            path,
+            existing,
+            &progress,
+        )?);
     }
-    let counts = progress.counts();
-    Ok(Outcome {
-        counts,
-        notes,
-        left_out: progress.end_with_all(),
-    })
+    Ok(Imported::new(progress, notes, None))
 }

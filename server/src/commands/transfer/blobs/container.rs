@@ -2,9 +2,10 @@
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Client, encode};
-use crate::commands::transfer::Result;
 use crate::commands::transfer::asking::{ask_xml, send};
+use crate::commands::transfer::error::Result;
 use crate::commands::transfer::fields::{Resource, header, in_query, metadata_headers, text_field};
+use crate::commands::transfer::listing::{put_metadata, text};
 use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value};
@@ -111,25 +112,13 @@ fn settings_of(container: &Element) -> Map<String, Value> {
     fields
 }
 
-/// The metadata of an item of a listing; no field if it has none.
-pub fn put_metadata(fields: &mut Map<String, Value>, item: &Element) {
-    let names = item.child("Metadata").map(|names| &names.children);
-    let metadata: Map<_, _> = names
-        .into_iter()
-        .flatten()
-        .map(|name| (name.name.clone(), Value::from(name.text.clone())))
-        .collect();
-    if !metadata.is_empty() {
-        fields.insert("metadata".to_owned(), metadata.into());
-    }
-}
-
 /// A property of a listed blob; empty if it has none of that name.
 pub fn property<'a>(blob: &'a Element, name: &str) -> &'a str {
     let properties = blob.child("Properties");
     properties.map_or("", |all| text(all, name))
 }
 
-pub(super) fn text<'a>(element: &'a Element, name: &str) -> &'a str {
-    element.child(name).map_or("", |child| &*child.text)
+/// The path of a blob in a request.
+pub fn resource(container: &str, name: &str) -> String {
+    format!("{}/{}", encode(container), encode(name))
 }

@@ -1,11 +1,13 @@
 //! The fields of a blob: its line in an export, and the elements of a listing and headers of
 //! requests that correspond to them.
 
+use crate::clock::system_time;
+use crate::codec::date;
 use crate::codec::xml::Element;
-use crate::commands::transfer::blobs::container::{put_metadata, text};
 use crate::commands::transfer::fields::{
     cannot_be_sent, header, in_query, metadata_headers, text_field, texts_field,
 };
+use crate::commands::transfer::listing::{put_metadata, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
@@ -140,10 +142,71 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
     Ok(headers)
 }
 
+/// The headers of the request that makes a block blob.
+pub fn block_blob_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let mut headers = headers_of(fields)?;
+    headers.extend(header_of(fields, "tier", "x-ms-access-tier")?);
+    Ok(headers)
+}
+
+/// The headers of the request that makes an append blob. It has no tier.
+pub fn append_blob_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let mut headers = headers_of(fields)?;
+    headers.push(header("x-ms-blob-type", "AppendBlob"));
+    Ok(headers)
+}
+
+/// The headers of the request that makes a page blob of `length` bytes.
+pub fn page_blob_headers(
+    fields: &Map<String, Value>,
+    length: u64,
+) -> Result<Vec<(String, String)>, String> {
+    let mut headers = block_blob_headers(fields)?;
+    headers.push(header("x-ms-blob-type", "PageBlob"));
+    headers.push(header("x-ms-blob-content-length", &length.to_string()));
+    headers.extend(header_of(
+        fields,
+        "sequenceNumber",
+        "x-ms-blob-sequence-number",
+    )?);
+    Ok(headers)
+}
+
+/// The encryption scope, which every write of such a blob names.
+pub fn scope_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
+    let scope = header_of(fields, "encryptionScope", "x-ms-encryption-scope")?;
+    Ok(scope.into_iter().collect())
+}
+
+/// Whether the blob is expired by the clock of this machine.
+pub fn is_expired(fields: &Map<String, Value>) -> Result<bool, String> {
+    let expires = text_field(fields, "expires")?.and_then(date::parse_http);
+    Ok(expires.is_some_and(|at| at <= system_time()))
+}
+
+/// The query and the headers of a request.
+pub type BlobRequest = (&'static str, Vec<(String, String)>);
+
+/// The requests that set what no request that makes a blob can set.
+pub fn later_requests(fields: &Map<String, Value>) -> Result<Vec<BlobRequest>, String> {
+    let properties = later_property_headers(fields)?;
+    let properties = properties.map(|headers| ("?comp=properties", headers));
+    let is_sealed = text_field(fields, "sealed")? == Some("true");
+    let seal = is_sealed.then(|| ("?comp=seal", Vec::new()));
+    let expiry = text_field(fields, "expires")?.map(|expires| {
+        let option = header("x-ms-expiry-option", "Absolute");
+        (
+            "?comp=expiry",
+            vec![option, header("x-ms-expiry-time", expires)],
+        )
+    });
+    Ok(properties.into_iter().chain(seal).chain(expiry).collect())
+}
+
 /// The headers of the Set Blob Properties that follows the request that makes a blob; `None` if it
 /// is not needed. It is needed for an MD5 of another length, which the first request refuses, and
 /// for a blob without a type, for which the first request chooses one.
-pub fn later_property_headers(
+fn later_property_headers(
     fields: &Map<String, Value>,
 ) -> Result<Option<Vec<(String, String)>>, String> {
     let has_no_type = text_field(fields, "contentType")? == Some("");

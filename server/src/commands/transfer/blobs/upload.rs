@@ -1,11 +1,14 @@
 //! The requests that put one blob of an import.
 
-use crate::commands::transfer::Result;
 use crate::commands::transfer::asking::{ask, send, send_opened};
-use crate::commands::transfer::blobs::import::Put;
-use crate::commands::transfer::blobs::line::{headers_of, later_property_headers};
+use crate::commands::transfer::blobs::line::{
+    append_blob_headers, block_blob_headers, later_requests, page_blob_headers, scope_headers,
+};
+use crate::commands::transfer::blobs::put::Put;
+use crate::commands::transfer::error::Result;
+use crate::commands::transfer::existing::Existing;
 use crate::commands::transfer::fields::{header, in_query, text_field};
-use crate::commands::transfer::import::{Existing, Import};
+use crate::commands::transfer::import_run::Import;
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
@@ -30,14 +33,6 @@ pub(super) struct BlobImport<'a> {
 impl BlobImport<'_> {
     fn field(&self, name: &str) -> Result<Option<&str>, String> {
         text_field(&self.put.fields, name)
-    }
-
-    /// The tier, which append blobs do not have.
-    fn with_tier(&self, mut headers: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
-        if let Some(tier) = self.field("tier")? {
-            headers.push(header("x-ms-access-tier", tier));
-        }
-        Ok(headers)
     }
 
     fn send(&self, query: &str, headers: &[(String, String)], body: &[u8]) -> Result<()> {
@@ -71,7 +66,7 @@ impl BlobImport<'_> {
     }
 
     pub(super) fn put_block_blob(&self) -> Result<()> {
-        let headers = self.with_tier(headers_of(&self.put.fields)?)?;
+        let headers = block_blob_headers(&self.put.fields)?;
         // Put Blob would make an MD5 of its own.
         if self.field("contentMD5")?.is_some() && self.length <= PUT_BYTES_MAX {
             let mut headers = headers.clone();
@@ -92,7 +87,7 @@ impl BlobImport<'_> {
             let length = BLOCK_BYTES.min(self.length - offset);
             let id = STANDARD.encode(format!("{:08}", offset / BLOCK_BYTES));
             let query = format!("?comp=block&blockid={}", in_query(&id));
-            let send = || self.send_part(&query, &self.scope()?, offset, length);
+            let send = || self.send_part(&query, &scope_headers(&self.put.fields)?, offset, length);
             match send() {
                 // Blocks that somebody has left there uncommitted have ids of another length.
                 Err(error)
@@ -113,28 +108,20 @@ impl BlobImport<'_> {
 
     /// Replaces what is there, uncommitted blocks included.
     fn put_empty(&self) -> Result<()> {
-        let mut headers = self.scope()?;
+        let mut headers = scope_headers(&self.put.fields)?;
         headers.push(header("x-ms-blob-type", "BlockBlob"));
         self.send("", &headers, b"")
     }
 
-    /// The encryption scope, which every write of such a blob names.
-    fn scope(&self) -> Result<Vec<(String, String)>> {
-        let scope = self.field("encryptionScope")?;
-        let scope = scope.map(|scope| header("x-ms-encryption-scope", scope));
-        Ok(scope.into_iter().collect())
-    }
-
     pub(super) fn put_append_blob(&self) -> Result<()> {
-        let mut headers = headers_of(&self.put.fields)?;
-        headers.push(header("x-ms-blob-type", "AppendBlob"));
+        let headers = append_blob_headers(&self.put.fields)?;
         self.send("", &headers, b"")?;
         let written = self.append_content();
         self.delete_if_refused(written)
     }
 
     fn append_content(&self) -> Result<()> {
-        let scope = self.scope()?;
+        let scope = scope_headers(&self.put.fields)?;
         let mut content = self.put.content.open(self.import, 0)?;
         while let Some(piece) = next_piece(&mut content)? {
             self.send("?comp=appendblock", &scope, &piece)?;
@@ -143,12 +130,7 @@ impl BlobImport<'_> {
     }
 
     pub(super) fn put_page_blob(&self) -> Result<()> {
-        let mut headers = self.with_tier(headers_of(&self.put.fields)?)?;
-        headers.push(header("x-ms-blob-type", "PageBlob"));
-        headers.push(header("x-ms-blob-content-length", &self.length.to_string()));
-        if let Some(number) = self.field("sequenceNumber")? {
-            headers.push(header("x-ms-blob-sequence-number", number));
-        }
+        let headers = page_blob_headers(&self.put.fields, self.length)?;
         self.send("", &headers, b"")?;
         let mut ranges = self.put.content.written(self.length).into_iter();
         let written = ranges.try_for_each(|(offset, length)| self.put_pages(offset, length));
@@ -174,7 +156,7 @@ impl BlobImport<'_> {
 
     /// Writes the pages of a range that hold anything but zeros.
     fn put_pages(&self, mut offset: u64, length: u64) -> Result<()> {
-        let scope = self.scope()?;
+        let scope = scope_headers(&self.put.fields)?;
         let content = self.put.content.open(self.import, offset)?;
         let mut content = content.take(length);
         while let Some(piece) = next_piece(&mut content)? {
@@ -196,18 +178,8 @@ impl BlobImport<'_> {
 
     /// Sets what no request that makes a blob can set.
     pub(super) fn finish(&self) -> Result<()> {
-        if let Some(headers) = later_property_headers(&self.put.fields)? {
-            self.send("?comp=properties", &headers, b"")?;
-        }
-        if self.field("sealed")? == Some("true") {
-            self.send("?comp=seal", &[], b"")?;
-        }
-        if let Some(expires) = self.field("expires")? {
-            let headers = [
-                header("x-ms-expiry-option", "Absolute"),
-                header("x-ms-expiry-time", expires),
-            ];
-            self.send("?comp=expiry", &headers, b"")?;
+        for (query, headers) in later_requests(&self.put.fields)? {
+            self.send(query, &headers, b"")?;
         }
         Ok(())
     }

@@ -1,21 +1,21 @@
 //! Containers and their blobs. A blob is copied in pieces, each read, hashed and sent with its MD5.
 //! At the end the pieces are read again from the destination.
 
-use crate::clock::system_time;
-use crate::codec::date;
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply, encode};
 use crate::commands::transfer::asking::{ask, ask_xml, patiently, send};
-use crate::commands::transfer::blobs::{
-    Kind, each_listed, headers_of, kind_of, later_property_headers, line_of, property, quoted,
-    reason_to_leave_out, resource,
+use crate::commands::transfer::blobs::container::{each_listed, property, resource};
+use crate::commands::transfer::blobs::export::{quoted, reason_to_leave_out};
+use crate::commands::transfer::blobs::line::{
+    Kind, append_blob_headers, block_blob_headers, is_expired, kind_of, later_requests, line_of,
+    page_blob_headers, scope_headers,
 };
-use crate::commands::transfer::copy::{CopyRun, Made, Resource};
-use crate::commands::transfer::fields::{header, in_query, text_field};
-use crate::commands::transfer::import::Existing;
+use crate::commands::transfer::copy::run::{CopyRun, Made};
+use crate::commands::transfer::error::{Error, Result};
+use crate::commands::transfer::existing::Existing;
+use crate::commands::transfer::fields::{Resource, header, in_query, text_field};
 use crate::commands::transfer::parallel::{Hand, on_threads};
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{Error, Result};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use base64::Engine as _;
@@ -170,8 +170,7 @@ impl<'a> BlobCopy<'a> {
 
     fn run(&self) -> Result<()> {
         let copy = self.copy;
-        let expires = text_field(&self.blob.fields, "expires")?.and_then(date::parse_http);
-        if expires.is_some_and(|at| at <= system_time()) {
+        if is_expired(&self.blob.fields)? {
             copy.note(format!("{}: it is expired, and left out", self.path));
             return Ok(());
         }
@@ -243,7 +242,7 @@ impl<'a> BlobCopy<'a> {
     }
 
     fn put_block_blob(&self) -> Result<Md5> {
-        let headers = self.with_tier(headers_of(&self.blob.fields)?)?;
+        let headers = block_blob_headers(&self.blob.fields)?;
         let claimed = text_field(&self.blob.fields, "contentMD5")?;
         // Put Blob would make an MD5 of its own.
         if claimed.is_some() && self.blob.bytes <= PIECE_BYTES {
@@ -264,7 +263,7 @@ impl<'a> BlobCopy<'a> {
             whole.update(&piece);
             let id = STANDARD.encode(format!("{index:08}"));
             let query = format!("?comp=block&blockid={}", in_query(&id));
-            self.send_piece(&query, &self.scope()?, &piece)?;
+            self.send_piece(&query, &scope_headers(&self.blob.fields)?, &piece)?;
             document.push_str(&format!("<Latest>{id}</Latest>"));
         }
         document.push_str("</BlockList>");
@@ -286,14 +285,13 @@ impl<'a> BlobCopy<'a> {
     }
 
     fn put_append_blob(&self) -> Result<Md5> {
-        let mut headers = headers_of(&self.blob.fields)?;
-        headers.push(header("x-ms-blob-type", "AppendBlob"));
+        let headers = append_blob_headers(&self.blob.fields)?;
         self.make("", headers, b"")?;
         let mut whole = Checksummer::new(true, false);
         for (offset, bytes) in pieces(0, self.blob.bytes, PIECE_BYTES) {
             let piece = self.read(&self.copy.from, offset, bytes)?;
             whole.update(&piece);
-            let mut headers = self.scope()?;
+            let mut headers = scope_headers(&self.blob.fields)?;
             headers.push(header("x-ms-blob-condition-appendpos", &offset.to_string()));
             match self.send_piece("?comp=appendblock", &headers, &piece) {
                 // It was sent again, and had arrived the first time.
@@ -307,21 +305,13 @@ impl<'a> BlobCopy<'a> {
     }
 
     fn put_page_blob(&self, ranges: &Ranges) -> Result<Md5> {
-        let mut headers = self.with_tier(headers_of(&self.blob.fields)?)?;
-        headers.push(header("x-ms-blob-type", "PageBlob"));
-        headers.push(header(
-            "x-ms-blob-content-length",
-            &self.blob.bytes.to_string(),
-        ));
-        if let Some(number) = text_field(&self.blob.fields, "sequenceNumber")? {
-            headers.push(header("x-ms-blob-sequence-number", number));
-        }
+        let headers = page_blob_headers(&self.blob.fields, self.blob.bytes)?;
         self.make("", headers, b"")?;
         let mut whole = Checksummer::new(true, false);
         for (offset, bytes) in all_pieces(ranges) {
             let piece = self.read(&self.copy.from, offset, bytes)?;
             whole.update(&piece);
-            let mut headers = self.scope()?;
+            let mut headers = scope_headers(&self.blob.fields)?;
             headers.push(header("x-ms-page-write", "update"));
             headers.push(header("x-ms-range", &range_of(offset, bytes)));
             self.send_piece("?comp=page", &headers, &piece)?;
@@ -332,19 +322,7 @@ impl<'a> BlobCopy<'a> {
     /// Sets what cannot be set when a blob is made. [`BlobCopy::note_lost`] names what the service
     /// refuses.
     fn finish(&self) -> Result<()> {
-        let fields = &self.blob.fields;
-        let properties = later_property_headers(fields)?;
-        let properties = properties.map(|headers| ("?comp=properties", headers));
-        let is_sealed = text_field(fields, "sealed")? == Some("true");
-        let seal = is_sealed.then(|| ("?comp=seal", Vec::new()));
-        let expiry = text_field(fields, "expires")?.map(|expires| {
-            let option = header("x-ms-expiry-option", "Absolute");
-            (
-                "?comp=expiry",
-                vec![option, header("x-ms-expiry-time", expires)],
-            )
-        });
-        for (query, headers) in properties.into_iter().chain(seal).chain(expiry) {
+        for (query, headers) in later_requests(&self.blob.fields)? {
             match self.send(query, &headers, b"") {
                 Err(error) if error.is_fatal() => return Err(error),
                 _ => {}
@@ -426,20 +404,6 @@ impl<'a> BlobCopy<'a> {
             }
             Ok(piece)
         })
-    }
-
-    /// The tier, which append blobs do not have.
-    fn with_tier(&self, mut headers: Vec<(String, String)>) -> Result<Vec<(String, String)>> {
-        let tier = text_field(&self.blob.fields, "tier")?;
-        headers.extend(tier.map(|tier| header("x-ms-access-tier", tier)));
-        Ok(headers)
-    }
-
-    /// The encryption scope, which every write of such a blob names.
-    fn scope(&self) -> Result<Vec<(String, String)>> {
-        let scope = text_field(&self.blob.fields, "encryptionScope")?;
-        let scope = scope.map(|scope| header("x-ms-encryption-scope", scope));
-        Ok(scope.into_iter().collect())
     }
 
     /// Sends the request that makes the blob. Error: there is a blob that this copy has not begun,

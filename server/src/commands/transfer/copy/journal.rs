@@ -5,7 +5,7 @@
 //! cut if the program was killed: unreadable lines are skipped, and their items are copied again.
 //! Of a blob, memory holds only hashes.
 
-use crate::commands::transfer::{Error, Result};
+use crate::commands::transfer::error::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};

@@ -8,61 +8,30 @@
 mod blobs;
 mod journal;
 mod queues;
+mod run;
 mod tables;
 
 use crate::commands::client::Client;
 use crate::commands::terminal::{plain, print_line};
-use crate::commands::transfer;
 use crate::commands::transfer::asking::{ask, send};
+use crate::commands::transfer::blobs::container::containers;
+use crate::commands::transfer::error::{Error, Result};
+use crate::commands::transfer::existing::{Existing, choices_about_existing};
 use crate::commands::transfer::fields::Resource;
-use crate::commands::transfer::import::Existing;
-use crate::commands::transfer::import_error::choices_about_existing;
-use crate::commands::transfer::policies;
-use crate::commands::transfer::progress::Progress;
+use crate::commands::transfer::progress::{LEFT_OUT_SHOWN, Progress};
+use crate::commands::transfer::queues::messages::queues;
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::{Error, Result};
+use crate::commands::transfer::resources::is_in_use;
+use crate::commands::transfer::tables::entities::tables;
 use crate::service_kind::ServiceKind;
 use journal::Journal;
+use run::CopyRun;
+pub use run::Options;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
-/// What is copied, and how.
-pub struct Options {
-    /// Empty: those of which something is named, else all that both connection strings have.
-    pub services: Vec<ServiceKind>,
-    /// Empty: all.
-    pub containers: Vec<String>,
-    pub queues: Vec<String>,
-    pub tables: Vec<String>,
-    pub existing: Existing,
-    /// Requests at a time.
-    pub parallel: usize,
-    pub journal: Option<PathBuf>,
-    /// How long a request is sent again after its connection broke.
-    pub retry: Duration,
-    /// Copy what a server shows of a queue although it is not all.
-    pub takes_first_messages: bool,
-    /// Whether copied blobs are read again from the destination.
-    pub reads_back: bool,
-}
-
-/// A copy that runs.
-struct CopyRun<'a> {
-    from: Client,
-    to: Client,
-    options: &'a Options,
-    journal: Journal,
-    progress: Progress,
-    /// Items that an earlier run has copied.
-    known: AtomicU64,
-    /// Sentences about settings and states that are not copied, and about what was there.
-    notes: Mutex<Vec<String>>,
-}
 
 /// Copies, and says what. The exit status is a failure if contents were left out.
 pub fn run(from: &str, to: &str, options: &Options) -> Result<ExitCode, String> {
@@ -182,15 +151,15 @@ impl CopyRun<'_> {
         let has = |service| services.contains(&service);
         let mut plan = Plan::default();
         if has(ServiceKind::Blob) {
-            let all = transfer::blobs::containers(&self.from)?;
+            let all = containers(&self.from)?;
             plan.containers = chosen("container", all, &self.options.containers)?;
         }
         if has(ServiceKind::Queue) {
-            let all = transfer::queues::queues(&self.from)?;
+            let all = queues(&self.from)?;
             plan.queues = chosen("queue", all, &self.options.queues)?;
         }
         if has(ServiceKind::Table) {
-            let all = transfer::tables::tables(&self.from)?.into_iter();
+            let all = tables(&self.from)?.into_iter();
             let all = all.map(|name| (name, Map::new())).collect();
             plan.tables = chosen("table", all, &self.options.tables)?;
         }
@@ -213,7 +182,7 @@ impl CopyRun<'_> {
     fn check_unused(&self, kind: ResourceKind, resources: &[Resource]) -> Result<()> {
         for (name, _) in resources {
             if !self.journal.has_begun(&format!("{kind} {name}"))
-                && kind.is_in_use(&self.to, name)?
+                && is_in_use(&self.to, kind, name)?
             {
                 let choices = choices_about_existing("--existing ");
                 let reason = format!("{kind} {name} is there and holds something");
@@ -221,58 +190,6 @@ impl CopyRun<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Makes a container, queue or table, if it is not there. Error: something was put there after
-    /// [`CopyRun::check_unused`].
-    fn make(&self, kind: ResourceKind, (name, settings): &Resource) -> Result<Made> {
-        let resource = format!("{kind} {name}");
-        let mut settings = settings.clone();
-        let place = format!("{resource}, its policies");
-        match policies::of(&self.from, kind, name) {
-            Ok(policies) => drop(settings.insert("policies".to_owned(), policies.into())),
-            Err(error) => self.refused(&place, error)?,
-        }
-        let is_ours = self.journal.has_begun(&resource);
-        let is_refused = self.options.existing == Existing::Refuse;
-        if !is_ours && !is_refused && kind.exists(&self.to, name)? {
-            if self.options.existing == Existing::Skip {
-                self.note(format!("{resource} is there: left as it is"));
-                return Ok(Made::Left);
-            }
-            self.complete(kind, name, &settings)?;
-            return Ok(Made::Others);
-        }
-        if !is_ours && is_refused && kind.is_in_use(&self.to, name)? {
-            return Err("something was put there while the copy ran, and stays as it is".into());
-        }
-        // Before it is made: after a kill, it is known as this copy's.
-        self.journal.begin(&resource)?;
-        match kind.make(&self.to, name, &settings) {
-            Ok(true) => {}
-            Ok(false) => self.complete(kind, name, &settings)?,
-            Err(error) => {
-                // It may have been made, without its policies.
-                let has_policies = settings.remove("policies").is_some();
-                if !has_policies || error.status() != Some(403) {
-                    return Err(error);
-                }
-                kind.make(&self.to, name, &settings)?;
-                self.refused(&place, error)?;
-            }
-        }
-        Ok(if is_ours { Made::Ours } else { Made::New })
-    }
-
-    /// Gives policies to a resource of the destination that is there without them.
-    fn complete(
-        &self,
-        kind: ResourceKind,
-        name: &str,
-        settings: &Map<String, Value>,
-    ) -> Result<()> {
-        let completed = policies::complete(&self.to, kind, name, settings);
-        completed.or_else(|error| self.refused(&format!("{kind} {name}, its policies"), error))
     }
 
     /// Copies the properties of the services, such as CORS rules, if a whole account is copied to
@@ -300,39 +217,6 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes that a setting was refused, and continues: a SAS may lack the right to it. Error: the
-    /// connection failed.
-    fn refused(&self, what: &str, error: Error) -> Result<()> {
-        let (is_fatal, status) = (error.is_fatal(), error.status());
-        let error = error.within(what);
-        if is_fatal && status != Some(403) {
-            return Err(error);
-        }
-        self.note(error.to_string());
-        Ok(())
-    }
-
-    /// Notes that contents were refused, and continues. Error: the credentials or the connection
-    /// failed.
-    fn leave_out(&self, what: &str, error: Error) -> Result<()> {
-        let is_fatal = error.is_fatal();
-        let error = error.within(what);
-        if is_fatal {
-            return Err(error);
-        }
-        self.progress.leave_out(error.to_string());
-        Ok(())
-    }
-
-    fn note(&self, sentence: String) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.push(sentence);
-    }
-
-    fn add_known(&self) {
-        self.known.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Prints what was copied and what not.
     fn report(self, copied: Result<()>) -> Result<ExitCode, String> {
         let mut counts = self.progress.counts_of_contents();
@@ -342,7 +226,7 @@ impl CopyRun<'_> {
                 "; {known} blobs, queues and tables were there from an earlier run of this copy"
             );
         }
-        let left_out = self.progress.end();
+        let left_out = self.progress.end(LEFT_OUT_SHOWN);
         let notes = self.notes.into_inner();
         for note in notes.unwrap_or_else(PoisonError::into_inner) {
             print_line(plain(&note));
@@ -372,19 +256,6 @@ struct Plan {
     containers: Vec<Resource>,
     queues: Vec<Resource>,
     tables: Vec<Resource>,
-}
-
-/// What is at the destination after [`CopyRun::make`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
-    /// Made by this run; or it was there and empty.
-    New,
-    /// Begun by an earlier run of this copy.
-    Ours,
-    /// It was there.
-    Others,
-    /// It was there, and stays as it is.
-    Left,
 }
 
 /// The resources of these names; all if none are named. Error: one is not there.

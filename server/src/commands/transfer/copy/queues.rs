@@ -4,11 +4,12 @@
 //! message arrived, or an earlier run broke off within the queue, its copy is cleared and begun
 //! again.
 
-use crate::commands::transfer::Result;
 use crate::commands::transfer::asking::patiently;
-use crate::commands::transfer::copy::{CopyRun, Made, Resource};
+use crate::commands::transfer::copy::run::{CopyRun, Made};
+use crate::commands::transfer::error::Result;
+use crate::commands::transfer::fields::Resource;
 use crate::commands::transfer::parallel::{Hand, on_threads};
-use crate::commands::transfer::queues::{
+use crate::commands::transfer::queues::messages::{
     PEEKED_MAX, clear, each_message, messages_in, put_message,
 };
 use crate::commands::transfer::resource_kind::ResourceKind;

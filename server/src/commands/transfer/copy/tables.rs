@@ -1,11 +1,13 @@
 //! Tables: copied in pages of entities, written in transactions that replace entities with the same
 //! keys, so that each can be repeated. The journal records where the next page begins.
 
-use crate::commands::transfer::Result;
 use crate::commands::transfer::copy::journal::TablePlace;
-use crate::commands::transfer::copy::{CopyRun, Made, Resource};
+use crate::commands::transfer::copy::run::{CopyRun, Made};
+use crate::commands::transfer::error::Result;
+use crate::commands::transfer::fields::Resource;
 use crate::commands::transfer::resource_kind::ResourceKind;
-use crate::commands::transfer::tables::{read_page, write_lines};
+use crate::commands::transfer::tables::batches::write_lines;
+use crate::commands::transfer::tables::entities::read_page;
 
 pub fn copy(copy: &CopyRun<'_>, tables: &[Resource]) -> Result<()> {
     tables.iter().try_for_each(|resource| {

@@ -1,11 +1,11 @@
 //! The parts of a filter on the page of a table, a form for another term, and its plan while it is
 //! typed.
 
-use crate::console::Console;
-use crate::console::filter::{OPERATORS, term, terms, with_term};
-use crate::console::layout;
+use crate::console::context::Console;
 use crate::console::respond::{Json, Page, Visit, made};
+use crate::console::tables::filter::{OPERATORS, term, terms, with_term};
 use crate::console::value_text::TYPES;
+use crate::console::{format, links};
 use crate::response::error::Result;
 use crate::table::plan_name;
 use axum::extract::{Path, State};
@@ -60,8 +60,8 @@ pub fn chips(account: &str, table: &str, filter: &str) -> Markup {
                 @for index in 0..terms.len().min(TERMS_SHOWN) {
                     @let without = without(&terms, index);
                     li {
-                        code { (layout::cut(terms[index], 200)) }
-                        a href=(layout::path(&["tables", account, table], &[("filter", &without)])) aria-label=(format!("Remove {}", terms[index])) { "×" }
+                        code { (format::cut(terms[index], 200)) }
+                        a href=(links::path(&["tables", account, table], &[("filter", &without)])) aria-label=(format!("Remove {}", terms[index])) { "×" }
                     }
                 }
             }

@@ -1,8 +1,8 @@
 //! The content of an imported blob: a file of the layout, or ranges of another program's files.
 
-use crate::commands::transfer::Result;
+use crate::commands::transfer::error::Result;
 use crate::commands::transfer::files::Source;
-use crate::commands::transfer::import::Import;
+use crate::commands::transfer::import_run::Import;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::File;

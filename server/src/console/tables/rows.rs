@@ -2,14 +2,12 @@
 //! read and written.
 
 use crate::connection::on_blocking_pool;
-use crate::console::Console;
-use crate::console::csv;
-use crate::console::entity_json;
+use crate::console::context::Console;
 use crate::console::form::Form;
-use crate::console::layout;
 use crate::console::respond::{Done, Page, SeeOther, Visit, text, written};
-use crate::console::undo;
+use crate::console::tables::{entity_json, transactions};
 use crate::console::value_text::{TYPES, edit_text, parse};
+use crate::console::{csv, layout, links};
 use crate::response::error::{Failure, Result};
 use axum::Extension;
 use axum::body::Body;
@@ -18,22 +16,19 @@ use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};
-use lazurite_engine::Ticket;
-use lazurite_table::{DateTime, ETag, Entity, IfMatch, Operation, Query, Write};
+use lazurite_table::{ETag, Entity, IfMatch, Operation, Query, Write};
 use maud::{Markup, html};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Operations of one transaction. Source: Performing entity group transactions.
-const TRANSACTION_MAX: usize = 100;
 /// Columns of a file.
 const COLUMNS_MAX: usize = 2000;
 
 /// The forms below the grid.
 pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Markup {
     let path =
-        |name: &str, query: &[(&str, &str)]| layout::path(&["tables", account, table, name], query);
+        |name: &str, query: &[(&str, &str)]| links::path(&["tables", account, table, name], query);
     let found = if filter.is_empty() {
         "the table"
     } else {
@@ -59,7 +54,7 @@ pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Mar
 
 /// The buttons of the form around the grid. Each acts on the rows that are selected.
 pub fn acts(account: &str, table: &str) -> Markup {
-    let path = |name: &str| layout::path(&["tables", account, table, "rows", name], &[]);
+    let path = |name: &str| links::path(&["tables", account, table, "rows", name], &[]);
     html! {
         p.selected { button.danger { "Delete the selected rows" } span.limits data-selected role="status" {} }
         details {
@@ -193,9 +188,9 @@ async fn edited(
 ) -> Page<SeeOther> {
     let id = console.edits.next_id();
     let query = [("filter", form.text("filter")), ("edit", &id.to_string())];
-    let path = layout::path(&["tables", &account, &table], &query);
+    let path = links::path(&["tables", &account, &table], &query);
     written(console, path, done, move |console| {
-        undo::execute(console, (&account, &table), id, operations(console)?)
+        transactions::edit(console, (&account, &table), id, operations(console)?)
     })
     .await
 }
@@ -205,7 +200,7 @@ pub async fn import(
     Path((account, table)): Path<(String, String)>,
     Extension(form): Extension<Form>,
 ) -> Page<SeeOther> {
-    let path = layout::path(&["tables", &account, &table], &[]);
+    let path = links::path(&["tables", &account, &table], &[]);
     written(console, path, Done::Imported, move |console| {
         let text = form.text("text");
         let entities = if text.trim_start().starts_with('[') {
@@ -218,77 +213,9 @@ pub async fn import(
             entity,
         };
         let operations: Vec<_> = entities.into_iter().map(operation).collect();
-        execute(console, &account, &table, &operations).outcome
+        transactions::execute(console, &account, &table, &operations).outcome
     })
     .await
-}
-
-/// What became of operations.
-pub struct Executed {
-    /// The Timestamps of those that were carried out, as `execute_transaction` returns them.
-    pub timestamps: Vec<Option<DateTime>>,
-    /// The last write, or the failure of the first transaction that was refused.
-    pub outcome: Result<Ticket>,
-}
-
-/// Executes operations in transactions of consecutive operations on one partition. Stops at the
-/// first that is refused.
-pub fn execute(
-    console: &Console,
-    account: &str,
-    table: &str,
-    operations: &[Operation],
-) -> Executed {
-    let mut done = 0;
-    let (mut timestamps, mut last) = (Vec::new(), None);
-    while done < operations.len() {
-        let partition_key = &operations[done].entity.partition_key;
-        let rest = operations[done..].iter().take(TRANSACTION_MAX);
-        let count = rest
-            .take_while(|operation| operation.entity.partition_key == *partition_key)
-            .count();
-        let batch = &operations[done..done + count];
-        let services = console.services();
-        let executed = services.tables.execute_transaction(account, table, batch);
-        let (written, ticket) = match executed {
-            Ok(executed) => executed,
-            Err(error) => {
-                let failed = batch.get(error.index);
-                let row_key = failed.map_or("", |operation| &operation.entity.row_key);
-                let failure = Failure::from(error.error);
-                let outcome = Err(if operations.len() == 1 {
-                    failure
-                } else {
-                    of_row(done, error.index, row_key, failure)
-                });
-                return Executed {
-                    timestamps,
-                    outcome,
-                };
-            }
-        };
-        timestamps.extend(written);
-        last = Some(ticket);
-        done += count;
-    }
-    let outcome = last.ok_or_else(|| Failure::new(400, "NothingSelected", "No row is selected."));
-    Executed {
-        timestamps,
-        outcome,
-    }
-}
-
-/// The failure of an operation after `done` successful ones, with its place.
-fn of_row(done: usize, index: usize, row_key: &str, failure: Failure) -> Failure {
-    let row = done + index + 1;
-    let message = format!(
-        "Row {row} (RowKey {row_key}): {} The {done} rows before this partition's were changed.",
-        failure.message
-    );
-    Failure {
-        message: message.into(),
-        ..failure
-    }
 }
 
 /// A page of what is exported, with where the next one begins.

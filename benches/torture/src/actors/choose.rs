@@ -1,0 +1,44 @@
+//! What several actors choose: stores, keyspaces, keys and ranges.
+
+use crate::model::KEYSPACES;
+use lazurite_engine::{Choices, Direction, KeyRange};
+
+/// A number to name one of a few stores, snapshots or scans by: each of one to six of them is named
+/// as often as the others.
+pub fn number(choices: &mut Choices) -> usize {
+    choices.index(60)
+}
+
+/// One of the keyspaces.
+pub fn keyspace(choices: &mut Choices) -> usize {
+    choices.index(KEYSPACES.len())
+}
+
+/// Half of the keys are among a few, so that values are overwritten soon.
+pub fn key(choices: &mut Choices) -> Vec<u8> {
+    match choices.below(20) {
+        0 => vec![0xff; 1 + choices.index(3)],
+        1 => Vec::new(),
+        2..=9 => (0..1 + choices.below(3))
+            .map(|_| choices.below(7) as u8 * 40)
+            .collect(),
+        _ => vec![choices.below(6) as u8],
+    }
+}
+
+/// A range of keys: a prefix, all, or between two keys.
+pub fn range(choices: &mut Choices) -> KeyRange {
+    match choices.below(4) {
+        0 => KeyRange::prefix(&key(choices)),
+        1 => KeyRange::all(),
+        _ => KeyRange {
+            start: key(choices),
+            end: (!choices.one_in(4)).then(|| key(choices)),
+        },
+    }
+}
+
+/// Either direction.
+pub fn direction(choices: &mut Choices) -> Direction {
+    choices.pick(&[Direction::Forward, Direction::Backward])
+}

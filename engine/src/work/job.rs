@@ -1,0 +1,15 @@
+//! The kinds of background work.
+
+/// A piece of background work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Job {
+    /// A sealed memtable becomes an SSTable of level 0.
+    Flush,
+    /// SSTables are merged downwards.
+    Compaction,
+    /// Value-log segments that nothing refers to are removed.
+    Collection,
+}
+
+/// How many kinds of [`Job`] there are.
+pub(super) const JOBS: usize = 3;

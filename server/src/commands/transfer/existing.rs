@@ -1,0 +1,23 @@
+//! What happens to what is there already.
+
+use clap::ValueEnum;
+
+/// What happens to containers, queues and tables that are there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Existing {
+    /// If one of them holds anything, nothing is imported
+    Refuse,
+    /// They are left as they are
+    Skip,
+    /// Blobs and entities of the same names are replaced, others stay; messages are deleted first
+    Replace,
+}
+
+/// The choices about what is there, as a sentence without its end. `option` is what stands before
+/// the value of the option.
+pub fn choices_about_existing(option: &str) -> String {
+    format!(
+        "With {option}skip it stays as it is; with {option}replace, blobs and entities of the same names are replaced, and the messages of \
+         queues are deleted first"
+    )
+}

@@ -1,0 +1,57 @@
+//! Checks the queues of a directory with their messages, and makes them.
+
+use crate::commands::transfer::checks::QUEUE_RULES;
+use crate::commands::transfer::error::{Error, Result};
+use crate::commands::transfer::import_run::Import;
+use crate::commands::transfer::queues::line::Line;
+use crate::commands::transfer::queues::messages::{clear, messages_in, put_message};
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::resource_names::check_queue_name;
+
+/// As `blobs::check`.
+pub fn check(import: &Import<'_>) -> Result<()> {
+    for queue in import.resources(ResourceKind::Queue)? {
+        check_queue_name(&queue)
+            .map_err(|error| Error::from(error).within(format_args!("queues/{queue}")))?;
+        QUEUE_RULES.check(import.source, &ResourceKind::Queue.settings(&queue))?;
+        let lines = ResourceKind::Queue.lines(&queue);
+        import
+            .source
+            .lines(&lines, |line| Ok(Line::parse(line)?.check()?))?;
+    }
+    Ok(())
+}
+
+/// Makes all queues of the directory, with their messages. They are checked.
+pub fn import(import: &Import<'_>) -> Result<()> {
+    for queue in import.resources(ResourceKind::Queue)? {
+        let Some(is_new) = import.make(ResourceKind::Queue, &queue)? else {
+            continue;
+        };
+        import.progress.add(&import.progress.queues, 1);
+        if !is_new && messages_in(import.client, &queue)? > 0 {
+            import.note_existing(
+                ResourceKind::Queue,
+                &queue,
+                "its messages are deleted first",
+            );
+            clear(import.client, &queue)?;
+        }
+        let lines = ResourceKind::Queue.lines(&queue);
+        import.source.lines(&lines, |line| {
+            let put = put(import, &queue, line);
+            if import.foreign.is_none() {
+                return put;
+            }
+            let what = format!("a message of queue {queue}");
+            import.or_leave_out(&what, put).map(drop)
+        })?;
+    }
+    Ok(())
+}
+
+fn put(import: &Import<'_>, queue: &str, line: &str) -> Result<()> {
+    put_message(import.client, queue, line)?;
+    import.progress.add(&import.progress.messages, 1);
+    Ok(())
+}

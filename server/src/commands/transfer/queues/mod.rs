@@ -1,0 +1,6 @@
+//! Queues and their messages.
+
+pub mod export;
+pub mod import;
+mod line;
+pub mod messages;

@@ -1,0 +1,41 @@
+//! Containers, queues and tables of a service: making one, and whether it holds anything.
+
+use crate::commands::client::Client;
+use crate::commands::transfer::blobs::container::{self, make_container};
+use crate::commands::transfer::error::Result;
+use crate::commands::transfer::policies;
+use crate::commands::transfer::queues::messages::{make_queue, messages_in};
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::tables::entities::{self, make_table};
+use serde_json::{Map, Value};
+
+/// Makes a resource with its settings. False if it is there: it stays as it is.
+pub fn make(
+    client: &Client,
+    kind: ResourceKind,
+    name: &str,
+    settings: &Map<String, Value>,
+) -> Result<bool> {
+    let is_new = match kind {
+        ResourceKind::Container => make_container(client, name, settings)?,
+        ResourceKind::Queue => make_queue(client, name, settings)?,
+        ResourceKind::Table => make_table(client, name)?,
+    };
+    if is_new {
+        policies::put(client, kind, name, settings)?;
+    }
+    Ok(is_new)
+}
+
+/// Whether the service has a resource of that name that holds anything.
+pub fn is_in_use(client: &Client, kind: ResourceKind, name: &str) -> Result<bool> {
+    let holds_any = match kind {
+        ResourceKind::Container => container::holds_any(client, name),
+        ResourceKind::Queue => messages_in(client, name).map(|count| count > 0),
+        ResourceKind::Table => entities::holds_any(client, name),
+    };
+    match holds_any {
+        Err(error) if error.status() == Some(404) => Ok(false),
+        holds_any => holds_any,
+    }
+}

@@ -1,0 +1,92 @@
+//! Checks the tables of a directory with their entities, before anything is written.
+
+use crate::codec::odata::read_entity;
+use crate::commands::transfer::checks::TABLE_RULES;
+use crate::commands::transfer::error::{Error, Result};
+use crate::commands::transfer::files::Source;
+use crate::commands::transfer::import_error::ImportError;
+use crate::commands::transfer::import_run::Import;
+use crate::commands::transfer::key_hashes::KeyHashes;
+use crate::commands::transfer::resource_kind::ResourceKind;
+use crate::commands::transfer::tables::entities::keys_of;
+use crate::resource_names::check_table_name;
+use lazurite_table::{ENTITY_BYTES_MAX, Entity, Write, entity_bytes};
+use std::collections::BTreeMap;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// As `blobs::check`.
+pub fn check(import: &Import<'_>) -> Result<(), ImportError> {
+    for table in check_settings(import).map_err(ImportError::Content)? {
+        check_entities(import.source, &ResourceKind::Table.lines(&table))?;
+    }
+    Ok(())
+}
+
+/// The names of the tables, which are checked as their settings are.
+fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
+    let tables = import.resources(ResourceKind::Table)?;
+    let mut names = BTreeMap::new();
+    for table in &tables {
+        let in_table = |error: String| Error::from(format!("tables/{table}: {error}"));
+        check_table_name(table).map_err(in_table)?;
+        if let Some(other) = names.insert(table.to_ascii_lowercase(), table) {
+            let reason = format!("it is the same table as {other}, as case does not matter");
+            return Err(in_table(reason));
+        }
+        TABLE_RULES.check(import.source, &ResourceKind::Table.settings(table))?;
+    }
+    Ok(tables)
+}
+
+/// Checks the entities of a file. Reads it once if its lines are in the order of their keys, as in
+/// exports; otherwise twice.
+fn check_entities(source: &Source<'_>, path: &str) -> Result<(), ImportError> {
+    let mut last = None;
+    let mut is_in_order = true;
+    let read = source.lines(path, |line| {
+        let keys = keys_of(line)?;
+        check_entity(line, keys.clone())?;
+        is_in_order &= last.as_ref() < Some(&keys);
+        last = Some(keys);
+        Ok(())
+    });
+    read.map_err(ImportError::Content)?;
+    if is_in_order {
+        return Ok(());
+    }
+    check_keys_differ(source, path)
+}
+
+fn check_keys_differ(source: &Source<'_>, path: &str) -> Result<(), ImportError> {
+    let mut hashes = KeyHashes::new();
+    let read = source.numbered_lines(path, |number, line| {
+        let (partition_key, row_key) = keys_of(line)?;
+        // No text has the byte between them.
+        let keys = [partition_key.as_bytes(), row_key.as_bytes()].join(&0xff);
+        hashes.add(xxh3_128(&keys), number);
+        Ok(())
+    });
+    read.map_err(ImportError::Content)?;
+    let repeated = hashes.first_repeated();
+    let place = std::env::temp_dir();
+    match repeated.map_err(|error| Error::of_file(&place, error))? {
+        None => Ok(()),
+        Some((earlier, line)) => {
+            let reason = format!("{path}, line {line}: line {earlier} has the same keys");
+            Err(ImportError::Content(reason.into()))
+        }
+    }
+}
+
+/// Errors: what the service would refuse of a line with these keys.
+fn check_entity(line: &str, (partition_key, row_key): (String, String)) -> Result<(), String> {
+    let checked = read_entity(line.as_bytes()).and_then(|body| {
+        let entity = Entity::new(partition_key, row_key, body.properties);
+        lazurite_table::check_entity(Write::InsertOrReplace, &entity)?;
+        if entity_bytes(&entity) > ENTITY_BYTES_MAX {
+            return Err(lazurite_table::Error::EntityTooLarge);
+        }
+        Ok(())
+    });
+    checked.map_err(|error| error.to_string().trim_end_matches('.').to_owned())
+}

@@ -1,0 +1,7 @@
+//! Tables and their entities.
+
+pub mod batches;
+pub mod check;
+pub mod entities;
+pub mod export;
+pub mod import;

@@ -1,0 +1,26 @@
+//! The number of pieces of advice, for Home.
+
+use crate::advisor;
+use crate::console::advisor::names::ADVICE;
+use crate::console::context::Console;
+use crate::console::links;
+use crate::units::count;
+use lazurite_advisor::Report;
+use maud::{Markup, html};
+
+/// What the advisor found for the accounts that the console shows.
+pub fn report(console: &Console) -> Report {
+    advisor::report(&console.advisor, &|account| console.shows(account))
+}
+
+/// The number of pieces, for Home.
+pub fn card(console: &Console) -> Markup {
+    let report = report(console);
+    let pieces = report.advice.len() as u64;
+    html! {
+        a.card href=(links::path(ADVICE, &[])) {
+            h2 { "Advice" } p.figure { (count(pieces)) }
+            p { (if pieces == 1 { "piece" } else { "pieces" }) " of advice on the workload" }
+        }
+    }
+}

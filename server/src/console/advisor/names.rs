@@ -1,0 +1,72 @@
+//! What advice and partitions are about, in words and as links.
+
+use crate::console::links;
+use lazurite_advisor::{NAME_BYTES_MAX, Service};
+use maud::{Markup, html};
+
+/// The segments of paths.
+pub const ADVICE: &[&str] = &["advisor"];
+pub const HEAT_MAP: &[&str] = &["advisor", "heat"];
+
+/// The service's word for a resource.
+pub fn noun(service: Service) -> &'static str {
+    match service {
+        Service::Blob => "container",
+        Service::Queue => "queue",
+        Service::Table => "table",
+    }
+}
+
+/// The page of a table, queue or container.
+pub fn resource_path(service: Service, account: &str, resource: &str) -> String {
+    let folder = match service {
+        Service::Blob => "blobs",
+        Service::Queue => "queues",
+        Service::Table => "tables",
+    };
+    links::path(&[folder, account, resource], &[])
+}
+
+/// The page of a blob. The advisor cuts long names: those lead to the names that begin so.
+pub fn blob_path(account: &str, container: &str, blob: &str) -> String {
+    if is_cut(blob) {
+        return links::path(&["blobs", account, container], &[("prefix", blob)]);
+    }
+    links::path(&["blobs", account, container, "blob"], &[("name", blob)])
+}
+
+/// True if the advisor may have cut a name. It cuts between characters, of at most four bytes.
+pub fn is_cut(name: &str) -> bool {
+    name.len() > NAME_BYTES_MAX - 4
+}
+
+/// A sentence of the advisor, in which names of code stand between backticks.
+pub fn with_code(text: &str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_code_are_marked() {
+        let marked = with_code("Send `$select` <now>.").into_string();
+        assert_eq!(marked, "Send <code>$select</code> &lt;now&gt;.");
+    }
+
+    #[test]
+    fn cookbook_has_the_pages_that_rules_name() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/guide");
+        for rule in lazurite_advisor::rules::Rule::ALL {
+            for page in rule.text().guide {
+                let path = format!("{directory}/{page}.md");
+                assert!(std::path::Path::new(&path).exists(), "{path}");
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The state that every page is given.
+
+use crate::accounts::Accounts;
+use crate::clock::{self, Clock};
+use crate::console::edits::Edits;
+use crate::console::guesses::Guesses;
+use crate::pages::{Address, Addresses};
+use crate::requests::{Record, Ring};
+use crate::response::error::{Failure, Result};
+use crate::services::Services;
+use crate::state::{Stores, fork_not_found};
+use crate::transfers::Transfers;
+use lazurite_advisor::Advisor;
+use serde_json::Value;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// What the console shows and how far it may be reached, from the flags.
+#[derive(Default)]
+pub struct Settings {
+    /// Whether there is a console; the pages for programs are always served.
+    pub is_on: bool,
+    /// Asked of every visitor if it is set. Without one, only programs on this machine are served.
+    pub password: Option<String>,
+    /// Host names besides those that only lead to this machine.
+    pub allowed_hosts: Vec<String>,
+    /// `None` for a store in memory.
+    pub directory: Option<PathBuf>,
+    pub durability: &'static str,
+    /// Whether `/_lazurite/identity` hands out tokens.
+    pub accepts_bearer_tokens: bool,
+}
+
+/// The state of the router.
+pub struct Console {
+    pub(super) stores: Arc<Stores>,
+    pub(super) advisor: Arc<Advisor>,
+    pub(super) requests: Arc<Ring>,
+    pub(super) edits: Edits,
+    pub(super) settings: Settings,
+    pub(super) started: Instant,
+    pub(super) guesses: Guesses,
+    /// Proves that a write comes from a page of this console. Random, for as long as the process
+    /// lives.
+    pub(super) token: String,
+    pub(super) addresses: Addresses,
+    transfers: OnceLock<Transfers>,
+    pub(super) is_closing: AtomicBool,
+}
+
+impl Console {
+    /// Errors: the system has no randomness.
+    pub fn new(
+        stores: Arc<Stores>,
+        advisor: Arc<Advisor>,
+        requests: Arc<Ring>,
+        addresses: Addresses,
+        settings: Settings,
+    ) -> std::result::Result<Console, String> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
+        Ok(Console {
+            stores,
+            advisor,
+            requests,
+            edits: Edits::default(),
+            settings,
+            guesses: Guesses::default(),
+            started: Instant::now(),
+            token: format!("{:032x}", u128::from_le_bytes(random)),
+            addresses,
+            transfers: OnceLock::new(),
+            is_closing: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes exports and imports possible, once the services are about to be served.
+    pub fn set_transfers(&self, transfers: Transfers) {
+        let _ = self.transfers.set(transfers);
+    }
+
+    pub(super) fn transfers(&self) -> Result<&Transfers> {
+        let transfers = self.transfers.get();
+        transfers.ok_or_else(|| Failure::busy("The server is starting."))
+    }
+
+    /// Ends the pages that are sent for as long as a visitor watches.
+    pub fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Where the services listen; nothing until that is known.
+    pub fn addresses(&self) -> &[Address] {
+        self.addresses.all()
+    }
+
+    /// The services of the current store.
+    pub(super) fn services(&self) -> Arc<Services> {
+        self.stores.current().services.clone()
+    }
+
+    /// The services of a fork, or of the current store if none is named.
+    pub(super) fn services_of(&self, fork: &str) -> Result<Arc<Services>> {
+        if fork.is_empty() {
+            return Ok(self.services());
+        }
+        let store = self.stores.fork(fork);
+        let store = store.ok_or_else(|| fork_not_found(fork))?;
+        Ok(store.services.clone())
+    }
+
+    pub(super) fn all_accounts(&self) -> &Accounts {
+        self.stores.accounts()
+    }
+
+    /// The accounts that the console shows. Without a password any program on this machine may open
+    /// it, so it shows the accounts that the public key can read.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &str> {
+        let accounts = self.all_accounts();
+        accounts.names().filter(|name| self.shows(name))
+    }
+
+    pub(super) fn shows(&self, account: &str) -> bool {
+        self.settings.password.is_some() || self.all_accounts().is_well_known(account)
+    }
+
+    pub(super) fn shows_all(&self) -> bool {
+        let mut names = self.all_accounts().names();
+        names.all(|name| self.shows(name))
+    }
+
+    /// True if a request may be shown: if its account is shown. A request that was refused before
+    /// its account was known may name any account.
+    pub(super) fn shows_request(&self, record: &Record) -> bool {
+        match &record.account {
+            Some(account) => self.shows(account),
+            None => self.shows_all(),
+        }
+    }
+
+    /// Refuses accounts that do not exist or are not shown.
+    pub(super) fn check_account(&self, account: &str) -> Result<()> {
+        if self.accounts().any(|name| name == account) {
+            return Ok(());
+        }
+        let message = format!(
+            "The console shows no account '{account}'. It shows accounts with a key of their own only if Lazurite was started with --console-password."
+        );
+        Err(Failure::new(404, "AccountNotFound", message))
+    }
+
+    /// Moves the clock of the store, or of the fork that is named. Blocks.
+    pub(super) fn move_clock(&self, clock: &Clock, fork: &str, body: &[u8]) -> Result<Value> {
+        if fork.is_empty() {
+            self.stores.note_for_secondary()?;
+        }
+        clock::page::change(clock, body)
+    }
+}
+
+/// Nothing of it: password and token are not for logs.
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}

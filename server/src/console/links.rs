@@ -1,0 +1,58 @@
+//! The paths of pages, for links.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Everything but letters, digits and a few marks that are safe in paths and queries alike.
+const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~')
+    .remove(b'$');
+
+/// A text as part of a path or as a value of a query.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, COMPONENT).to_string()
+}
+
+/// A path of the console: `segments` are encoded, and so are the values of `query`. Parameters
+/// without a value are left out.
+pub fn path(segments: &[&str], query: &[(&str, &str)]) -> String {
+    let mut path = String::from("/_lazurite");
+    for segment in segments {
+        path.push('/');
+        path.push_str(&encode(segment));
+    }
+    let mut separator = '?';
+    for (name, value) in query.iter().filter(|(_, value)| !value.is_empty()) {
+        path.push(separator);
+        path.push_str(name);
+        path.push('=');
+        path.push_str(&encode(value));
+        separator = '&';
+    }
+    path
+}
+
+/// Keys are written even where they are empty: that is a key as well.
+pub fn entity_path(account: &str, table: &str, partition_key: &str, row_key: &str) -> String {
+    let path = path(&["tables", account, table, "entity"], &[]);
+    format!("{path}?pk={}&rk={}", encode(partition_key), encode(row_key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_hold_any_name() {
+        let path = path(
+            &["blobs", "a", "$root"],
+            &[("name", "a/b c&d?\"é"), ("empty", "")],
+        );
+        assert_eq!(
+            path,
+            "/_lazurite/blobs/a/$root?name=a%2Fb%20c%26d%3F%22%C3%A9"
+        );
+    }
+}
