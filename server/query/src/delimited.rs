@@ -87,9 +87,9 @@ impl Dialect {
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// A record is complete.
-    Record,
+pub enum Step<'i> {
+    /// A record is complete: see [`DelimitedReader::columns`].
+    Record(&'i [u8]),
     NeedsInput,
     End,
 }
@@ -98,25 +98,27 @@ pub enum Step {
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'r> {
     bytes: &'r [u8],
-    /// The end of each column in `bytes`, where the next one begins.
-    ends: &'r [usize],
+    /// Where each column is in `bytes`.
+    places: &'r [Place],
+}
+
+/// A range of bytes.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
 }
 
 impl<'r> Columns<'r> {
     /// The column with this index.
     pub fn get(self, column: usize) -> Option<&'r [u8]> {
-        let end = *self.ends.get(column)?;
-        let start = column.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let Place { start, end } = *self.places.get(column)?;
         Some(&self.bytes[start..end])
     }
 
     pub fn iter(self) -> impl Iterator<Item = &'r [u8]> {
-        let mut start = 0;
-        self.ends.iter().map(move |&end| {
-            let column = &self.bytes[start..end];
-            start = end;
-            column
-        })
+        let places = self.places.iter();
+        places.map(move |&Place { start, end }| &self.bytes[start..end])
     }
 }
 
@@ -135,11 +137,13 @@ enum State {
     Escape { is_quoted: bool },
 }
 
-/// Splits content into records. Allocates nothing for a record that is no longer than an earlier
-/// one.
+/// Splits content into records. A record that is whole in the input and says its values to the letter
+/// is not copied. Memory grows with the longest record only.
 pub struct DelimitedReader {
     column_separator: Box<[u8]>,
     record_separator: Box<[u8]>,
+    /// The separators, if both have one byte.
+    single_separators: Option<(u8, u8)>,
     quote: Option<u8>,
     escape: Option<u8>,
     drops_cr: bool,
@@ -148,8 +152,9 @@ pub struct DelimitedReader {
     state: State,
     /// The values of the record so far, without separators, quotes and escapes.
     bytes: Vec<u8>,
-    /// The end of each complete value in `bytes`.
-    ends: Vec<usize>,
+    /// Where each complete value is, in `bytes` or in the input.
+    places: Vec<Place>,
+    is_copied: bool,
     /// Where the bytes of the current value begin that were neither quoted nor escaped: only these
     /// can be a separator.
     bare_from: usize,
@@ -170,13 +175,18 @@ impl DelimitedReader {
         DelimitedReader {
             column_separator: column_separator.into(),
             record_separator: record_separator.into(),
+            single_separators: match (column_separator, record_separator) {
+                (&[column], &[record]) => Some((column, record)),
+                _ => None,
+            },
             quote: dialect.quote,
             escape: dialect.distinct_escape(),
             drops_cr: dialect.drops_cr(),
             bytes_max: RECORD_BYTES_MAX + column_separator.len().max(record_separator.len()),
             state: State::Start,
             bytes: Vec::new(),
-            ends: Vec::new(),
+            places: Vec::new(),
+            is_copied: true,
             bare_from: 0,
             has_quotes: false,
             is_complete: false,
@@ -188,22 +198,37 @@ impl DelimitedReader {
 
     /// Reads to the end of the next record. `input` is the content that has arrived and is not yet
     /// consumed; `is_last`: nothing follows it.
-    pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
+    pub fn next<'i>(&mut self, input: &mut &'i [u8], is_last: bool) -> Result<Step<'i>, Fatal> {
         if self.is_complete {
             self.begin();
         }
         self.skip_mark(input, is_last);
+        if self.taken == self.record_start
+            && let Some(length) = self.scan(input)
+        {
+            let record = &input[..length];
+            self.skip(input, length);
+            self.is_complete = true;
+            return Ok(Step::Record(record));
+        }
         while let Some(&byte) = input.first() {
             match self.state {
-                State::Start if Some(byte) == self.quote => {
-                    self.state = State::Quoted;
-                    self.has_quotes = true;
-                    self.skip(input, 1);
-                }
-                State::Start | State::Bare => {
-                    self.state = State::Bare;
+                State::Start => match self.scan_value(input, 0) {
+                    Some((place, end)) => {
+                        if self.take_value(input, place, end)? {
+                            return Ok(Step::Record(&[]));
+                        }
+                    }
+                    None if Some(byte) == self.quote => {
+                        self.state = State::Quoted;
+                        self.has_quotes = true;
+                        self.skip(input, 1);
+                    }
+                    None => self.state = State::Bare,
+                },
+                State::Bare => {
                     if self.read_bare(input)? {
-                        return Ok(Step::Record);
+                        return Ok(Step::Record(&[]));
                     }
                 }
                 State::Quoted => self.read_quoted(input)?,
@@ -233,17 +258,18 @@ impl DelimitedReader {
         }
     }
 
-    /// The columns of the record.
-    pub fn columns(&self) -> Columns<'_> {
+    /// The columns of the record that [`Self::next`] returned.
+    pub fn columns<'r>(&'r self, record: &'r [u8]) -> Columns<'r> {
         Columns {
-            bytes: &self.bytes,
-            ends: &self.ends,
+            bytes: if self.is_copied { &self.bytes } else { record },
+            places: &self.places,
         }
     }
 
     fn begin(&mut self) {
         self.bytes.clear();
-        self.ends.clear();
+        self.places.clear();
+        self.is_copied = true;
         self.bare_from = 0;
         self.has_quotes = false;
         self.is_complete = false;
@@ -268,6 +294,87 @@ impl DelimitedReader {
                 }
             }
         }
+    }
+
+    /// Finds the columns of the record at the beginning of the input without copying them. Returns
+    /// its length with its separator. `None`: values were copied, and the rest is to be read step by
+    /// step. It has an escape, quotes within a value or separators of several bytes, or is not whole.
+    fn scan(&mut self, input: &mut &[u8]) -> Option<usize> {
+        let mut start = 0;
+        while let Some((place, end)) = self.scan_value(input, start) {
+            let is_last = self.is_record_separator(input[end]);
+            let is_empty_line = is_last && place.end == 0;
+            if is_empty_line || end > RECORD_BYTES_MAX || self.places.len() == COLUMNS_MAX {
+                break;
+            }
+            self.places.push(place);
+            start = end + 1;
+            if is_last {
+                self.is_copied = false;
+                return Some(start);
+            }
+        }
+        for place in &mut self.places {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&input[place.start..place.end]);
+            let end = self.bytes.len();
+            *place = Place { start, end };
+        }
+        self.bare_from = self.bytes.len();
+        self.skip(input, start);
+        None
+    }
+
+    /// Finds the value that begins at `start`, and the separator after it.
+    fn scan_value(&self, input: &[u8], start: usize) -> Option<(Place, usize)> {
+        let (column, record) = self.single_separators?;
+        let rest = &input[start..];
+        if let Some(quote) = self.quote
+            && rest.first() == Some(&quote)
+        {
+            let start = start + 1;
+            let escape = self.escape.unwrap_or(quote);
+            let close = start + memchr2(quote, escape, &rest[1..])?;
+            let has_cr = self.drops_cr && input[close + 1..].starts_with(b"\r\n");
+            let end = close + 1 + usize::from(has_cr);
+            let separates = |byte: u8| byte == column || byte == record;
+            let is_whole = input[close] == quote && separates(*input.get(end)?);
+            return is_whole.then_some((Place { start, end: close }, end));
+        }
+        let length = match self.escape {
+            Some(escape) => memchr3(column, record, escape, rest)?,
+            None => memchr2(column, record, rest)?,
+        };
+        let end = start + length;
+        if Some(input[end]) == self.escape {
+            return None;
+        }
+        let has_cr = self.drops_cr && input[end] == record && rest[..length].ends_with(b"\r");
+        let place = Place {
+            start,
+            end: end - usize::from(has_cr),
+        };
+        Some((place, end))
+    }
+
+    /// Copies a value that [`Self::scan_value`] found. Returns `true` at the end of a record.
+    fn take_value(&mut self, input: &mut &[u8], place: Place, end: usize) -> Result<bool, Fatal> {
+        let is_last = self.is_record_separator(input[end]);
+        if is_last && place.end == 0 && self.places.is_empty() {
+            self.skip(input, end + 1);
+            self.begin();
+            return Ok(false);
+        }
+        self.bytes.extend_from_slice(&input[place.start..place.end]);
+        self.skip(input, end + 1);
+        self.end_value(0)?;
+        self.is_complete = is_last;
+        Ok(is_last)
+    }
+
+    fn is_record_separator(&self, byte: u8) -> bool {
+        self.single_separators
+            .is_some_and(|(_, record)| byte == record)
     }
 
     /// Reads to the end of a value, or of the input, outside of quotes. Returns `true` at the end
@@ -302,7 +409,7 @@ impl DelimitedReader {
         let rest = &bare[..bare.len() - separator_bytes];
         separator_bytes += usize::from(self.drops_cr && rest.ends_with(b"\r"));
         let is_empty = self.bytes.len() == separator_bytes && !self.has_quotes;
-        if is_empty && self.ends.is_empty() {
+        if is_empty && self.places.is_empty() {
             self.begin();
             return Ok(false);
         }
@@ -311,33 +418,40 @@ impl DelimitedReader {
         Ok(true)
     }
 
-    /// Reads to the next quote or escape, or to the end of the input, within quotes.
+    /// Reads to a quote that may be the last one, to an escape, or to the end of the input, within
+    /// quotes.
     fn read_quoted(&mut self, input: &mut &[u8]) -> Result<(), Fatal> {
         let quote = self.quote.unwrap_or_default();
-        let Some(at) = memchr2(quote, self.escape.unwrap_or(quote), input) else {
-            return self.take(input, input.len());
-        };
-        self.state = if input[at] == quote {
-            State::Closing
-        } else {
-            State::Escape { is_quoted: true }
-        };
-        self.take(input, at)?;
-        self.skip(input, 1);
-        Ok(())
+        while let Some(at) = memchr2(quote, self.escape.unwrap_or(quote), input) {
+            let is_quote = input[at] == quote;
+            if is_quote && input.get(at + 1) == Some(&quote) {
+                self.take(input, at + 1)?;
+                self.skip(input, 1);
+                continue;
+            }
+            self.state = if is_quote {
+                State::Closing
+            } else {
+                State::Escape { is_quoted: true }
+            };
+            self.take(input, at)?;
+            self.skip(input, 1);
+            return Ok(());
+        }
+        self.take(input, input.len())
     }
 
     /// Called at the end of the content, where a record may end without a separator.
-    fn finish(&mut self) -> Result<Step, Fatal> {
+    fn finish(&mut self) -> Result<Step<'static>, Fatal> {
         if let (State::Escape { .. }, Some(escape)) = (self.state, self.escape) {
             self.bytes.push(escape);
         }
-        if self.ends.is_empty() && self.bytes.is_empty() && !self.has_quotes {
+        if self.places.is_empty() && self.bytes.is_empty() && !self.has_quotes {
             return Ok(Step::End);
         }
         self.end_value(0)?;
         self.is_complete = true;
-        Ok(Step::Record)
+        Ok(Step::Record(&[]))
     }
 
     /// Removes the separator, which has been read, and begins the next value.
@@ -346,10 +460,12 @@ impl DelimitedReader {
         if self.bytes.len() > RECORD_BYTES_MAX {
             return Err(self.too_large("bytes", RECORD_BYTES_MAX));
         }
-        if self.ends.len() == COLUMNS_MAX {
+        if self.places.len() == COLUMNS_MAX {
             return Err(self.too_large("columns", COLUMNS_MAX));
         }
-        self.ends.push(self.bytes.len());
+        let start = self.places.last().map_or(0, |place| place.end);
+        let end = self.bytes.len();
+        self.places.push(Place { start, end });
         self.bare_from = self.bytes.len();
         self.state = State::Start;
         Ok(())

@@ -424,9 +424,9 @@ impl Running {
                 documents::Step::End => return Ok(Read::End),
             },
             Reader::Delimited(reader) => match reader.next(input, is_last)? {
-                delimited::Step::Record => {
+                delimited::Step::Record(record) => {
                     let is_header = std::mem::take(&mut self.awaits_header);
-                    self.pass.record(reader, is_header, signal)?;
+                    self.pass.record(reader, record, is_header, signal)?;
                 }
                 delimited::Step::NeedsInput => return Ok(Read::NeedsInput),
                 delimited::Step::End => return Ok(Read::End),
@@ -488,6 +488,7 @@ impl Pass {
     fn record(
         &mut self,
         reader: &DelimitedReader,
+        record: &[u8],
         is_header: bool,
         signal: &dyn Fn() -> Signal,
     ) -> Result<(), Fatal> {
@@ -500,7 +501,7 @@ impl Pass {
             return Ok(());
         }
         let position = reader.record_start;
-        let values = reader.columns();
+        let values = reader.columns(record);
         if is_header {
             return self.take_header(values, position);
         }

@@ -13,8 +13,8 @@ fn records(dialect: &Dialect, content: &[u8], piece: usize) -> Records {
     let mut is_last = false;
     loop {
         match reader.next(&mut input, is_last).unwrap() {
-            Step::Record => {
-                let columns = reader.columns();
+            Step::Record(record) => {
+                let columns = reader.columns(record);
                 found.push(columns.iter().map(<[u8]>::to_vec).collect());
                 let last = found.len() - 1;
                 assert_eq!(columns.get(0), Some(&found[last][0][..]));
