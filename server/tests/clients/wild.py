@@ -54,7 +54,7 @@ DIALECTS = [
     Dialect(column=";", record="\r\n"),
     Dialect(column="|", quote="'"),
     Dialect(record="\r"),
-    Dialect(column="\x01", record="\x02"),
+    Dialect(column=":", record="$"),
     Dialect(column="\t", quote="", escape="\\"),
     Dialect(quote="", escape="\\", record="|"),
     Dialect(escape="\\"),
@@ -71,10 +71,15 @@ def read(dialect, content):
 
 def write(rows):
     """The records as csv writes them, with quotes where they are needed."""
+    lines = [written([value.decode("latin-1") for value in row]) for row in rows]
+    return "".join(line + "\n" for line in lines).encode("latin-1")
+
+
+def written(row, **settings):
+    """One record without its end. csv quotes or escapes the bytes of the end: both CR and LF."""
     out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerows([value.decode("latin-1") for value in row] for row in rows)
-    return out.getvalue().encode("latin-1")
+    csv.writer(out, lineterminator="\r\n", **settings).writerow(row)
+    return out.getvalue().removesuffix("\r\n")
 
 
 WORDS = [b"", b"a", b"0012", b"-1.50", b"Oslo", b"caf\xe9", "café".encode(), "日本".encode(), "\U0001f600".encode(), b"\x80\xff", b" x ", b"NULL"]
@@ -99,18 +104,16 @@ class Files:
         value = self.word()
         while self.random.random() < 0.3:
             value += self.special(dialect, dialect.quote != "") + self.word()
-        text = dialect.swapped(value.decode("latin-1"))
-        out = io.StringIO(newline="")
         settings = dialect.of_python()
+        end = "x"
         if dialect.quote:
             settings["quoting"] = csv.QUOTE_ALL if quotes_all else csv.QUOTE_MINIMAL
             # A writer that escapes does not double its quotes.
             settings["doublequote"] = not dialect.escape
-        csv.writer(out, lineterminator="\n", **settings).writerow([text, "x"])
-        return dialect.swapped(out.getvalue()).encode("latin-1").removesuffix(dialect.column.encode() + b"x" + self.end(dialect))
-
-    def end(self, dialect):
-        return dialect.record.encode() if len(dialect.record) == 1 else b"\n"
+            end = dialect.quote + "x" + dialect.quote if quotes_all else "x"
+        # A second value, because csv quotes a single empty one.
+        text = dialect.swapped(written([dialect.swapped(value.decode("latin-1")), "x"], **settings))
+        return text.encode("latin-1").removesuffix((dialect.column + end).encode())
 
     def careless(self, dialect):
         """A value of a program that does not know the rules."""
