@@ -1,8 +1,9 @@
 //! Writes the rows of a result as delimited text, JSON or Arrow. The length of a row is limited.
 
 use crate::arrow::{ArrowField, ArrowWriter};
-use crate::delimited::{Dialect, write_record};
+use crate::delimited::{DelimitedWriter, Dialect};
 use crate::eval::Row;
+use crate::run::Refused;
 use crate::value::{Json, Value};
 use crate::{RECORD_BYTES_MAX, RowError};
 use std::borrow::Cow;
@@ -10,8 +11,7 @@ use std::convert::Infallible;
 
 /// Longest row of a result, in bytes.
 const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
-/// Longest separator of a result, in bytes, since values are searched for it and every row contains
-/// it.
+/// Longest separator, in bytes: every row contains it.
 const SEPARATOR_BYTES_MAX: usize = 64;
 
 /// The format of the content or of the result.
@@ -30,6 +30,32 @@ pub enum Format {
     Arrow(Vec<ArrowField>),
 }
 
+impl Format {
+    /// Errors: text of this format would have two readings; a separator is too long.
+    pub fn check(&self) -> Result<(), Refused> {
+        let longest_separator = match self {
+            Format::Delimited(dialect) => {
+                dialect.check().map_err(Refused::Ambiguous)?;
+                dialect
+                    .column_separator
+                    .len()
+                    .max(dialect.record_separator.len())
+            }
+            Format::Json { separator } => {
+                if separator.contains(['{', '[']) {
+                    return Err(Refused::Ambiguous("A separator of JSON contains { or [."));
+                }
+                separator.len()
+            }
+            Format::Arrow(_) | Format::Parquet => 0,
+        };
+        if longest_separator > SEPARATOR_BYTES_MAX {
+            return Err(Refused::Unsupported("A separator of more than 64 bytes"));
+        }
+        Ok(())
+    }
+}
+
 /// Writes the rows of a result.
 pub struct RowWriter {
     format: RowFormat,
@@ -38,28 +64,16 @@ pub struct RowWriter {
 }
 
 enum RowFormat {
-    Delimited(Dialect),
+    Delimited(DelimitedWriter),
     Json { separator: String },
     Arrow(Box<ArrowWriter>),
 }
 
 impl RowWriter {
-    /// Errors: the unsupported part of a result.
+    /// `format` passes [`Format::check`]. Errors: the unsupported part of a result.
     pub fn new(format: Format) -> Result<RowWriter, &'static str> {
-        let longest_separator = match &format {
-            Format::Delimited(Dialect {
-                column_separator,
-                record_separator,
-                ..
-            }) => column_separator.len().max(record_separator.len()),
-            Format::Json { separator } => separator.len(),
-            Format::Arrow(_) | Format::Parquet => 0,
-        };
-        if longest_separator > SEPARATOR_BYTES_MAX {
-            return Err("A separator of more than 64 bytes");
-        }
         let format = match format {
-            Format::Delimited(dialect) => RowFormat::Delimited(dialect),
+            Format::Delimited(dialect) => RowFormat::Delimited(DelimitedWriter::new(dialect)),
             Format::Json { separator } => RowFormat::Json { separator },
             Format::Arrow(fields) => {
                 let writer = ArrowWriter::new(fields).map_err(|_| "The Arrow schema")?;
@@ -75,11 +89,11 @@ impl RowWriter {
 
     /// Writes the names of the columns if the result has a header.
     pub fn put_header<'n>(&self, out: &mut Vec<u8>, names: impl Iterator<Item = &'n [u8]>) {
-        if let RowFormat::Delimited(dialect) = &self.format
-            && dialect.has_header
+        if let RowFormat::Delimited(writer) = &self.format
+            && writer.has_header()
         {
             let names = names.map(|name| Ok::<_, Infallible>(Cow::Borrowed(name)));
-            let Ok(()) = write_record(dialect, out, names, |_| Ok(()));
+            let Ok(()) = writer.write_record(out, names, |_| Ok(()));
         }
     }
 
@@ -91,22 +105,19 @@ impl RowWriter {
         header: Option<&[String]>,
     ) -> Result<(), RowError> {
         let header = header.unwrap_or_default();
-        if let (Row::Delimited { values, .. }, RowFormat::Delimited(dialect)) = (row, &self.format)
-        {
-            // Copied unchanged, in any encoding.
-            let values = values.iter().map(|value| Ok(Cow::Borrowed(*value)));
-            self.row.clear();
-            write_record(dialect, &mut self.row, values, check_length)?;
-            out.extend_from_slice(&self.row);
-            return Ok(());
-        }
         match row {
             Row::Delimited { values, .. } => {
+                if let RowFormat::Delimited(writer) = &self.format {
+                    return write_delimited(
+                        writer,
+                        out,
+                        values.iter().map(|value| Ok(value.into())),
+                    );
+                }
                 let named = values.iter().enumerate().map(|(place, value)| {
                     let name = header.get(place).map(|name| Cow::Borrowed(name.as_str()));
                     let name = name.unwrap_or_else(|| Cow::Owned(format!("_{}", place + 1)));
-                    let text = std::str::from_utf8(value).map_err(|_| RowError::not_utf8());
-                    (name, text.map(|text| Value::Text(Cow::Borrowed(text))))
+                    (name, Ok(Value::Bytes(value)))
                 });
                 self.put_row(out, named)
             }
@@ -132,17 +143,15 @@ impl RowWriter {
         let row = &mut self.row;
         row.clear();
         match &mut self.format {
-            RowFormat::Delimited(dialect) => {
-                let bytes = |value: Value<'a>| match value.into_text() {
-                    Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-                    Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-                };
-                let values = named.into_iter().map(|(_, value)| value.map(bytes));
-                write_record(dialect, row, values, check_length)?;
+            RowFormat::Delimited(writer) => {
+                let values = named
+                    .into_iter()
+                    .map(|(_, value)| value.and_then(Value::into_bytes));
+                return write_delimited(writer, out, values);
             }
             RowFormat::Json { separator } => {
                 for (name, value) in named {
-                    let value = value?;
+                    let value = value?.without_bytes()?;
                     // A field that is missing in the document is missing in the row.
                     if matches!(value, Value::Missing) {
                         continue;
@@ -160,7 +169,9 @@ impl RowWriter {
                 row.extend_from_slice(separator.as_bytes());
             }
             RowFormat::Arrow(writer) => {
-                let values = named.into_iter().map(|(_, value)| value);
+                let values = named
+                    .into_iter()
+                    .map(|(_, value)| value.and_then(Value::decoded));
                 return writer.put_row(out, values, ROW_BYTES_MAX);
             }
         }
@@ -181,6 +192,20 @@ impl RowWriter {
             writer.finish(out);
         }
     }
+}
+
+/// Writes a row, or nothing if it has an error.
+fn write_delimited<'v>(
+    writer: &DelimitedWriter,
+    out: &mut Vec<u8>,
+    values: impl Iterator<Item = Result<Cow<'v, [u8]>, RowError>>,
+) -> Result<(), RowError> {
+    let start = out.len();
+    let written = writer.write_record(out, values, |out| check_length(&out[start..]));
+    if written.is_err() {
+        out.truncate(start);
+    }
+    written
 }
 
 fn check_length(row: &[u8]) -> Result<(), RowError> {

@@ -1,25 +1,35 @@
 //! Reads and writes delimited text, record by record, from content that arrives in pieces. The
-//! request chooses separators and quotes. An empty line is no record. If records end with LF, a CR
-//! before it is removed as well.
+//! request chooses separators, quote and escape.
+//!
+//! A quote at the beginning of a value quotes it up to the next quote; two quotes in it stand for
+//! one. An escape makes the next byte part of the value, in quotes and outside of them. An empty
+//! line is no record. If records end with LF, a CR before it is removed as well. A byte order mark
+//! at the beginning of the content is not part of the first value.
+//!
+//! Records that are written are read back as they were, except without a quote: then a record of
+//! one empty value is an empty line. Without an escape too, separators in a value are written as
+//! they are.
 
 use crate::{Fatal, RECORD_BYTES_MAX};
-use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
-use memchr::memmem;
+use memchr::{memchr2, memchr3, memmem};
 use std::borrow::Cow;
 
 /// Most columns of a record.
 const COLUMNS_MAX: usize = 16 << 10;
+/// The byte order mark of UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The dialect of delimited text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dialect {
-    /// One byte; longer separators are not supported in content.
+    /// Text between two columns.
     pub column_separator: String,
-    /// One byte or CR LF; other separators are not supported in content.
+    /// Text at the end of a record.
     pub record_separator: String,
     /// An ASCII character; `None`: no quoting.
     pub quote: Option<u8>,
-    /// An ASCII character; `None`: no escaping.
+    /// An ASCII character; `None`: no escaping, except that two quotes in a quoted value stand for
+    /// one. The same as the quote: none.
     pub escape: Option<u8>,
     /// Whether the first record names the columns.
     pub has_header: bool,
@@ -37,128 +47,443 @@ impl Default for Dialect {
     }
 }
 
+impl Dialect {
+    /// Errors: text of this dialect would have two readings, as a sentence.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let (column, record) = self.separators();
+        if column.is_empty() || record.is_empty() {
+            return Err("A separator is empty.");
+        }
+        if memmem::find(column, record).is_some() || memmem::find(record, column).is_some() {
+            return Err("One of the two separators contains the other one.");
+        }
+        let is_separator = |byte: u8| column.contains(&byte) || record.contains(&byte);
+        if self.quote.is_some_and(is_separator) || self.escape.is_some_and(is_separator) {
+            return Err("A separator contains the quote or the escape.");
+        }
+        Ok(())
+    }
+
+    fn separators(&self) -> (&[u8], &[u8]) {
+        (
+            self.column_separator.as_bytes(),
+            self.record_separator.as_bytes(),
+        )
+    }
+
+    fn distinct_escape(&self) -> Option<u8> {
+        self.escape.filter(|_| self.escape != self.quote)
+    }
+
+    /// Whether records may also end with CR LF: if they end with LF, and CR means nothing else.
+    fn drops_cr(&self) -> bool {
+        let is_cr = |special: Option<u8>| special == Some(b'\r');
+        self.record_separator == "\n"
+            && !self.column_separator.contains('\r')
+            && !is_cr(self.quote)
+            && !is_cr(self.escape)
+    }
+}
+
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// A record is complete.
-    Record,
+pub enum Step<'i> {
+    /// A record is complete: see [`DelimitedReader::columns`].
+    Record(&'i [u8]),
     NeedsInput,
     End,
 }
 
-/// Splits content into records.
+/// The columns of a record, in any encoding.
+#[derive(Debug, Clone, Copy)]
+pub struct Columns<'r> {
+    bytes: &'r [u8],
+    /// Where each column is in `bytes`.
+    places: &'r [Place],
+}
+
+/// A range of bytes.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: usize,
+    end: usize,
+}
+
+impl<'r> Columns<'r> {
+    /// The column with this index.
+    pub fn get(self, column: usize) -> Option<&'r [u8]> {
+        let Place { start, end } = *self.places.get(column)?;
+        Some(&self.bytes[start..end])
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = &'r [u8]> {
+        let places = self.places.iter();
+        places.map(move |&Place { start, end }| &self.bytes[start..end])
+    }
+}
+
+/// The part of the current value that was read last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing of it.
+    Start,
+    /// Outside of quotes.
+    Bare,
+    /// Within quotes.
+    Quoted,
+    /// A quote within quotes: it ends them, unless another one follows.
+    Closing,
+    /// An escape, within quotes or not.
+    Escape { is_quoted: bool },
+}
+
+/// Splits content into records. A record that is whole in the input and says its values to the letter
+/// is not copied. Memory grows with the longest record only.
 pub struct DelimitedReader {
-    core: Reader,
-    bytes: Vec<u8>,
-    bytes_filled: usize,
-    ends: Vec<usize>,
-    ends_filled: usize,
-    in_record: bool,
-    /// Whether records may also end with CR LF: if they end with LF.
+    column_separator: Box<[u8]>,
+    record_separator: Box<[u8]>,
+    /// The separators, if both have one byte.
+    single_separators: Option<(u8, u8)>,
+    quote: Option<u8>,
+    escape: Option<u8>,
     drops_cr: bool,
-    /// The last two bytes consumed.
-    last: [u8; 2],
+    /// Longest record, with the beginning of a separator.
+    bytes_max: usize,
+    state: State,
+    /// The values of the record so far, without separators, quotes and escapes.
+    bytes: Vec<u8>,
+    /// Where each complete value is, in `bytes` or in the input.
+    places: Vec<Place>,
+    is_copied: bool,
+    /// Where the bytes of the current value begin that were neither quoted nor escaped: only these
+    /// can be a separator.
+    bare_from: usize,
+    /// Whether a value of the record was quoted.
+    has_quotes: bool,
+    is_complete: bool,
+    /// Bytes of the byte order mark that have been read; `None` after the beginning of the content.
+    mark: Option<usize>,
     /// Bytes of content consumed, and the offset of the current record.
     pub taken: u64,
     pub record_start: u64,
 }
 
 impl DelimitedReader {
-    /// Errors: the unsupported part of the dialect, as the beginning of a sentence.
-    pub fn new(dialect: &Dialect) -> Result<DelimitedReader, &'static str> {
-        let terminator = match dialect.record_separator.as_bytes() {
-            b"\r\n" => Terminator::CRLF,
-            [byte] => Terminator::Any(*byte),
-            _ => return Err("A RecordSeparator of several characters other than CR LF"),
-        };
-        let [separator] = *dialect.column_separator.as_bytes() else {
-            return Err("A ColumnSeparator of several characters");
-        };
-        let core = ReaderBuilder::new()
-            .delimiter(separator)
-            .terminator(terminator)
-            .quoting(dialect.quote.is_some())
-            .quote(dialect.quote.unwrap_or(b'"'))
-            .escape(dialect.escape)
-            .build();
-        Ok(DelimitedReader {
-            core,
-            bytes: vec![0; 4 << 10],
-            bytes_filled: 0,
-            ends: vec![0; 64],
-            ends_filled: 0,
-            in_record: false,
-            drops_cr: dialect.record_separator == "\n",
-            last: [0; 2],
+    /// `dialect` passes [`Dialect::check`].
+    pub fn new(dialect: &Dialect) -> DelimitedReader {
+        let (column_separator, record_separator) = dialect.separators();
+        DelimitedReader {
+            column_separator: column_separator.into(),
+            record_separator: record_separator.into(),
+            single_separators: match (column_separator, record_separator) {
+                (&[column], &[record]) => Some((column, record)),
+                _ => None,
+            },
+            quote: dialect.quote,
+            escape: dialect.distinct_escape(),
+            drops_cr: dialect.drops_cr(),
+            bytes_max: RECORD_BYTES_MAX + column_separator.len().max(record_separator.len()),
+            state: State::Start,
+            bytes: Vec::new(),
+            places: Vec::new(),
+            is_copied: true,
+            bare_from: 0,
+            has_quotes: false,
+            is_complete: false,
+            mark: Some(0),
             taken: 0,
             record_start: 0,
-        })
+        }
     }
 
     /// Reads to the end of the next record. `input` is the content that has arrived and is not yet
     /// consumed; `is_last`: nothing follows it.
-    pub fn next(&mut self, input: &mut &[u8], is_last: bool) -> Result<Step, Fatal> {
-        loop {
-            if !self.in_record {
-                (self.bytes_filled, self.ends_filled) = (0, 0);
-                self.in_record = true;
-                self.record_start = self.taken;
-            }
-            if input.is_empty() && !is_last {
-                return Ok(Step::NeedsInput);
-            }
-            let (result, read, written, ended) = self.core.read_record(
-                input,
-                &mut self.bytes[self.bytes_filled..],
-                &mut self.ends[self.ends_filled..],
-            );
-            for &byte in &input[read.saturating_sub(2)..read] {
-                self.last = [self.last[1], byte];
-            }
-            *input = &input[read..];
-            self.taken += read as u64;
-            self.bytes_filled += written;
-            self.ends_filled += ended;
-            match result {
-                ReadRecordResult::InputEmpty => {}
-                ReadRecordResult::OutputFull => grow(&mut self.bytes, RECORD_BYTES_MAX)
-                    .ok_or_else(|| self.too_large("bytes", RECORD_BYTES_MAX))?,
-                ReadRecordResult::OutputEndsFull => grow(&mut self.ends, COLUMNS_MAX)
-                    .ok_or_else(|| self.too_large("columns", COLUMNS_MAX))?,
-                ReadRecordResult::Record => {
-                    self.in_record = false;
-                    if !self.drop_cr() {
-                        return Ok(Step::Record);
+    pub fn next<'i>(&mut self, input: &mut &'i [u8], is_last: bool) -> Result<Step<'i>, Fatal> {
+        if self.is_complete {
+            self.begin();
+        }
+        self.skip_mark(input, is_last);
+        if self.taken == self.record_start
+            && let Some(length) = self.scan(input)
+        {
+            let record = &input[..length];
+            self.skip(input, length);
+            self.is_complete = true;
+            return Ok(Step::Record(record));
+        }
+        while let Some(&byte) = input.first() {
+            match self.state {
+                State::Start => match self.scan_value(input, 0) {
+                    Some((place, end)) => {
+                        if self.take_value(input, place, end)? {
+                            return Ok(Step::Record(&[]));
+                        }
+                    }
+                    None if Some(byte) == self.quote => {
+                        self.state = State::Quoted;
+                        self.has_quotes = true;
+                        self.skip(input, 1);
+                    }
+                    None => self.state = State::Bare,
+                },
+                State::Bare => {
+                    if self.read_bare(input)? {
+                        return Ok(Step::Record(&[]));
                     }
                 }
-                ReadRecordResult::End => return Ok(Step::End),
+                State::Quoted => self.read_quoted(input)?,
+                State::Closing if Some(byte) == self.quote => {
+                    self.state = State::Quoted;
+                    self.take(input, 1)?;
+                }
+                State::Closing => {
+                    self.state = State::Bare;
+                    self.bare_from = self.bytes.len();
+                }
+                State::Escape { is_quoted } => {
+                    self.take(input, 1)?;
+                    self.state = if is_quoted {
+                        State::Quoted
+                    } else {
+                        State::Bare
+                    };
+                    self.bare_from = self.bytes.len();
+                }
+            }
+        }
+        if is_last {
+            self.finish()
+        } else {
+            Ok(Step::NeedsInput)
+        }
+    }
+
+    /// The columns of the record that [`Self::next`] returned.
+    pub fn columns<'r>(&'r self, record: &'r [u8]) -> Columns<'r> {
+        Columns {
+            bytes: if self.is_copied { &self.bytes } else { record },
+            places: &self.places,
+        }
+    }
+
+    fn begin(&mut self) {
+        self.bytes.clear();
+        self.places.clear();
+        self.is_copied = true;
+        self.bare_from = 0;
+        self.has_quotes = false;
+        self.is_complete = false;
+        self.state = State::Start;
+        self.record_start = self.taken;
+    }
+
+    fn skip_mark(&mut self, input: &mut &[u8], is_last: bool) {
+        while let Some(read) = self.mark {
+            match input.first() {
+                Some(byte) if *byte == MARK[read] => {
+                    self.skip(input, 1);
+                    self.mark = Some(read + 1).filter(|read| *read < MARK.len());
+                }
+                None if !is_last => return,
+                _ => {
+                    self.mark = None;
+                    if read > 0 {
+                        self.bytes.extend_from_slice(&MARK[..read]);
+                        self.state = State::Bare;
+                    }
+                }
             }
         }
     }
 
-    /// Removes the CR of a CR LF from the last column. Returns `true` if nothing else is in the
-    /// line, which then is not a record.
-    fn drop_cr(&mut self) -> bool {
-        if !self.drops_cr || self.last != *b"\r\n" {
-            return false;
+    /// Finds the columns of the record at the beginning of the input without copying them. Returns
+    /// its length with its separator. `None`: values were copied, and the rest is to be read step by
+    /// step. It has an escape, quotes within a value or separators of several bytes, or is not whole.
+    fn scan(&mut self, input: &mut &[u8]) -> Option<usize> {
+        let mut start = 0;
+        while let Some((place, end)) = self.scan_value(input, start) {
+            let is_last = self.is_record_separator(input[end]);
+            let is_empty_line = is_last && place.end == 0;
+            if is_empty_line || end > RECORD_BYTES_MAX || self.places.len() == COLUMNS_MAX {
+                break;
+            }
+            self.places.push(place);
+            start = end + 1;
+            if is_last {
+                self.is_copied = false;
+                return Some(start);
+            }
         }
-        let start = self.ends_filled.checked_sub(2).map_or(0, |i| self.ends[i]);
-        match self.ends[..self.ends_filled].last_mut() {
-            Some(end) if self.bytes[start..*end].ends_with(b"\r") => *end -= 1,
-            _ => return false,
+        for place in &mut self.places {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(&input[place.start..place.end]);
+            let end = self.bytes.len();
+            *place = Place { start, end };
         }
-        self.ends[..self.ends_filled] == [0]
+        self.bare_from = self.bytes.len();
+        self.skip(input, start);
+        None
     }
 
-    /// The columns of the record, in any encoding.
-    pub fn values(&self) -> Vec<&[u8]> {
-        let mut start = 0;
-        let column = |end: &usize| {
-            let bytes = &self.bytes[start..*end];
-            start = *end;
-            bytes
+    /// Finds the value that begins at `start`, and the separator after it.
+    fn scan_value(&self, input: &[u8], start: usize) -> Option<(Place, usize)> {
+        let (column, record) = self.single_separators?;
+        let rest = &input[start..];
+        if let Some(quote) = self.quote
+            && rest.first() == Some(&quote)
+        {
+            let start = start + 1;
+            let escape = self.escape.unwrap_or(quote);
+            let close = start + memchr2(quote, escape, &rest[1..])?;
+            let has_cr = self.drops_cr && input[close + 1..].starts_with(b"\r\n");
+            let end = close + 1 + usize::from(has_cr);
+            let separates = |byte: u8| byte == column || byte == record;
+            let is_whole = input[close] == quote && separates(*input.get(end)?);
+            return is_whole.then_some((Place { start, end: close }, end));
+        }
+        let length = match self.escape {
+            Some(escape) => memchr3(column, record, escape, rest)?,
+            None => memchr2(column, record, rest)?,
         };
-        self.ends[..self.ends_filled].iter().map(column).collect()
+        let end = start + length;
+        if Some(input[end]) == self.escape {
+            return None;
+        }
+        let has_cr = self.drops_cr && input[end] == record && rest[..length].ends_with(b"\r");
+        let place = Place {
+            start,
+            end: end - usize::from(has_cr),
+        };
+        Some((place, end))
+    }
+
+    /// Copies a value that [`Self::scan_value`] found. Returns `true` at the end of a record.
+    fn take_value(&mut self, input: &mut &[u8], place: Place, end: usize) -> Result<bool, Fatal> {
+        let is_last = self.is_record_separator(input[end]);
+        if is_last && place.end == 0 && self.places.is_empty() {
+            self.skip(input, end + 1);
+            self.begin();
+            return Ok(false);
+        }
+        self.bytes.extend_from_slice(&input[place.start..place.end]);
+        self.skip(input, end + 1);
+        self.end_value(0)?;
+        self.is_complete = is_last;
+        Ok(is_last)
+    }
+
+    fn is_record_separator(&self, byte: u8) -> bool {
+        self.single_separators
+            .is_some_and(|(_, record)| byte == record)
+    }
+
+    /// Reads to the end of a value, or of the input, outside of quotes. Returns `true` at the end
+    /// of a record.
+    fn read_bare(&mut self, input: &mut &[u8]) -> Result<bool, Fatal> {
+        let column_end = last(&self.column_separator);
+        let record_end = last(&self.record_separator);
+        let found = match self.escape {
+            Some(escape) => memchr3(column_end, record_end, escape, input),
+            None => memchr2(column_end, record_end, input),
+        };
+        let Some(at) = found else {
+            self.take(input, input.len())?;
+            return Ok(false);
+        };
+        if Some(input[at]) == self.escape {
+            self.take(input, at)?;
+            self.skip(input, 1);
+            self.state = State::Escape { is_quoted: false };
+            return Ok(false);
+        }
+        self.take(input, at + 1)?;
+        let bare = &self.bytes[self.bare_from..];
+        if bare.ends_with(&self.column_separator) {
+            self.end_value(self.column_separator.len())?;
+            return Ok(false);
+        }
+        if !bare.ends_with(&self.record_separator) {
+            return Ok(false);
+        }
+        let mut separator_bytes = self.record_separator.len();
+        let rest = &bare[..bare.len() - separator_bytes];
+        separator_bytes += usize::from(self.drops_cr && rest.ends_with(b"\r"));
+        let is_empty = self.bytes.len() == separator_bytes && !self.has_quotes;
+        if is_empty && self.places.is_empty() {
+            self.begin();
+            return Ok(false);
+        }
+        self.end_value(separator_bytes)?;
+        self.is_complete = true;
+        Ok(true)
+    }
+
+    /// Reads to a quote that may be the last one, to an escape, or to the end of the input, within
+    /// quotes.
+    fn read_quoted(&mut self, input: &mut &[u8]) -> Result<(), Fatal> {
+        let quote = self.quote.unwrap_or_default();
+        while let Some(at) = memchr2(quote, self.escape.unwrap_or(quote), input) {
+            let is_quote = input[at] == quote;
+            if is_quote && input.get(at + 1) == Some(&quote) {
+                self.take(input, at + 1)?;
+                self.skip(input, 1);
+                continue;
+            }
+            self.state = if is_quote {
+                State::Closing
+            } else {
+                State::Escape { is_quoted: true }
+            };
+            self.take(input, at)?;
+            self.skip(input, 1);
+            return Ok(());
+        }
+        self.take(input, input.len())
+    }
+
+    /// Called at the end of the content, where a record may end without a separator.
+    fn finish(&mut self) -> Result<Step<'static>, Fatal> {
+        if let (State::Escape { .. }, Some(escape)) = (self.state, self.escape) {
+            self.bytes.push(escape);
+        }
+        if self.places.is_empty() && self.bytes.is_empty() && !self.has_quotes {
+            return Ok(Step::End);
+        }
+        self.end_value(0)?;
+        self.is_complete = true;
+        Ok(Step::Record(&[]))
+    }
+
+    /// Removes the separator, which has been read, and begins the next value.
+    fn end_value(&mut self, separator_bytes: usize) -> Result<(), Fatal> {
+        self.bytes.truncate(self.bytes.len() - separator_bytes);
+        if self.bytes.len() > RECORD_BYTES_MAX {
+            return Err(self.too_large("bytes", RECORD_BYTES_MAX));
+        }
+        if self.places.len() == COLUMNS_MAX {
+            return Err(self.too_large("columns", COLUMNS_MAX));
+        }
+        let start = self.places.last().map_or(0, |place| place.end);
+        let end = self.bytes.len();
+        self.places.push(Place { start, end });
+        self.bare_from = self.bytes.len();
+        self.state = State::Start;
+        Ok(())
+    }
+
+    /// Takes bytes of the input as part of the value. They may contain a part of a separator.
+    fn take(&mut self, input: &mut &[u8], length: usize) -> Result<(), Fatal> {
+        self.bytes.extend_from_slice(&input[..length]);
+        self.skip(input, length);
+        if self.bytes.len() > self.bytes_max {
+            return Err(self.too_large("bytes", RECORD_BYTES_MAX));
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, input: &mut &[u8], length: usize) {
+        *input = &input[length..];
+        self.taken += length as u64;
     }
 
     fn too_large(&self, of: &str, limit: usize) -> Fatal {
@@ -170,234 +495,99 @@ impl DelimitedReader {
     }
 }
 
-/// Doubles the length, up to the limit.
-fn grow<T: Default + Clone>(buffer: &mut Vec<T>, limit: usize) -> Option<()> {
-    if buffer.len() >= limit {
-        return None;
-    }
-    let length = (buffer.len() * 2).min(limit);
-    buffer.resize(length, T::default());
-    Some(())
+fn last(separator: &[u8]) -> u8 {
+    separator.last().copied().unwrap_or_default()
 }
 
-/// Writes a record with its separators. `check` is called after each column and can refuse the
-/// record so far.
-pub fn write_record<'v, E>(
-    dialect: &Dialect,
-    out: &mut Vec<u8>,
-    values: impl Iterator<Item = Result<Cow<'v, [u8]>, E>>,
-    check: impl Fn(&[u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let (start, mut count) = (out.len(), 0);
-    for value in values {
-        if count > 0 {
-            out.extend_from_slice(dialect.column_separator.as_bytes());
-        }
-        write_value(dialect, out, &value?);
-        check(out)?;
-        count += 1;
-    }
-    // Quoted, since an empty line would be no record.
-    if count == 1
-        && out.len() == start
-        && let Some(quote) = dialect.quote
-    {
-        out.extend([quote; 2]);
-    }
-    out.extend_from_slice(dialect.record_separator.as_bytes());
-    Ok(())
+/// Writes records.
+pub struct DelimitedWriter {
+    dialect: Dialect,
+    /// Whether a value that contains this byte is quoted or, without a quote, the byte is escaped.
+    is_special: Box<[bool; 256]>,
 }
 
-/// Writes a column. If it contains special characters, it is quoted, or the characters are escaped.
-fn write_value(dialect: &Dialect, out: &mut Vec<u8>, value: &[u8]) {
-    let (column, record) = (
-        dialect.column_separator.as_bytes(),
-        dialect.record_separator.as_bytes(),
-    );
-    let is_special = |byte: &u8| Some(*byte) == dialect.quote || Some(*byte) == dialect.escape;
-    let separates = memmem::find(value, column).is_some()
-        || memmem::find(value, record).is_some()
-        || memchr::memchr2(b'\r', b'\n', value).is_some();
-    if !separates && !value.iter().any(is_special) {
-        out.extend_from_slice(value);
-        return;
+impl DelimitedWriter {
+    /// `dialect` passes [`Dialect::check`].
+    pub fn new(dialect: Dialect) -> DelimitedWriter {
+        let (column, record) = dialect.separators();
+        // Programs that take any CR or LF for the end of a record understand quotes.
+        let ends_lines = dialect.quote.is_some() || dialect.drops_cr();
+        let is_special = |byte: u8| {
+            column.contains(&byte)
+                || record.contains(&byte)
+                || [dialect.quote, dialect.escape].contains(&Some(byte))
+                || (ends_lines && b"\r\n".contains(&byte))
+        };
+        DelimitedWriter {
+            is_special: Box::new(std::array::from_fn(|byte| is_special(byte as u8))),
+            dialect,
+        }
     }
-    match (dialect.quote, dialect.escape) {
-        (Some(quote), escape) => {
-            out.push(quote);
-            for &byte in value {
-                if byte == quote || Some(byte) == escape {
-                    out.push(escape.unwrap_or(quote));
-                }
-                out.push(byte);
+
+    pub fn has_header(&self) -> bool {
+        self.dialect.has_header
+    }
+
+    /// Writes a record with its separators. `check` is called after each column and can refuse the
+    /// record so far.
+    pub fn write_record<'v, E>(
+        &self,
+        out: &mut Vec<u8>,
+        values: impl Iterator<Item = Result<Cow<'v, [u8]>, E>>,
+        check: impl Fn(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (start, mut count) = (out.len(), 0);
+        for value in values {
+            if count > 0 {
+                out.extend_from_slice(self.dialect.column_separator.as_bytes());
             }
-            out.push(quote);
+            self.write_value(out, &value?);
+            check(out)?;
+            count += 1;
         }
-        (None, Some(escape)) => {
-            for (at, byte) in value.iter().enumerate() {
-                let rest = &value[at..];
-                if rest.starts_with(column) || rest.starts_with(record) || is_special(byte) {
-                    out.push(escape);
+        // Quoted, since an empty line would be no record.
+        if count == 1
+            && out.len() == start
+            && let Some(quote) = self.dialect.quote
+        {
+            out.extend([quote; 2]);
+        }
+        out.extend_from_slice(self.dialect.record_separator.as_bytes());
+        Ok(())
+    }
+
+    /// Writes a column. If it contains special bytes, it is quoted, or the bytes are escaped.
+    fn write_value(&self, out: &mut Vec<u8>, value: &[u8]) {
+        let is_special = |byte: u8| self.is_special[usize::from(byte)];
+        let begins_with_mark = value.starts_with(MARK);
+        if !begins_with_mark && !value.iter().any(|byte| is_special(*byte)) {
+            out.extend_from_slice(value);
+            return;
+        }
+        match (self.dialect.quote, self.dialect.escape) {
+            (Some(quote), escape) => {
+                out.push(quote);
+                for &byte in value {
+                    if byte == quote || Some(byte) == escape {
+                        out.push(escape.unwrap_or(quote));
+                    }
+                    out.push(byte);
                 }
-                out.push(*byte);
+                out.push(quote);
             }
+            (None, Some(escape)) => {
+                for (at, &byte) in value.iter().enumerate() {
+                    if is_special(byte) || (at == 0 && begins_with_mark) {
+                        out.push(escape);
+                    }
+                    out.push(byte);
+                }
+            }
+            // Without quotes and escapes the value is ambiguous.
+            (None, None) => out.extend_from_slice(value),
         }
-        // Without quotes and escapes the value is ambiguous.
-        (None, None) => out.extend_from_slice(value),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// All records, with the content in pieces of `piece` bytes.
-    fn records(dialect: &Dialect, content: &[u8], piece: usize) -> Vec<Vec<String>> {
-        let mut reader = DelimitedReader::new(dialect).unwrap();
-        let mut found = Vec::new();
-        let mut pieces = content.chunks(piece);
-        let mut input: &[u8] = &[];
-        let mut is_last = false;
-        loop {
-            match reader.next(&mut input, is_last).unwrap() {
-                Step::Record => {
-                    let values = reader.values().into_iter();
-                    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-                    found.push(values.map(text).collect());
-                }
-                Step::NeedsInput => match pieces.next() {
-                    Some(piece) => input = piece,
-                    None => is_last = true,
-                },
-                Step::End => {
-                    assert_eq!(reader.taken, content.len() as u64);
-                    return found;
-                }
-            }
-        }
-    }
-
-    /// A dialect without any default.
-    fn odd() -> Dialect {
-        Dialect {
-            column_separator: ";".to_owned(),
-            record_separator: "|".to_owned(),
-            quote: Some(b'\''),
-            escape: Some(b'\\'),
-            ..Dialect::default()
-        }
-    }
-
-    #[test]
-    fn records_are_independent_of_the_pieces_of_content() {
-        let odd = odd();
-        let windows = Dialect {
-            record_separator: "\r\n".to_owned(),
-            ..Dialect::default()
-        };
-        let bare = Dialect {
-            quote: None,
-            ..Dialect::default()
-        };
-        for (dialect, content, expected) in [
-            (
-                &Dialect::default(),
-                "a,\"b,\"\"c\"\"\"\n\"d\ne\",\n",
-                vec![vec!["a", "b,\"c\""], vec!["d\ne", ""]],
-            ),
-            (
-                &odd,
-                "a;'b|\\';c'|d,e;f\n",
-                vec![vec!["a", "b|';c"], vec!["d,e", "f\n"]],
-            ),
-            (&windows, "a,b\r\nc,d", vec![vec!["a", "b"], vec!["c", "d"]]),
-            (&bare, "\"a,b\"\n", vec![vec!["\"a", "b\""]]),
-            // Lines may end with CR LF instead of LF; a quoted CR belongs to the value.
-            (
-                &Dialect::default(),
-                "a,b\r\n\r\n\"c\r\",\"d\r\"\ne,\r\nf\r",
-                vec![
-                    vec!["a", "b"],
-                    vec!["c\r", "d\r"],
-                    vec!["e", ""],
-                    vec!["f\r"],
-                ],
-            ),
-            (&Dialect::default(), "", vec![]),
-        ] {
-            for piece in [1, 2, 3, 100] {
-                assert_eq!(
-                    records(dialect, content.as_bytes(), piece),
-                    expected,
-                    "{content:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn values_round_trip() {
-        for dialect in [Dialect::default(), odd()] {
-            for value in [
-                "plain",
-                "",
-                "a,b;c",
-                "it's \"so\"",
-                "line\nline\r|",
-                "back\\slash\\",
-                "é",
-            ] {
-                let mut out = Vec::new();
-                write_value(&dialect, &mut out, value.as_bytes());
-                out.extend_from_slice(dialect.column_separator.as_bytes());
-                out.extend_from_slice(b"x");
-                out.extend_from_slice(dialect.record_separator.as_bytes());
-                assert_eq!(records(&dialect, &out, 7), [[value, "x"]], "{dialect:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn records_that_are_too_long_are_refused() {
-        let mut reader = DelimitedReader::new(&Dialect::default()).unwrap();
-        let content = vec![b'x'; 2 * RECORD_BYTES_MAX];
-        let error = reader.next(&mut &content[..], false).unwrap_err();
-        assert_eq!((error.name, error.position), ("RecordTooLarge", 0));
-        let mut reader = DelimitedReader::new(&Dialect::default()).unwrap();
-        let content = vec![b','; 2 * COLUMNS_MAX];
-        assert!(reader.next(&mut &content[..], false).is_err());
-    }
-
-    proptest! {
-        #[test]
-        fn reader_never_panics(
-            bytes in prop::array::uniform4(0u8..128),
-            has in prop::array::uniform2(any::<bool>()),
-            content in "[a,;'\"|\\\\\r\n]{0,60}",
-            piece in 1usize..9,
-        ) {
-            let of = |byte: u8| char::from(byte).to_string();
-            let dialect = Dialect {
-                column_separator: of(bytes[0]),
-                record_separator: of(bytes[1]),
-                quote: has[0].then_some(bytes[2]),
-                escape: has[1].then_some(bytes[3]),
-                has_header: false,
-            };
-            let whole = records(&dialect, content.as_bytes(), 100);
-            prop_assert_eq!(records(&dialect, content.as_bytes(), piece), whole);
-        }
-    }
-
-    #[test]
-    fn separators_of_several_characters_are_refused() {
-        let dialect = |column: &str, record: &str| Dialect {
-            column_separator: column.to_owned(),
-            record_separator: record.to_owned(),
-            ..Dialect::default()
-        };
-        assert!(DelimitedReader::new(&dialect("::", "\n")).is_err());
-        assert!(DelimitedReader::new(&dialect(",", "--")).is_err());
-    }
-}
+mod tests;

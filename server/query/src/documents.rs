@@ -8,7 +8,8 @@ use crate::{Fatal, RECORD_BYTES_MAX};
 /// The result of a step.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    Document(Json),
+    /// The error is a sentence: a document whose end is known cannot be parsed.
+    Document(Result<Json, String>),
     NeedsInput,
     End,
 }
@@ -67,7 +68,7 @@ impl DocumentReader {
         self.bytes.extend_from_slice(&input[..length]);
         self.take(input, length);
         if self.depth == 0 {
-            self.parse().map(Step::Document)
+            Ok(Step::Document(json::parse(&self.bytes)))
         } else if is_last {
             Err(self.parse_error("The document does not end."))
         } else {
@@ -130,10 +131,6 @@ impl DocumentReader {
         input.len()
     }
 
-    fn parse(&mut self) -> Result<Json, Fatal> {
-        json::parse(&self.bytes).map_err(|error| self.parse_error(&error))
-    }
-
     fn parse_error(&self, message: &str) -> Fatal {
         Fatal {
             name: "ParseError",
@@ -156,7 +153,8 @@ mod tests {
         let (mut input, mut is_last): (&[u8], bool) = (&[], false);
         loop {
             match reader.next(&mut input, is_last)? {
-                Step::Document(json) => found.push(serde_json::to_string(&json).unwrap()),
+                Step::Document(Ok(json)) => found.push(serde_json::to_string(&json).unwrap()),
+                Step::Document(Err(_)) => found.push(format!("error at {}", reader.record_start)),
                 Step::NeedsInput => match pieces.next() {
                     Some(piece) => input = piece,
                     None => is_last = true,
@@ -189,13 +187,7 @@ mod tests {
             error.description,
             "Unexpected token '1' at [byte: 0]. Expecting tokens '{', or '['."
         );
-        for (content, position) in [
-            ("{}\n{\"a\":}", 3),
-            ("{}{", 2),
-            ("[{}", 1),
-            ("{}]", 2),
-            ("{\"a\":\"\n\"}", 0),
-        ] {
+        for (content, position) in [("{}{", 2), ("[{}", 1), ("{}]", 2)] {
             assert_eq!(
                 documents(content.as_bytes(), 2).unwrap_err().position,
                 position,
@@ -203,7 +195,14 @@ mod tests {
             );
         }
         let deep = format!("{{\"a\":{}}}", "[".repeat(300) + &"]".repeat(300));
-        assert!(documents(deep.as_bytes(), 100).is_err());
+        for (content, position) in [
+            ("{}\n{\"a\":}", 3),
+            ("{}{\"a\":\"\n\"}", 2),
+            (&format!("{{}}{deep}"), 2),
+        ] {
+            let found = documents((content.to_owned() + "{}").as_bytes(), 2).unwrap();
+            assert_eq!(found, ["{}", &format!("error at {position}"), "{}"]);
+        }
         let long = format!("{{\"a\":\"{}\"}}", "x".repeat(RECORD_BYTES_MAX));
         assert_eq!(
             documents(long.as_bytes(), 1000).unwrap_err().name,

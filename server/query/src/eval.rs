@@ -3,6 +3,7 @@
 
 use crate::RowError;
 use crate::ast::*;
+use crate::delimited::Columns;
 use crate::functions::{apply, calculate};
 use crate::like::Pattern;
 use crate::time::Timestamp;
@@ -28,7 +29,7 @@ pub struct Scope<'a> {
 pub enum Row<'a> {
     /// The columns of delimited text, and for each field of the statement the index of its column.
     Delimited {
-        values: &'a [&'a [u8]],
+        values: Columns<'a>,
         columns: &'a [usize],
     },
     Document(&'a Json),
@@ -37,18 +38,27 @@ pub enum Row<'a> {
 type Evaluated<'a> = Result<Value<'a>, RowError>;
 
 impl<'a> Scope<'a> {
-    fn field(&self, number: usize) -> Evaluated<'a> {
+    /// The value of a selected column. A field is copied as it is stored, in any encoding.
+    pub fn select(&self, expr: &'a Expr) -> Evaluated<'a> {
+        match expr {
+            Expr::Field(number) => {
+                let value = self.stored(*number)?;
+                self.spend_on(&value)?;
+                Ok(value)
+            }
+            expr => self.evaluate(expr),
+        }
+    }
+
+    fn stored(&self, number: usize) -> Evaluated<'a> {
         match self.row {
             Row::Delimited { values, columns } => {
                 let column = columns.get(number).copied().unwrap_or(usize::MAX);
-                let value = values.get(column);
                 let missing = || RowError {
                     name: "InvalidColumnOrdinal",
                     description: format!("The record has no column {}.", column.saturating_add(1)),
                 };
-                let text = std::str::from_utf8(value.ok_or_else(missing)?);
-                let text = text.map_err(|_| RowError::not_utf8())?;
-                Ok(Value::Text(Cow::Borrowed(text)))
+                Ok(Value::Bytes(values.get(column).ok_or_else(missing)?))
             }
             Row::Document(document) => {
                 let field = self.fields.get(number);
@@ -86,15 +96,20 @@ impl<'a> Scope<'a> {
     /// Evaluates an expression. Errors: those of the expression and of [`Work::spend`].
     pub fn evaluate(&self, expr: &'a Expr) -> Evaluated<'a> {
         let value = self.evaluate_unbounded(expr)?;
+        self.spend_on(&value)?;
+        Ok(value)
+    }
+
+    fn spend_on(&self, value: &Value<'_>) -> Result<(), RowError> {
         // The work with a value is proportional to its length. LIKE takes longer, and counts its
         // own work.
-        let bytes = match &value {
+        let bytes = match value {
             Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
             Value::Json(_) => self.record_bytes,
             _ => 0,
         };
-        self.work.spend(1 + bytes)?;
-        Ok(value)
+        self.work.spend(1 + bytes)
     }
 
     fn evaluate_unbounded(&self, expr: &'a Expr) -> Evaluated<'a> {
@@ -104,7 +119,7 @@ impl<'a> Scope<'a> {
             Expr::Integer(number) => Value::Integer(*number),
             Expr::Float(number) => Value::Float(*number),
             Expr::Text(text) => Value::Text(Cow::Borrowed(text)),
-            Expr::Field(number) => self.field(*number)?,
+            Expr::Field(number) => self.stored(*number)?.decoded()?,
             Expr::Negated(value) => match self.evaluate(value)? {
                 value if value.is_null() => Value::Null,
                 value => calculate(Value::Integer(0), Operator::Subtract, value)?,

@@ -22,7 +22,7 @@ struct Parser<'t> {
     at: usize,
 }
 
-impl Parser<'_> {
+impl<'t> Parser<'t> {
     fn value(&mut self, depth: usize) -> Result<Json, String> {
         if depth == DEPTH_MAX {
             return Err(format!("The document nests deeper than {DEPTH_MAX}."));
@@ -30,7 +30,7 @@ impl Parser<'_> {
         match self.next() {
             Some(b'{') => self.object(depth),
             Some(b'[') => self.list(depth),
-            Some(b'"') => self.string().map(Json::Text),
+            Some(b'"') => self.text(),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word("true", Json::Boolean(true)),
             Some(b'f') => self.word("false", Json::Boolean(false)),
@@ -49,7 +49,7 @@ impl Parser<'_> {
             if self.next() != Some(b'"') {
                 return Err(self.expected("the name of a member"));
             }
-            let name = self.string()?;
+            let name = self.name()?;
             if !self.takes(b':') {
                 return Err(self.expected("':'"));
             }
@@ -80,7 +80,26 @@ impl Parser<'_> {
         }
     }
 
-    fn string(&mut self) -> Result<String, String> {
+    fn text(&mut self) -> Result<Json, String> {
+        let literal = self.literal()?;
+        let json = match serde_json::from_str(literal) {
+            Ok(text) => Json::Text(text),
+            Err(_) if has_lone_surrogate(literal) => Json::Literal(literal.to_owned()),
+            Err(_) => return Err(self.expected("a string")),
+        };
+        self.at += literal.len();
+        Ok(json)
+    }
+
+    fn name(&mut self) -> Result<String, String> {
+        let literal = self.literal()?;
+        let name = serde_json::from_str(literal).map_err(|_| self.expected("a string"))?;
+        self.at += literal.len();
+        Ok(name)
+    }
+
+    /// A string with its quotes and escapes, not checked.
+    fn literal(&self) -> Result<&'t str, String> {
         let rest = self.rest();
         let mut end = 1;
         loop {
@@ -92,10 +111,7 @@ impl Parser<'_> {
             // Skips the byte after a backslash. If it is missing, the search fails.
             end = (end + 2).min(rest.len());
         }
-        let string = serde_json::from_str(&self.text[self.at..self.at + end + 1]);
-        let string = string.map_err(|_| self.expected("a string"))?;
-        self.at += end + 1;
-        Ok(string)
+        Ok(&self.text[self.at..=self.at + end])
     }
 
     fn number(&mut self) -> Result<Json, String> {
@@ -123,7 +139,7 @@ impl Parser<'_> {
         Ok(json)
     }
 
-    fn rest(&self) -> &[u8] {
+    fn rest(&self) -> &'t [u8] {
         &self.text.as_bytes()[self.at..]
     }
 
@@ -144,6 +160,28 @@ impl Parser<'_> {
     fn expected(&self, what: &str) -> String {
         format!("Expected {what} at byte {}.", self.at)
     }
+}
+
+/// Whether a string is wrong only in that half of a surrogate pair is missing: it is a string after
+/// all escapes of surrogates have been replaced.
+fn has_lone_surrogate(literal: &str) -> bool {
+    let mut bytes = literal.as_bytes().to_vec();
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', &bytes[at..]) {
+        at += found;
+        if let [
+            _,
+            b'u',
+            b'd' | b'D',
+            b'8'..=b'9' | b'a'..=b'f' | b'A'..=b'F',
+            ..,
+        ] = bytes[at..]
+        {
+            bytes[at + 2] = b'0';
+        }
+        at = (at + 2).min(bytes.len());
+    }
+    serde_json::from_slice::<String>(&bytes).is_ok()
 }
 
 /// `-`, digits without leading zeros, a fraction, an exponent.
@@ -196,6 +234,29 @@ mod tests {
         assert_eq!(parse(b"7"), Ok(Json::Integer(7)));
         assert_eq!(parse(b"0.5"), Ok(Json::Float(0.5)));
         for text in ["01", "1.", ".5", "+1", "1e", "--1", "1-1", "-"] {
+            assert!(parse(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_stays_as_it_is_written() {
+        for text in [
+            r#""\ud83d""#,
+            r#""\uD83D\ud83d\uDE00 \" \\""#,
+            r#""\\\udfff\n""#,
+            r#"{"a":["\ude00\ud83d"]}"#,
+        ] {
+            let json = parse(text.as_bytes()).unwrap();
+            assert_eq!(serde_json::to_string(&json).unwrap(), text);
+        }
+        let whole = parse(br#""\ud83d\ude00\\ud83d""#);
+        assert_eq!(whole, Ok(Json::Text("\u{1f600}\\ud83d".to_owned())));
+        for text in [
+            r#""\ud83d\x""#,
+            r#""\ud83""#,
+            r#"{"\ud83d":1}"#,
+            "\"\\ud83d\n\"",
+        ] {
             assert!(parse(text.as_bytes()).is_err(), "{text}");
         }
     }

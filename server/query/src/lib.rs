@@ -37,7 +37,7 @@ pub use arrow::{ArrowField, ArrowType, FIELDS_MAX as ARROW_FIELDS_MAX, PRECISION
 pub use delimited::Dialect;
 pub use head::{Head, parquet_head};
 pub use parquet::{Content, is_decoding};
-pub use run::{Input, PARQUET_ROWS_MAX, Query, Refused, Running, Status};
+pub use run::{Input, PARQUET_ROWS_MAX, Query, ROW_ERRORS_MAX, Refused, Running, Source, Status};
 pub use work::Signal;
 
 /// Longest record of the content, in bytes.
@@ -85,6 +85,10 @@ impl RowError {
 
     fn not_utf8() -> RowError {
         RowError::new("InvalidUtf8", "A value is not UTF-8.")
+    }
+
+    fn not_unicode() -> RowError {
+        RowError::new("InvalidUtf8", "A text has half of a surrogate pair.")
     }
 
     fn new(name: &'static str, description: &str) -> RowError {

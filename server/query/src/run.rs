@@ -5,7 +5,7 @@ use crate::aggregate::Accumulator;
 use crate::answer::{Format, RowWriter};
 use crate::ast::{Column, Expr, Field, Name, Select, Statement, Step as Path};
 use crate::avro::{Container, DATA_BYTES};
-use crate::delimited::{self, DelimitedReader, Dialect};
+use crate::delimited::{self, Columns, DelimitedReader, Dialect};
 use crate::documents::{self, DocumentReader};
 use crate::eval::{Row, Scope, rows};
 use crate::parquet::{self, Content, ParquetReader};
@@ -23,6 +23,9 @@ use std::time::SystemTime;
 /// the content.
 pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
+/// Most errors of rows that a query writes. One more ends it.
+pub const ROW_ERRORS_MAX: u64 = 1000;
+
 /// Why a query was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
@@ -30,6 +33,8 @@ pub enum Refused {
     Malformed(Malformed),
     /// An unsupported feature, as the beginning of a sentence.
     Unsupported(&'static str),
+    /// A format whose text would have two readings, as a sentence.
+    Ambiguous(&'static str),
 }
 
 impl From<Malformed> for Refused {
@@ -55,8 +60,16 @@ enum Reader {
     Parquet(Option<Box<ParquetReader>>),
 }
 
-/// The content of a query.
-pub enum Input {
+/// The content of a query: a blob, or a range of it.
+pub struct Input {
+    /// The offset in the blob. Positions of errors count from the beginning of the blob.
+    pub offset: u64,
+    /// How it is read.
+    pub source: Source,
+}
+
+/// A way to read content.
+pub enum Source {
     /// Passed in pieces, with this total length in bytes.
     Stream(u64),
     /// Read with random access.
@@ -71,6 +84,8 @@ impl Query {
         if let Format::Arrow(fields) = &output {
             check_columns(&statement.select, fields.len())?;
         }
+        input.check()?;
+        output.check()?;
         let output = RowWriter::new(output).map_err(Refused::Unsupported)?;
         let is_split = matches!(statement.select, Select::Split(_));
         if is_split && (statement.condition.is_some() || statement.limit.is_some()) {
@@ -86,8 +101,7 @@ impl Query {
             Format::Delimited(dialect) => {
                 let columns = statement.fields.iter().map(|field| column(field, dialect));
                 let columns = columns.collect::<Result<Vec<_>, _>>()?;
-                let reader = DelimitedReader::new(dialect).map_err(Refused::Unsupported)?;
-                let reader = Reader::Delimited(Box::new(reader));
+                let reader = Reader::Delimited(Box::new(DelimitedReader::new(dialect)));
                 (reader, columns, dialect.has_header)
             }
             Format::Json { separator } => {
@@ -190,22 +204,25 @@ struct Pass {
     now: Timestamp,
     accumulator: Option<Accumulator>,
     rows_left: u64,
-    /// Rows and errors that were written.
+    /// Rows and errors that were written, and errors alone.
     written: u64,
+    row_errors: u64,
+    /// The offset of the content in the blob.
+    offset: u64,
     split_from: u64,
     container: Container,
 }
 
 impl Running {
-    /// `input` is content if [`Query::needs_content`], and otherwise a stream. `sync` is a random
-    /// number: see [`Container::new`].
+    /// The source of `input` is content if [`Query::needs_content`], and otherwise a stream. `sync`
+    /// is a random number: see [`Container::new`].
     pub fn new(query: Query, input: Input, now: SystemTime, sync: u128) -> Running {
-        let total = match &input {
-            Input::Stream(bytes) => *bytes,
-            Input::Content(content) => content.length(),
+        let total = match &input.source {
+            Source::Stream(bytes) => *bytes,
+            Source::Content(content) => content.length(),
         };
-        let reader = match (query.reader, input) {
-            (Reader::Parquet(_), Input::Content(content)) => {
+        let reader = match (query.reader, input.source) {
+            (Reader::Parquet(_), Source::Content(content)) => {
                 Reader::Parquet(Some(Box::new(ParquetReader::new(content))))
             }
             (reader, _) => reader,
@@ -235,6 +252,8 @@ impl Running {
             now: Timestamp::of(now),
             accumulator,
             written: 0,
+            row_errors: 0,
+            offset: input.offset,
             split_from: 0,
             container: Container::new(sync),
         };
@@ -262,15 +281,23 @@ impl Running {
         }
     }
 
+    /// Ends the query with a fatal error of this name, unless it has ended: its content cannot be
+    /// read any further.
+    pub fn break_off(&mut self, name: &str, description: &str) {
+        if !self.ended {
+            self.end_with(name, description, self.reader.taken());
+        }
+    }
+
     fn fail(&mut self, fatal: &Fatal) {
-        let Fatal {
-            name,
-            description,
-            position,
-        } = fatal;
+        self.end_with(fatal.name, &fatal.description, fatal.position);
+    }
+
+    fn end_with(&mut self, name: &str, description: &str, position: u64) {
         self.pass.flush();
+        let position = self.pass.offset + position;
         let container = &mut self.pass.container;
-        container.error(true, name, description, *position);
+        container.error(true, name, description, position);
         self.end();
     }
 
@@ -341,7 +368,7 @@ impl Running {
     ) -> Result<Read, Fatal> {
         if let Some(document) = self.documents.next() {
             let place = self.reader.record();
-            self.pass.row_at(Row::Document(&document), place, signal);
+            self.pass.row_at(Row::Document(&document), place, signal)?;
             return Ok(Read::Something);
         }
         match &mut self.reader {
@@ -358,15 +385,15 @@ impl Running {
                     self.empty_rows -= 1;
                     self.parquet_rows += 1;
                     let row = Ok(Json::Object(Vec::new()));
-                    self.pass.parquet_row(row, position, signal);
+                    self.pass.parquet_row(row, position, signal)?;
                     return Ok(Read::Something);
                 }
                 let is_all = self.pass.statement.select == Select::All;
                 let fields = (!is_all).then_some(&mut self.pass.statement.fields[..]);
                 match reader.next(fields)? {
                     parquet::Step::Columns(names) => {
-                        let bytes: Vec<_> = names.iter().map(String::as_bytes).collect();
-                        self.pass.begin(names.clone(), &bytes);
+                        let bytes = names.iter().map(String::as_bytes);
+                        self.pass.begin(names.clone(), bytes);
                     }
                     parquet::Step::RowGroup => {}
                     parquet::Step::EmptyRows(rows) => match self.pass.count_of_all() {
@@ -376,23 +403,30 @@ impl Running {
                     parquet::Step::Row(row) => {
                         self.parquet_rows += 1;
                         let position = reader.record_start;
-                        self.pass.parquet_row(row, position, signal);
+                        self.pass.parquet_row(row, position, signal)?;
                     }
                     parquet::Step::End => return Ok(Read::End),
                 }
             }
             Reader::Documents(reader) => match reader.next(input, is_last)? {
-                documents::Step::Document(document) => {
+                documents::Step::Document(Ok(document)) => {
                     let table: &[Path] = &self.pass.statement.table;
                     self.documents = rows(document, table).into_iter();
+                }
+                documents::Step::Document(Err(description)) => {
+                    let error = RowError {
+                        name: "ParseError",
+                        description,
+                    };
+                    self.pass.row_error(&error, reader.record_start)?;
                 }
                 documents::Step::NeedsInput => return Ok(Read::NeedsInput),
                 documents::Step::End => return Ok(Read::End),
             },
             Reader::Delimited(reader) => match reader.next(input, is_last)? {
-                delimited::Step::Record => {
+                delimited::Step::Record(record) => {
                     let is_header = std::mem::take(&mut self.awaits_header);
-                    self.pass.record(reader, is_header, signal)?;
+                    self.pass.record(reader, record, is_header, signal)?;
                 }
                 delimited::Step::NeedsInput => return Ok(Read::NeedsInput),
                 delimited::Step::End => return Ok(Read::End),
@@ -454,6 +488,7 @@ impl Pass {
     fn record(
         &mut self,
         reader: &DelimitedReader,
+        record: &[u8],
         is_header: bool,
         signal: &dyn Fn() -> Signal,
     ) -> Result<(), Fatal> {
@@ -466,22 +501,22 @@ impl Pass {
             return Ok(());
         }
         let position = reader.record_start;
-        let values = reader.values();
+        let values = reader.columns(record);
         if is_header {
-            return self.take_header(&values, position);
+            return self.take_header(values, position);
         }
         let places = std::mem::take(&mut self.places);
         let row = Row::Delimited {
-            values: &values,
+            values,
             columns: &places,
         };
-        self.row_at(row, Record::new(position, reader.taken), signal);
+        let written = self.row_at(row, Record::new(position, reader.taken), signal);
         self.places = places;
-        Ok(())
+        written
     }
 
     /// Finds the columns that the statement names, and writes the header of the result, if any.
-    fn take_header(&mut self, values: &[&[u8]], position: u64) -> Result<(), Fatal> {
+    fn take_header(&mut self, values: Columns<'_>, position: u64) -> Result<(), Fatal> {
         // Names are matched as text. In the header of the result they keep their bytes.
         let header = values
             .iter()
@@ -498,15 +533,15 @@ impl Pass {
             })?;
             self.places[number] = place;
         }
-        self.begin(header, values);
+        self.begin(header, values.iter());
         Ok(())
     }
 
     /// Sets the names of all columns, and writes the header of the result, if any.
-    fn begin(&mut self, header: Vec<String>, bytes: &[&[u8]]) {
+    fn begin<'n>(&mut self, header: Vec<String>, bytes: impl Iterator<Item = &'n [u8]>) {
         let out = &mut self.container.data;
         match &self.statement.select {
-            Select::All => self.output.put_header(out, bytes.iter().copied()),
+            Select::All => self.output.put_header(out, bytes),
             _ if self.accumulator.is_some() => {}
             _ => {
                 let names = self.names.iter().map(|name| name.as_bytes());
@@ -521,7 +556,7 @@ impl Pass {
         row: Result<Json, RowError>,
         position: u64,
         signal: &dyn Fn() -> Signal,
-    ) {
+    ) -> Result<(), Fatal> {
         let row = row.and_then(|row| {
             let bytes = row.bytes();
             if bytes > RECORD_BYTES_MAX {
@@ -531,21 +566,36 @@ impl Pass {
         });
         match row {
             Ok((row, record)) => self.row_at(Row::Document(&row), record, signal),
-            Err(RowError { name, description }) => {
-                self.container.error(false, name, &description, position);
-            }
+            Err(error) => self.row_error(&error, position),
         }
     }
 
     /// Writes a row to the result if it satisfies the condition, or its error.
-    fn row_at(&mut self, row: Row<'_>, record: Record, signal: &dyn Fn() -> Signal) {
+    fn row_at(
+        &mut self,
+        row: Row<'_>,
+        record: Record,
+        signal: &dyn Fn() -> Signal,
+    ) -> Result<(), Fatal> {
         let work = Work::new(ROW_STEPS_MAX, signal);
-        if let Err(error) = self.row(row, record, &work) {
-            self.written += 1;
-            let RowError { name, description } = &error;
-            self.container
-                .error(false, name, description, record.position);
+        match self.row(row, record, &work) {
+            Ok(()) => Ok(()),
+            Err(error) => self.row_error(&error, record.position),
         }
+    }
+
+    /// Writes the error of a row. Errors: there were too many before.
+    fn row_error(&mut self, error: &RowError, position: u64) -> Result<(), Fatal> {
+        let RowError { name, description } = error;
+        if self.row_errors == ROW_ERRORS_MAX {
+            let before = format!("More than {ROW_ERRORS_MAX} rows have errors, this one {name}");
+            return Err(Fatal::limit(format!("{before}: {description}"), position));
+        }
+        self.row_errors += 1;
+        self.written += 1;
+        let position = self.offset + position;
+        self.container.error(false, name, description, position);
+        Ok(())
     }
 
     fn row(&mut self, row: Row<'_>, record: Record, work: &Work<'_>) -> Result<(), RowError> {
@@ -576,7 +626,7 @@ impl Pass {
                 };
             }
             Select::Columns(columns) => {
-                let values = columns.iter().map(|column| scope.evaluate(&column.value));
+                let values = columns.iter().map(|column| scope.select(&column.value));
                 let named = self.names.iter().map(|name| Cow::Borrowed(name.as_str()));
                 self.output
                     .put_row(&mut self.container.data, named.zip(values))?;

@@ -65,7 +65,7 @@ pub fn read(mut bytes: &[u8]) -> Answer {
 fn run(query: Query, content: &[u8], piece: usize) -> Answer {
     let mut running = Running::new(
         query,
-        Input::Stream(content.len() as u64),
+        stream(content.len() as u64),
         SystemTime::UNIX_EPOCH,
         0,
     );
@@ -83,6 +83,13 @@ fn run(query: Query, content: &[u8], piece: usize) -> Answer {
             },
             Status::Ended => return read(&out),
         }
+    }
+}
+
+fn stream(bytes: u64) -> Input {
+    Input {
+        offset: 0,
+        source: Source::Stream(bytes),
     }
 }
 
@@ -241,8 +248,8 @@ fn error_of_one_row_does_not_affect_others() {
         (false, "InvalidColumnOrdinal".to_owned(), 10),
     ];
     assert_eq!(found.errors, names);
-    let query = Query::new("SELECT _1 FROM BlobStorage", &csv(), csv()).unwrap();
-    let found = run(query, b"a\n\xff\nb\n", 2);
+    let query = Query::new("SELECT LOWER(_1) FROM BlobStorage", &csv(), csv()).unwrap();
+    let found = run(query, b"A\n\xff\nb\n", 2);
     assert_eq!((found.data.as_str(), found.errors.len()), ("a\nb\n", 1));
 }
 
@@ -253,6 +260,7 @@ fn columns_in_other_encodings_are_errors_only_if_they_are_evaluated() {
         ("SELECT _2 FROM BlobStorage", &b"1\n2\n"[..]),
         ("SELECT COUNT(*) FROM BlobStorage", b"2\n"),
         ("SELECT * FROM BlobStorage WHERE _2 < 5", content),
+        ("SELECT _2, _1 FROM BlobStorage", b"1,caf\xe9\n2,b\n"),
     ] {
         let query = Query::new(sql, &csv(), csv()).unwrap();
         let found = run(query, content, 3);
@@ -264,9 +272,17 @@ fn columns_in_other_encodings_are_errors_only_if_they_are_evaluated() {
     }
     let query = Query::new("SELECT * FROM BlobStorage", &with_header(), with_header()).unwrap();
     assert_eq!(run(query, content, 3).bytes, content);
-    let query = Query::new("SELECT * FROM BlobStorage", &csv(), json()).unwrap();
+    for sql in ["SELECT * FROM BlobStorage", "SELECT _1 FROM BlobStorage"] {
+        let query = Query::new(sql, &csv(), json()).unwrap();
+        let found = run(query, content, 3);
+        assert_eq!(found.errors, [(false, "InvalidUtf8".to_owned(), 0)]);
+    }
+    let query = Query::new("SELECT _2 FROM BlobStorage WHERE _1 = 'b'", &csv(), csv()).unwrap();
     let found = run(query, content, 3);
-    assert_eq!(found.errors, [(false, "InvalidUtf8".to_owned(), 0)]);
+    assert_eq!(
+        (found.data.as_str(), found.errors),
+        ("2\n", vec![(false, "InvalidUtf8".to_owned(), 0)])
+    );
 }
 
 #[test]
@@ -302,7 +318,7 @@ fn results_are_returned_in_bounded_pieces() {
     let document = format!("{{\"rows\":{content}}}");
     let sql = format!("SELECT '{literal}' FROM BlobStorage[*].rows[*]");
     let query = Query::new(&sql, &json(), csv()).unwrap();
-    let mut running = Running::new(query, Input::Stream(0), SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, stream(0), SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut total) = (document.as_bytes(), 0);
     loop {
         let status = running.go_on(&mut input, true, &|| Signal::Continue);
@@ -319,7 +335,7 @@ fn results_are_returned_in_bounded_pieces() {
 #[test]
 fn query_can_be_paused_after_any_record() {
     let query = Query::new("SELECT * FROM BlobStorage WHERE _1 > 1", &csv(), csv()).unwrap();
-    let mut running = Running::new(query, Input::Stream(6), SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, stream(6), SystemTime::UNIX_EPOCH, 0);
     let (mut input, mut out, mut pauses): (&[u8], _, _) = (b"1\n2\n3\n", Vec::new(), 0);
     loop {
         let asked = std::cell::Cell::new(false);
@@ -377,12 +393,142 @@ fn statements_that_do_not_fit_their_input_are_refused() {
     at("SELECT * FROM BlobStorage[*].path", csv());
     at("SELECT sys.split(10485760) FROM BlobStorage", json());
     at("SELECT sys.split(10485760) FROM BlobStorage LIMIT 1", csv());
-    let separated = Format::Delimited(Dialect {
-        column_separator: "::".to_owned(),
+    let two_readings = Format::Delimited(Dialect {
+        column_separator: "\r\n".to_owned(),
         ..Dialect::default()
     });
-    let refused = Query::new("SELECT * FROM BlobStorage", &separated, csv());
-    assert!(matches!(refused, Err(Refused::Unsupported(_))));
+    let braces = Format::Json {
+        separator: "}{".to_owned(),
+    };
+    for format in [two_readings, braces] {
+        for (input, output) in [(format.clone(), csv()), (csv(), format)] {
+            let refused = Query::new("SELECT * FROM BlobStorage", &input, output);
+            assert!(matches!(refused, Err(Refused::Ambiguous(_))));
+        }
+    }
+}
+
+#[test]
+fn documents_that_cannot_be_parsed_are_errors_of_their_own() {
+    let content = "{\"id\":1}\n{\"id\":01}\n{id:3}{\"id\":4}\n{\"id\":\"\x01\"}\n{\"id\":6}";
+    let found = answer("SELECT id FROM BlobStorage", json(), csv(), content);
+    assert_eq!(found.data, "1\n4\n6\n");
+    let at = |position| (false, "ParseError".to_owned(), position);
+    assert_eq!(found.errors, [at(9), at(19), at(34)]);
+    let query = Query::new("SELECT id FROM BlobStorage", &json(), csv()).unwrap();
+    let found = run(query, b"{\"id\":\"\xff\"}\n{\"id\":2}", 4);
+    assert_eq!((found.data.as_str(), found.errors), ("2\n", vec![at(0)]));
+}
+
+#[test]
+fn half_a_surrogate_pair_is_an_error_only_where_it_is_evaluated() {
+    let content = "{\"id\":1,\"a\":\"\\ud83d \\n\"}\n{\"id\":2,\"a\":[\"\\uDe00\"]}\n{\"id\":3,\"a\":\"b\"}\n";
+    let ask = |sql: &str, output: Format| answer(sql, json(), output, content);
+    let all = ask("SELECT * FROM BlobStorage", json());
+    assert_eq!((all.data.as_str(), all.errors), (content, vec![]));
+    let ids = ask("SELECT id FROM BlobStorage WHERE id < 3", csv());
+    assert_eq!((ids.data.as_str(), ids.errors), ("1\n2\n", vec![]));
+    let copied = ask("SELECT a FROM BlobStorage", json());
+    let expected = "{\"a\":\"\\ud83d \\n\"}\n{\"a\":[\"\\uDe00\"]}\n{\"a\":\"b\"}\n";
+    assert_eq!((copied.data.as_str(), copied.errors), (expected, vec![]));
+    let error = vec![(false, "InvalidUtf8".to_owned(), 0)];
+    for (sql, output, expected) in [
+        (
+            "SELECT UPPER(a) FROM BlobStorage WHERE id <> 2",
+            json(),
+            "{\"_1\":\"B\"}\n",
+        ),
+        ("SELECT a FROM BlobStorage WHERE id <> 2", csv(), "b\n"),
+        ("SELECT * FROM BlobStorage WHERE id <> 2", csv(), "3,b\n"),
+        (
+            "SELECT id FROM BlobStorage WHERE id = 2 OR a = 'b'",
+            csv(),
+            "2\n3\n",
+        ),
+    ] {
+        let found = ask(sql, output);
+        assert_eq!(
+            (found.data.as_str(), found.errors),
+            (expected, error.clone()),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn query_ends_after_too_many_errors_of_rows() {
+    let content = "x,1\n".repeat(ROW_ERRORS_MAX as usize) + "1,2\n";
+    let sql = "SELECT CAST(_1 AS INT) FROM BlobStorage";
+    let found = answer(sql, csv(), csv(), &content);
+    assert_eq!(found.errors.len(), ROW_ERRORS_MAX as usize);
+    assert_eq!((found.data.as_str(), found.errors[999].0), ("1\n", false));
+    let more = answer(sql, csv(), csv(), &(content.clone() + "3,4\ny,5\n6,7\n"));
+    assert_eq!(more.data, "1\n3\n");
+    let at = content.len() as u64 + 4;
+    assert_eq!(
+        more.errors[1000..],
+        [(true, "QueryLimitExceeded".to_owned(), at)]
+    );
+    let documents = "{a}".repeat(ROW_ERRORS_MAX as usize + 1);
+    let found = answer("SELECT * FROM BlobStorage", json(), json(), &documents);
+    assert!(found.errors[1000].0);
+}
+
+#[test]
+fn positions_count_from_the_beginning_of_the_blob() {
+    for (sql, input, content, expected) in [
+        (
+            "SELECT _2 FROM BlobStorage",
+            csv(),
+            "a,b\nc\n",
+            (false, 104),
+        ),
+        (
+            "SELECT no FROM BlobStorage",
+            with_header(),
+            "a,b\n",
+            (true, 100),
+        ),
+        (
+            "SELECT * FROM BlobStorage",
+            json(),
+            "{}\n{a}\n",
+            (false, 103),
+        ),
+        ("SELECT * FROM BlobStorage", json(), "{}\n7\n", (true, 103)),
+    ] {
+        let query = Query::new(sql, &input, csv()).unwrap();
+        let input = Input {
+            offset: 100,
+            source: Source::Stream(content.len() as u64),
+        };
+        let mut running = Running::new(query, input, SystemTime::UNIX_EPOCH, 0);
+        let status = running.go_on(&mut content.as_bytes(), true, &|| Signal::Continue);
+        assert_eq!(status, Status::Ended);
+        let found = read(&running.take());
+        let (is_fatal, _, position) = &found.errors[0];
+        assert_eq!((*is_fatal, *position), expected, "{sql}");
+        assert_eq!(found.ends, [content.len() as u64]);
+    }
+}
+
+#[test]
+fn query_that_is_broken_off_says_so_after_its_rows() {
+    let query = Query::new("SELECT * FROM BlobStorage", &csv(), csv()).unwrap();
+    let input = Input {
+        offset: 100,
+        ..stream(20)
+    };
+    let mut running = Running::new(query, input, SystemTime::UNIX_EPOCH, 0);
+    let status = running.go_on(&mut &b"a\nb"[..], false, &|| Signal::Continue);
+    assert_eq!(status, Status::NeedsInput);
+    for _ in 0..2 {
+        running.break_off("InternalError", "It is broken.");
+    }
+    let found = read(&running.take());
+    assert_eq!(found.data, "a\n");
+    assert_eq!(found.errors, [(true, "InternalError".to_owned(), 103)]);
+    assert_eq!(found.ends, [20]);
 }
 
 #[test]
@@ -406,7 +552,7 @@ fn query_stops_within_a_row_on_signal() {
     let terms = vec!["_1 LIKE '%_b%'"; 400].join(" OR ");
     let sql = format!("SELECT _1 FROM BlobStorage WHERE {terms}");
     let query = Query::new(&sql, &csv(), csv()).unwrap();
-    let mut running = Running::new(query, Input::Stream(0), SystemTime::UNIX_EPOCH, 0);
+    let mut running = Running::new(query, stream(0), SystemTime::UNIX_EPOCH, 0);
     let asked = std::cell::Cell::new(0);
     // The signal is called before the row, then within it.
     let signal = || {
@@ -468,6 +614,69 @@ fn long_separators_of_a_result_are_refused() {
     };
     let refused = Query::new("SELECT * FROM BlobStorage", &csv(), long);
     assert!(matches!(refused, Err(Refused::Unsupported(_))));
+}
+
+/// A document whose texts, numbers and names try every rule of writing them.
+fn document() -> impl Strategy<Value = String> {
+    let text = prop::sample::select(vec![
+        "\"\"",
+        "\"a,b\"",
+        "\"\\\"\"",
+        "\"\\\\\"",
+        "\"\\n\\r\\t\"",
+        "\"\\u0001\"",
+        "\"é\u{1f600}\"",
+        "\"\\ud83d\"",
+        "\"{\"",
+        "\"]\"",
+        "\"1\"",
+    ]);
+    let other = prop::sample::select(vec![
+        "0",
+        "-0",
+        "1.10",
+        "1e400",
+        "12345678901234567890",
+        "9007199254740993",
+        "true",
+        "null",
+        "[]",
+        "{}",
+    ]);
+    let leaf = prop_oneof![text, other].prop_map(str::to_owned);
+    let name = prop::sample::select(vec!["a", "b", "", "\\\"", "é", "a b"]);
+    let value = leaf.prop_recursive(2, 8, 3, move |inner| {
+        let items = prop::collection::vec(inner.clone(), 0..3);
+        let members = prop::collection::vec((name.clone(), inner), 0..3);
+        prop_oneof![
+            items.prop_map(|items| format!("[{}]", items.join(","))),
+            members.prop_map(|members| object(&members)),
+        ]
+    });
+    let names = prop::sample::select(vec!["id", "x", "\\\"y"]);
+    prop::collection::vec((names, value), 0..4).prop_map(|members| object(&members))
+}
+
+fn object(members: &[(&str, String)]) -> String {
+    let members = members
+        .iter()
+        .map(|(name, value)| format!("\"{name}\":{value}"));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}
+
+proptest! {
+    #[test]
+    fn documents_are_written_as_they_were(
+        documents in prop::collection::vec(document(), 0..4),
+        separator in prop::sample::select(vec!["\n", ",", "\r\n", "]", "x", "é", "\""]),
+        piece in 1usize..50,
+    ) {
+        let format = Format::Json { separator: separator.to_owned() };
+        let content: String = documents.iter().map(|text| format!("{text}{separator}")).collect();
+        let query = Query::new("SELECT * FROM BlobStorage", &format, format.clone()).unwrap();
+        let found = run(query, content.as_bytes(), piece);
+        prop_assert_eq!((found.data, found.errors), (content, vec![]));
+    }
 }
 
 proptest! {

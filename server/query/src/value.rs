@@ -20,6 +20,9 @@ pub enum Json {
     /// A number that is exact in neither of these, as its text.
     Number(String),
     Text(String),
+    /// A string that has half of a surrogate pair, which no text can have: as in the document, with
+    /// its quotes and escapes.
+    Literal(String),
     Timestamp(Timestamp),
     List(Vec<Json>),
     Object(Vec<(String, Json)>),
@@ -37,8 +40,10 @@ pub enum Value<'a> {
     /// A number that is exact in neither of these, as its text. Arithmetic uses a float.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
+    /// A column in any encoding. It is copied, and decoded before it is evaluated.
+    Bytes(&'a [u8]),
     Timestamp(Timestamp),
-    /// A list or an object.
+    /// A list, an object, or a [`Json::Literal`], which is copied, and an error where it is evaluated.
     Json(&'a Json),
 }
 
@@ -62,7 +67,7 @@ impl Json {
     /// The approximate length of the text in bytes.
     pub fn bytes(&self) -> usize {
         match self {
-            Json::Text(text) | Json::Number(text) => text.len(),
+            Json::Text(text) | Json::Number(text) | Json::Literal(text) => text.len(),
             Json::List(items) => items.iter().map(Json::bytes).sum(),
             Json::Object(members) => {
                 let bytes = members
@@ -85,7 +90,7 @@ impl<'a> From<&'a Json> for Value<'a> {
             Json::Number(text) => Value::Number(Cow::Borrowed(text)),
             Json::Text(text) => Value::Text(Cow::Borrowed(text)),
             Json::Timestamp(time) => Value::Timestamp(*time),
-            Json::List(_) | Json::Object(_) => Value::Json(json),
+            Json::Literal(_) | Json::List(_) | Json::Object(_) => Value::Json(json),
         }
     }
 }
@@ -145,11 +150,42 @@ impl<'a> Value<'a> {
         match self {
             Value::Null | Value::Missing => Cow::Borrowed(""),
             Value::Text(text) | Value::Number(text) => text,
+            Value::Bytes(bytes) => String::from_utf8_lossy(bytes),
             Value::Boolean(truth) => Cow::Borrowed(if truth { "true" } else { "false" }),
             Value::Integer(number) => Cow::Owned(number.to_string()),
             Value::Float(number) => Cow::Owned(number.to_string()),
             Value::Timestamp(time) => Cow::Owned(time.to_string()),
             Value::Json(json) => Cow::Owned(serde_json::to_string(json).unwrap_or_default()),
+        }
+    }
+
+    /// The value as the bytes of a column. Errors: it is not text.
+    pub fn into_bytes(self) -> Result<Cow<'a, [u8]>, RowError> {
+        Ok(match self {
+            Value::Bytes(bytes) => Cow::Borrowed(bytes),
+            value => match value.decoded()?.into_text() {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+        })
+    }
+
+    /// Decodes a column. Errors: it is not UTF-8.
+    pub fn without_bytes(self) -> Result<Value<'a>, RowError> {
+        match self {
+            Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
+                Ok(text) => Ok(Value::Text(Cow::Borrowed(text))),
+                Err(_) => Err(RowError::not_utf8()),
+            },
+            value => Ok(value),
+        }
+    }
+
+    /// Decodes a value that is to be evaluated. Errors: it is not text.
+    pub fn decoded(self) -> Result<Value<'a>, RowError> {
+        match self {
+            Value::Json(Json::Literal(_)) => Err(RowError::not_unicode()),
+            value => value.without_bytes(),
         }
     }
 
@@ -208,7 +244,9 @@ impl<'a> Value<'a> {
         match self {
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
             Value::Number(text) => Value::Number(Cow::Owned(text.into_owned())),
-            Value::Json(_) => Value::Text(Cow::Owned(self.into_text().into_owned())),
+            Value::Json(_) | Value::Bytes(_) => {
+                Value::Text(Cow::Owned(self.into_text().into_owned()))
+            }
             Value::Missing => Value::Missing,
             Value::Null => Value::Null,
             Value::Boolean(truth) => Value::Boolean(truth),
@@ -271,7 +309,7 @@ impl Serialize for Json {
             Json::Boolean(truth) => serializer.serialize_bool(*truth),
             Json::Integer(number) => serializer.serialize_i64(*number),
             Json::Float(number) => serializer.serialize_f64(*number),
-            Json::Number(text) => serialize_number(text, serializer),
+            Json::Number(text) | Json::Literal(text) => serialize_raw(text, serializer),
             Json::Text(text) => serializer.serialize_str(text),
             Json::Timestamp(time) => serializer.collect_str(time),
             Json::List(items) => {
@@ -292,10 +330,10 @@ impl Serialize for Json {
     }
 }
 
-/// Writes the text unchanged, without quotes.
-fn serialize_number<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    let number = RawValue::from_string(text.to_owned()).map_err(serde::ser::Error::custom)?;
-    number.serialize(serializer)
+/// Writes JSON unchanged.
+fn serialize_raw<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let raw = RawValue::from_string(json.to_owned()).map_err(serde::ser::Error::custom)?;
+    raw.serialize(serializer)
 }
 
 impl Serialize for Value<'_> {
@@ -305,8 +343,9 @@ impl Serialize for Value<'_> {
             Value::Boolean(truth) => serializer.serialize_bool(*truth),
             Value::Integer(number) => serializer.serialize_i64(*number),
             Value::Float(number) => serializer.serialize_f64(*number),
-            Value::Number(text) => serialize_number(text, serializer),
+            Value::Number(text) => serialize_raw(text, serializer),
             Value::Text(text) => serializer.serialize_str(text),
+            Value::Bytes(bytes) => serializer.serialize_str(&String::from_utf8_lossy(bytes)),
             Value::Timestamp(time) => serializer.collect_str(time),
             Value::Json(json) => json.serialize(serializer),
         }

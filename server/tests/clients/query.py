@@ -76,6 +76,21 @@ class QueryTest(harness.Test):
         )
         self.assertEqual(by_name, (b'{"_1":"name","_2":"age","_3":"city"}\n', []))
 
+    def test_separators_and_escapes_are_those_of_the_request(self):
+        escaped = DelimitedTextDialect(quotechar="", escapechar="\\")
+        content = b"a\\,b,c\\\\\nd,e\\\n\n"
+        ask = lambda content, sql, input, output: self.answer(content, sql, blob_format=input, output_format=output)
+        all_ = "SELECT * FROM BlobStorage"
+        self.assertEqual(ask(content, all_, escaped, PLAIN), (b'"a,b",c\\\nd,"e\n"\n', []))
+        self.assertEqual(ask(content, all_, escaped, escaped), (content, []))
+        both = DelimitedTextDialect(escapechar="\\")
+        self.assertEqual(ask(b'a\\,b,"c\\"d"\n', all_, both, PLAIN), (b'"a,b","c""d"\n', []))
+        windows = DelimitedTextDialect(lineterminator="\r\n")
+        self.assertEqual(ask(b"a,b\nc\r\nd,e\rf", "SELECT _2 FROM BlobStorage", windows, PLAIN), (b'"b\nc"\n"e\rf"\n', []))
+        long = DelimitedTextDialect(delimiter="::", lineterminator="--\n")
+        self.assertEqual(ask(b"a:b::c\nd--\n", all_, long, PLAIN), (b'a:b,"c\nd"\n', []))
+        self.assertEqual(ask(b'a:b,"c\nd"\n', all_, PLAIN, long), (b'"a:b"::"c\nd"--\n', []))
+
     def test_json(self):
         lines = DelimitedJsonDialect(delimiter="\n")
         ask = lambda sql, output=lines: self.answer(DOCUMENTS, sql, blob_format=lines, output_format=output)
@@ -97,6 +112,28 @@ class QueryTest(harness.Test):
         answer = self.answer(PEOPLE, "SELECT * FROM BlobStorage", blob_format=DelimitedJsonDialect(delimiter="\n"))
         self.assertEqual(answer, (b"", [("ParseError", True, 0)]))
 
+    def test_errors_of_documents_and_too_many_errors(self):
+        lines = DelimitedJsonDialect(delimiter="\n")
+        half = b'{"id":1,"a":"\\ud83d"}\n{"id":02}\n{"id":3}\n'
+        ask = lambda sql, output: self.answer(half, sql, blob_format=lines, output_format=output)
+        failed = [("ParseError", False, 22)]
+        self.assertEqual(ask("SELECT id FROM BlobStorage", PLAIN), (b"1\n3\n", failed))
+        self.assertEqual(ask("SELECT * FROM BlobStorage", lines), (half.replace(b'{"id":02}\n', b""), failed))
+        self.assertEqual(ask("SELECT a FROM BlobStorage WHERE id = 1", PLAIN), (b"", [("InvalidUtf8", False, 0), *failed]))
+        answer, errors = self.answer(b"1,2\n" + b"x\n" * 2000, "SELECT _2 FROM BlobStorage")
+        self.assertEqual((answer, len(errors), errors[-1]), (b"2\n", 1001, ("QueryLimitExceeded", True, 4 + 2000)))
+
+    def test_values_of_text_are_bytes_and_not_null(self):
+        data = b"caf\xe9,1,\nb,2,x\n"
+        for sql, expected in (
+            ("SELECT _2, _1 FROM BlobStorage WHERE _3 = ''", b"1,caf\xe9\n"),
+            ("SELECT _2 FROM BlobStorage WHERE _3 IS NULL", b""),
+            ("SELECT _2 FROM BlobStorage WHERE NULLIF(_3, '') IS NULL", b"1\n"),
+            ("SELECT COUNT(_3) FROM BlobStorage", b"2\n"),
+        ):
+            with self.subTest(sql):
+                self.assertEqual(self.answer(data, sql), (expected, []))
+
     def test_lines_of_windows_and_rows_without_their_column(self):
         lines = b"a,b\r\n1,2\r\n3\r\n4,5\r\n"
         self.assertEqual(self.answer(lines, "SELECT * FROM BlobStorage"), (lines.replace(b"\r", b""), []))
@@ -117,11 +154,12 @@ class QueryTest(harness.Test):
         ):
             with self.subTest(sql), self.fails(400, "InvalidInput", message):
                 blob.query_blob(sql)
-        for formats, message in (
-            ({"blob_format": DelimitedTextDialect(delimiter="::")}, "ColumnSeparator"),
+        for status, code, separator, message in (
+            (501, "NotImplemented", ":" * 65, "separator"),
+            (400, "InvalidInput", "\n\n", "separators"),
         ):
-            with self.subTest(formats), self.fails(501, "NotImplemented", message):
-                blob.query_blob("SELECT * FROM BlobStorage", **formats)
+            with self.subTest(separator), self.fails(status, code, message):
+                blob.query_blob("SELECT * FROM BlobStorage", blob_format=DelimitedTextDialect(delimiter=separator))
 
     def test_parquet_and_arrow(self):
         data = (pathlib.Path(__file__).parents[2] / "query/tests/data/people-snappy.parquet").read_bytes()

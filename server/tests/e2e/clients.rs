@@ -122,6 +122,11 @@ fn python_query() {
 }
 
 #[test]
+fn python_query_of_files_of_the_wild() {
+    run_python("wild.py");
+}
+
+#[test]
 fn javascript_query() {
     run_node("query.js");
 }

@@ -1,6 +1,8 @@
 use super::*;
 use crate::run::tests::{Answer, read};
-use crate::{ArrowField, ArrowType, Dialect, Format, Input, Query, Running, Signal, Status};
+use crate::{
+    ArrowField, ArrowType, Dialect, Format, Input, Query, Running, Signal, Source, Status,
+};
 use ::parquet::basic::Encoding;
 use ::parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use ::parquet::file::metadata::ParquetMetaDataWriter;
@@ -45,7 +47,11 @@ fn run(sql: &str, output: Format, content: &[u8]) -> Answer {
     assert!(query.needs_content());
     let content = Arc::new(InMemory(Bytes::copy_from_slice(content)));
     let now = SystemTime::UNIX_EPOCH;
-    let mut running = Running::new(query, Input::Content(content), now, 0);
+    let input = Input {
+        offset: 0,
+        source: Source::Content(content),
+    };
+    let mut running = Running::new(query, input, now, 0);
     let mut out = Vec::new();
     loop {
         let status = running.go_on(&mut &[][..], true, &|| Signal::Continue);

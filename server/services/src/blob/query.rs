@@ -21,7 +21,7 @@ use lazurite_blob::{Blob, ByteRange};
 use lazurite_engine::{IdSource, RandomIds};
 use lazurite_query::{
     ARROW_FIELDS_MAX, ArrowField, ArrowType, Content, Dialect, Format, Input, PRECISION_MAX, Query,
-    Refused, Running, Signal, Status,
+    Refused, Running, Signal, Source, Status,
 };
 use std::io;
 use std::ops::{Range, RangeInclusive};
@@ -60,22 +60,25 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
         let customer_key = conditions.customer_key;
         let bytes_read = Arc::new(AtomicU64::new(0));
         let (blob, range, rest) = long_read(&request, customer_key, download);
-        let input = if query.needs_content() {
-            let range = range.clone().unwrap_or(0..blob.length);
-            Input::Content(Arc::new(StoredContent {
+        let content_range = range.clone().unwrap_or(0..blob.length);
+        let offset = content_range.start;
+        let source = if query.needs_content() {
+            Source::Content(Arc::new(StoredContent {
                 reopen: Reopen::new(&request, blob.etag, customer_key),
-                range,
+                range: content_range,
                 bytes_read: bytes_read.clone(),
             }))
         } else {
-            Input::Stream(rest.remaining())
+            Source::Stream(rest.remaining())
         };
+        let input = Input { offset, source };
         let running = Running::new(query, input, now, sync);
         let mut answering = Answering {
             rest,
             chunk: Bytes::new(),
             is_last: false,
             running,
+            has_begun: false,
             ended: false,
             tells_progress: false,
             is_gone,
@@ -87,6 +90,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
         let first = answering
             .next_chunk(DOWNLOAD_CHUNK_BYTES)?
             .unwrap_or_default();
+        answering.has_begun = true;
         Ok((blob, range, first, answering))
     };
     let (blob, range, first, answering) = on_blocking_pool(begin).await?;
@@ -167,6 +171,9 @@ struct Answering {
     chunk: Bytes,
     is_last: bool,
     running: Running,
+    /// Whether the head of the response may have been sent. An error of the store is then part of
+    /// the answer.
+    has_begun: bool,
     ended: bool,
     /// True if the last chunk is a record of progress. Sending it also shows whether the client is
     /// gone: a client that closes its connection looks like one that has finished sending.
@@ -242,9 +249,11 @@ impl Answering {
                 Status::Paused => self.tell_progress(),
                 Status::NeedsInput if read >= PROGRESS_BYTES => self.tell_progress(),
                 Status::NeedsInput => {
-                    match self.rest.next_chunk(DOWNLOAD_CHUNK_BYTES)? {
-                        Some(chunk) => self.chunk = chunk,
-                        None => self.is_last = true,
+                    match self.rest.next_chunk(DOWNLOAD_CHUNK_BYTES) {
+                        Ok(Some(chunk)) => self.chunk = chunk,
+                        Ok(None) => self.is_last = true,
+                        Err(failure) if self.has_begun => self.break_off(failure),
+                        Err(failure) => return Err(failure),
                     }
                     read += self.chunk.len();
                     let bytes_read = &self.budget.bytes_read;
@@ -254,6 +263,12 @@ impl Answering {
             }
             return Ok(Some(self.running.take().into()));
         }
+    }
+
+    fn break_off(&mut self, failure: Failure) {
+        let Failure { code, message, .. } = failure;
+        tracing::error!(reason = %message, "a query broke off");
+        self.running.break_off(&code, &message);
     }
 
     fn tell_progress(&mut self) {
@@ -292,6 +307,7 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
             common::INVALID_INPUT.with("ExtendedErrorDetail", format!("Expression: {malformed}"))
         }
         Refused::Unsupported(feature) => Failure::unsupported(feature),
+        Refused::Ambiguous(reason) => common::INVALID_INPUT.with("ExtendedErrorDetail", reason),
     })
 }
 

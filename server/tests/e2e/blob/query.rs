@@ -3,8 +3,11 @@
 
 use super::{put_blob, request, with_container};
 use crate::http::{Connection, Response};
-use crate::server::{Server, Service};
+use crate::server::{Launch, Server, Service};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 fn document(expression: &str, more: &str) -> String {
     format!(
@@ -102,6 +105,10 @@ fn requests_that_say_something_else_are_refused() {
             "InvalidXmlNodeValue",
         ),
         (document("SELECT ~", ""), "InvalidInput"),
+        (
+            delimited("<ColumnSeparator>;</ColumnSeparator><RecordSeparator>;;</RecordSeparator>"),
+            "InvalidInput",
+        ),
         (long, "InvalidInput"),
     ] {
         let refused = query(&server, &body);
@@ -113,6 +120,54 @@ fn requests_that_say_something_else_are_refused() {
         .body(document(all, ""))
         .unsigned();
     assert_ne!(unsigned.send(&server).status, 200);
+}
+
+#[test]
+fn positions_of_errors_count_from_the_beginning_of_the_blob() {
+    let server = with_container();
+    put_blob("b", "a,b\nc,d\ne\n").send(&server).is(201);
+    let answer = request("POST", "/con/b?comp=query")
+        .header("x-ms-range", "bytes=4-")
+        .body(document("SELECT _2 FROM BlobStorage", ""))
+        .send(&server);
+    answer.is(206);
+    // The position is a zigzag varint.
+    let error = "The record has no column 2.\u{10}";
+    assert!(answer.text().contains(error), "{}", answer.text());
+}
+
+#[test]
+fn an_error_of_the_store_is_the_last_record_of_an_answer() {
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).start();
+    request("PUT", "/con?restype=container")
+        .send(&server)
+        .is(201);
+    let row = format!("{}\n", "abcdefghi".repeat(111));
+    put_blob("b", &row.repeat(4096)).send(&server).is(201);
+    damage_end(location.path(), &row);
+    let answer = query(&server, &document("SELECT * FROM BlobStorage", ""));
+    answer.is(200);
+    let text = answer.text();
+    assert!(text.matches(&row).count() > 1000);
+    assert!(text.contains("\u{1a}InternalError"), "{}", text.len());
+}
+
+/// Changes a byte of the value log, near the end of its last `row`.
+fn damage_end(location: &Path, row: &str) {
+    let files = std::fs::read_dir(location).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|kind| kind == "vlog");
+    for path in paths.filter(is_log) {
+        let content = std::fs::read(&path).unwrap();
+        let mut found = content.windows(row.len()).rev();
+        if let Some(after) = found.position(|bytes| bytes == row.as_bytes()) {
+            let place = content.len() - row.len() - after;
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            return file.write_all_at(b"!", place as u64 + 7).unwrap();
+        }
+    }
+    panic!("no value log with the row");
 }
 
 #[test]
