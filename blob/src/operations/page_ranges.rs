@@ -140,6 +140,9 @@ impl GetPageRanges {
                 break;
             }
             let cleared = stored.is_none();
+            if cleared && self.previous.is_none() {
+                continue;
+            }
             match page.entries.last_mut() {
                 Some(last) if last.range.end == range.start && last.cleared == cleared => {
                     last.range.end = range.end;
