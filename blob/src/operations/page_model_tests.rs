@@ -80,7 +80,7 @@ impl Store {
 
     /// Checks that the counted references of all page blobs' nodes and contents are right, and that
     /// those without any are about to be deleted.
-    fn check_references(&self) {
+    pub(super) fn check_references(&self) {
         let keyspaces = &self.service.keyspaces;
         let mut counted = Counted::default();
         self.each_row(&keyspaces.blocks, |key, value| counted.add(key, value));
