@@ -502,8 +502,8 @@ pub(crate) enum Fill {
     Cleared(u128),
 }
 
-/// The content of an extent of pages. Other extents of its window, in any tree of the file, may share the
-/// content.
+/// The content of an extent of pages. Other extents of its window, in any tree of the file, may
+/// share the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,

@@ -1,5 +1,5 @@
-//! A write to the tree of a page blob: replaces a stretch with other pages, or with zeros, which may
-//! be marked with the id of the clear.
+//! A write to the tree of a page blob: replaces a stretch with other pages, or with zeros, which
+//! may be marked with the id of the clear.
 //!
 //! The write descends to the leaves that contain a part of the stretch. It changes nodes on its way
 //! in place if only this blob refers to them; of others it makes a copy, which refers to the same
@@ -43,7 +43,7 @@ pub(crate) struct PageWrite<'a> {
 }
 
 impl<'a> PageWrite<'a> {
-    /// A write of zeros that leaves no trace. The caller holds the lock of the layer's file if it is
+    /// A write of zeros without a mark. The caller holds the lock of the layer's file if it is
     /// shared.
     pub(crate) fn new(
         service: &'a BlobService,

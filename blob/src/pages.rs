@@ -5,10 +5,10 @@
 //! an extent are zeros and take no space. A tree holds one state of one blob and nothing else: no
 //! older states, and nothing after the end of the blob.
 //!
-//! A clear leaves its id where it emptied pages: in an extent of a leaf, or in a branch for all of a
-//! child. So the differences to a snapshot list pages that were cleared since, whether or not the
-//! snapshot has them. While no other record names the file there is nothing to compare with: then
-//! clears leave no ids, and a node that is written again loses those that it has.
+//! A clear leaves its id in the pages that it emptied: in an extent of a leaf, or in a branch in
+//! place of a child. So the differences to a snapshot list pages that were cleared since, whether
+//! or not the snapshot has them. While no other record names the file, no tree can be compared with
+//! this one: then clears leave no ids, and a node that is written again loses those that it has.
 //!
 //! A snapshot or a copy names the root of its source. All blobs that may have nodes in common are
 //! in one file, which counts the references to each node and each content: see
