@@ -820,6 +820,10 @@ class PageBlobs(BlobTest):
         self.assertEqual((old.download_blob(0, 2048).readall(), self.ranges(old)), (noise(2048), [(0, 2047, False)]))
         after = blob.create_snapshot()["snapshot"]
         self.assertEqual(self.ranges(blob, previous_snapshot=after), [])
+        # Pages that are in neither of the two, but were written and cleared in between.
+        blob.upload_page(noise(512), 3072, 512)
+        blob.clear_page(3072, 512)
+        self.assertEqual(self.ranges(blob, previous_snapshot=after), [(3072, 3583, True)])
         with self.fails(409, "PreviousSnapshotNotFound"):
             self.ranges(blob, previous_snapshot="2024-01-01T00:00:00.0000000Z")
         with self.fails(400, "PreviousSnapshotCannotBeNewer"):
