@@ -1057,6 +1057,10 @@ class Tiers(BlobTest):
         blob.set_standard_blob_tier("Archive")
         with self.fails(409, "BlobArchived"):
             blob.download_blob()
+        with self.fails(409, "BlobArchived"):
+            blob.upload_blob(b"2", overwrite=True)
+        with self.fails(409, "BlobArchived"):
+            blob.stage_block("1", b"2")
         self.assertEqual(blob.get_blob_properties().blob_tier, "Archive")
         blob.set_standard_blob_tier("Hot", rehydrate_priority="High")
         self.assertEqual(blob.get_blob_properties().archive_status, "rehydrate-pending-to-hot")

@@ -52,17 +52,16 @@ fn row(operation: &str) -> [&'static str; 3] {
         | "Get Page Ranges"
         | "Get Block List"
         | "Undelete Blob"
-        | "Put Block"
         | "Put Blob, before its body" => ["ok"; 3],
+        "Put Block" => ["ok", "ok", ARCHIVED],
+        "Delete Blob" | "Set Blob Expiry" => [PROTECTED, PENDING, "ok"],
         "Put Blob"
         | "Put Blob, append"
         | "Put Blob, pages"
         | "Copy Blob"
         | "Copy Blob From URL"
         | "Copy Blob from elsewhere"
-        | "Delete Blob"
-        | "Set Blob Expiry" => [PROTECTED, PENDING, "ok"],
-        "Put Block List"
+        | "Put Block List"
         | "Append Block"
         | "Append Blob Seal"
         | "Put Page"
