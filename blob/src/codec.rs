@@ -1,5 +1,6 @@
-//! Model to engine values and back. Every value starts with a version byte, which in blocks and
-//! uncommitted blocks also says which fields follow. Values of other versions are refused.
+//! Model to engine values and back. Every value starts with a version byte, which in blocks,
+//! uncommitted blocks and branches also says which fields follow. Values of other versions are
+//! refused.
 //!
 //! ```text
 //! Container   02 id:16 etag:8 modified:8 access:1 policies metadata extras
@@ -22,8 +23,10 @@
 //! deleted     at:8 until:8
 //! BlobBlock   01 content-id:16 length block-id:text
 //!             02 content-id:16 length block-id:text home:16 file-id:16      its content is in that file
-//! Branch      01 count, then per child: number:1 node-id:16
+//! Branch      01 count, then per node: number:1 node-id:16
+//!             02 as 01, count, then per cleared child: number:1 clear-id:16
 //! Leaf        01 count, then per extent: offset-in-window length content-id:16 skipped stored copied-from:(content-id:16 offset)?
+//!                cleared pages have the id of the clear in place of that of a content, and zeros after it
 //! Staging     01 count id-bytes:1 touched:8
 //!             02 count id-bytes:1 touched:8 key-sha256:32                   encrypted with that key
 //!             03 count id-bytes:1 touched:8 scope:text                      encrypted in that scope
@@ -44,10 +47,10 @@ use crate::lease::Lease;
 use crate::model::AccountPolicy;
 use crate::model::WINDOW_BYTES;
 use crate::model::{
-    Blob, BlobBlock, Container, Content, Encryption, Extent, ImmutabilityMode, ImmutabilityPolicy,
-    LayerMerge, PublicAccess, Staging,
+    Blob, BlobBlock, Container, Content, Encryption, Extent, Fill, ImmutabilityMode,
+    ImmutabilityPolicy, LayerMerge, Pages, PublicAccess, Staging,
 };
-use crate::place::Branch;
+use crate::place::{Branch, Child};
 use crate::tier::Tiering;
 use lazurite_base::policies::StoredPolicy;
 use std::collections::BTreeSet;
@@ -321,19 +324,28 @@ pub(crate) fn decode_block(value: &[u8]) -> Result<BlobBlock> {
 
 /// The children of a branch of pages.
 pub(crate) fn encode_branch(branch: &Branch) -> Vec<u8> {
-    let mut out = Writer::new(1);
-    out.varint(branch.len() as u64);
-    for (child, id) in branch {
-        out.byte(*child);
-        out.id(*id);
+    let is_node = |(_, child): &(&u8, &Child)| child.node().is_some();
+    let (nodes, cleared): (Vec<_>, Vec<_>) = branch.iter().partition(is_node);
+    let form = if cleared.is_empty() { 1 } else { 2 };
+    let mut out = Writer::new(form);
+    for children in [nodes, cleared].into_iter().take(form.into()) {
+        out.varint(children.len() as u64);
+        for (number, Child::Node(id) | Child::Cleared(id)) in children {
+            out.byte(*number);
+            out.id(*id);
+        }
     }
     out.0
 }
 
 pub(crate) fn decode_branch(value: &[u8]) -> Result<Branch> {
-    decode(value, "branch of pages", 1..=1, |_, input| {
-        let children = input.many(|input| Some((input.byte()?, input.id()?)))?;
-        Some(children.into_iter().collect())
+    decode(value, "branch of pages", 1..=2, |form, input| {
+        let nodes = input.many(|input| Some((input.byte()?, Child::Node(input.id()?))))?;
+        let mut branch: Branch = nodes.into_iter().collect();
+        if form == 2 {
+            branch.extend(input.many(|input| Some((input.byte()?, Child::Cleared(input.id()?))))?);
+        }
+        Some(branch)
     })
 }
 
@@ -341,10 +353,13 @@ pub(crate) fn decode_branch(value: &[u8]) -> Result<Branch> {
 pub(crate) fn encode_leaf(window: u64, extents: &[Extent]) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.varint(extents.len() as u64);
-    for Extent { range, pages } in extents {
+    for Extent { range, fill } in extents {
         out.varint(range.start - window * WINDOW_BYTES);
         out.varint(range.end - range.start);
-        out.pages(pages);
+        out.pages(&match *fill {
+            Fill::Pages(pages) => pages,
+            Fill::Cleared(id) => cleared_pages(id),
+        });
     }
     out.0
 }
@@ -360,19 +375,35 @@ pub(crate) fn decode_leaf(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
                 return None;
             }
             let pages = input.pages()?;
-            let is_whole = pages.stored.checked_sub(pages.skipped)? >= after - start;
+            let fill = if pages == cleared_pages(pages.content) {
+                Fill::Cleared(pages.content)
+            } else {
+                let stored = pages.stored.checked_sub(pages.skipped)?;
+                (stored >= after - start).then_some(Fill::Pages(pages))?
+            };
             end = after;
-            is_whole.then_some(Extent {
+            Some(Extent {
                 range: start..after,
-                pages,
+                fill,
             })
         })
     })
 }
 
+/// Cleared pages as they are stored: as those of a content without bytes.
+fn cleared_pages(id: u128) -> Pages {
+    Pages {
+        content: id,
+        skipped: 0,
+        stored: 0,
+        sealed_as: None,
+    }
+}
+
 /// The contents that these extents refer to.
 pub(crate) fn contents(extents: &[Extent]) -> BTreeSet<u128> {
-    extents.iter().map(|extent| extent.pages.content).collect()
+    let pages = extents.iter().filter_map(|extent| extent.fill.pages());
+    pages.map(|pages| pages.content).collect()
 }
 
 /// `home` is the id of the container of the blob.

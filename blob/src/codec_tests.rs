@@ -296,7 +296,7 @@ proptest! {
     fn nodes_of_pages_come_back(
         number in 0u64..1 << 20,
         parts in prop::collection::vec((1u64..9000, 1u64..5000, any::<StoredPages>()), 0..9),
-        branch in prop::collection::btree_map(any::<u8>(), any::<u128>(), 0..64),
+        branch in prop::collection::btree_map(any::<u8>(), any::<(bool, u128)>(), 0..64),
         noise in prop::collection::vec(any::<u8>(), 0..60),
     ) {
         let mut end = number * WINDOW_BYTES;
@@ -304,16 +304,22 @@ proptest! {
             let start = end + gap;
             end = start + length;
             let skipped = u64::from(skipped);
-            let pages = Pages {
-                content,
-                skipped,
-                stored: skipped + length + u64::from(rest),
-                sealed_as: copied.map(|(content, offset)| (content, u64::from(offset))),
+            let fill = if rest % 4 == 0 {
+                Fill::Cleared(content)
+            } else {
+                Fill::Pages(Pages {
+                    content,
+                    skipped,
+                    stored: skipped + length + u64::from(rest),
+                    sealed_as: copied.map(|(content, offset)| (content, u64::from(offset))),
+                })
             };
-            Extent { range: start..end, pages }
+            Extent { range: start..end, fill }
         };
         let extents: Vec<Extent> = parts.into_iter().map(extent).collect();
         prop_assert_eq!(decode_leaf(number, &encode_leaf(number, &extents)).unwrap(), extents);
+        let child = |(number, (is_node, id))| (number, if is_node { Child::Node(id) } else { Child::Cleared(id) });
+        let branch: Branch = branch.into_iter().map(child).collect();
         prop_assert_eq!(decode_branch(&encode_branch(&branch)).unwrap(), branch);
         let _ = (decode_leaf(number, &noise), decode_branch(&noise));
     }
@@ -322,7 +328,7 @@ proptest! {
     fn extents_of_a_leaf_that_lie_outside_or_over_each_other_are_errors(a in 0u64..1 << 18, b in 0u64..1 << 18) {
         let extent = |start: u64| {
             let pages = Pages { content: 1, skipped: 0, stored: 512, sealed_as: None };
-            Extent { range: start..start + 512, pages }
+            Extent { range: start..start + 512, fill: Fill::Pages(pages) }
         };
         let is_right = b >= a + 512 && b + 512 <= WINDOW_BYTES;
         prop_assert_eq!(decode_leaf(0, &encode_leaf(0, &[extent(a), extent(b)])).is_ok(), is_right);

@@ -487,15 +487,23 @@ pub struct BlobBlock {
     pub(crate) file: Option<File>,
 }
 
-/// A stretch of pages in a window.
+/// A stretch of a window that was written or cleared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) range: std::ops::Range<u64>,
-    pub(crate) pages: Pages,
+    pub(crate) fill: Fill,
 }
 
-/// The content of an extent. Other extents of its window, in any tree of the file, may share the
-/// content.
+/// What an extent is filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Pages(Pages),
+    /// Zeros, by the clear with this id.
+    Cleared(u128),
+}
+
+/// The content of an extent of pages. Other extents of its window, in any tree of the file, may
+/// share the content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,
@@ -507,7 +515,39 @@ pub(crate) struct Pages {
     pub(crate) sealed_as: Option<(u128, u64)>,
 }
 
+impl Fill {
+    pub(crate) fn pages(self) -> Option<Pages> {
+        match self {
+            Fill::Pages(pages) => Some(pages),
+            Fill::Cleared(_) => None,
+        }
+    }
+
+    /// The same without its first bytes.
+    pub(crate) fn skip(self, bytes: u64) -> Fill {
+        match self {
+            Fill::Pages(pages) => Fill::Pages(pages.skip(bytes)),
+            cleared => cleared,
+        }
+    }
+
+    /// The write or the clear that the first page comes from. Pages that were only copied to
+    /// another content keep theirs.
+    pub(crate) fn origin(&self) -> (u128, u64) {
+        match self {
+            Fill::Pages(pages) => pages.counter(),
+            Fill::Cleared(id) => (*id, 0),
+        }
+    }
+}
+
 impl Pages {
+    /// The same without their first bytes.
+    pub(crate) fn skip(mut self, bytes: u64) -> Pages {
+        self.skipped += bytes;
+        self
+    }
+
     /// The content and the offset that the first byte of the extent was encrypted at.
     pub(crate) fn counter(&self) -> (u128, u64) {
         let (content, offset) = self.sealed_as.unwrap_or((self.content, 0));

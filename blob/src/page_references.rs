@@ -9,7 +9,7 @@ use crate::codec;
 use crate::error::{Error, Result, corrupt_record};
 use crate::files::FileRows;
 use crate::keys::{self, File, Timer};
-use crate::place::Place;
+use crate::place::{Child, Place};
 use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Batch, Direction};
@@ -104,17 +104,20 @@ impl<'a> References<'a> {
         let (db, keyspaces) = (&self.service.db, &self.service.keyspaces);
         rows.delete_block(&self.file.dropped(place, id));
         rows.delete_block(&self.file.node(place, id));
+        let node = Some(Child::Node(id));
         if place.is_leaf() {
-            let extents = keyspaces.leaf(db, self.file, place, Some(id))?;
+            let extents = keyspaces.leaf(db, self.file, place, node)?;
             let contents = codec::contents(&extents);
             for content in &contents {
                 self.release_content(rows, place.number, *content)?;
             }
             return Ok(contents.len());
         }
-        let branch = keyspaces.branch(db, self.file, place, Some(id))?;
-        for (child, id) in &branch {
-            self.release(rows, place.child(*child), *id)?;
+        let branch = keyspaces.branch(db, self.file, place, node)?;
+        for (number, child) in &branch {
+            if let Child::Node(id) = child {
+                self.release(rows, place.child(*number), *id)?;
+            }
         }
         Ok(branch.len())
     }

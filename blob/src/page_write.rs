@@ -1,19 +1,20 @@
-//! A write to the tree of a page blob: replaces a stretch with other pages, or with zeros.
+//! A write to the tree of a page blob: replaces a stretch with other pages, or with zeros, which
+//! may be marked with the id of the clear.
 //!
 //! The write descends to the leaves that contain a part of the stretch. It changes nodes on its way
 //! in place if only this blob refers to them; of others it makes a copy, which refers to the same
-//! children and contents. Children that are wholly within the stretch are dropped without being
-//! read.
+//! children and contents. Children that are wholly within a stretch of zeros are dropped without
+//! being read.
 
 use crate::codec::{self, contents};
 use crate::download::Piece;
 use crate::error::{Result, missing};
 use crate::files::FileRows;
 use crate::keys::File;
-use crate::model::{Extent, Layer, Pages, WINDOW_BYTES};
+use crate::model::{Extent, Fill, Layer, Pages, WINDOW_BYTES};
 use crate::page_references::References;
 use crate::pages::intersection;
-use crate::place::Place;
+use crate::place::{Child, Place};
 use crate::service::BlobService;
 use crate::upload::Uploaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,27 +34,39 @@ pub(crate) struct PageWrite<'a> {
     range: Range<u64>,
     /// The new extents, by window.
     extents: BTreeMap<u64, Vec<Extent>>,
+    /// Whether another tree of the file may be compared with this one.
+    is_compared: bool,
+    /// The id that the stretch is marked with.
+    clear: Option<u128>,
     /// Whether nodes have lost their last reference.
     pub(crate) drops: bool,
 }
 
 impl<'a> PageWrite<'a> {
-    /// A write of zeros. The caller holds the lock of the layer's file if it is shared.
+    /// A write of zeros without a mark. The caller holds the lock of the layer's file if it is
+    /// shared.
     pub(crate) fn new(
         service: &'a BlobService,
         rows: FileRows<'a>,
         layer: &Layer,
         range: Range<u64>,
-    ) -> PageWrite<'a> {
-        PageWrite {
+    ) -> Result<PageWrite<'a>> {
+        Ok(PageWrite {
             service,
             rows,
             references: References::new(service, layer.file, layer.shared),
             file: layer.file,
             range,
             extents: BTreeMap::new(),
+            is_compared: service.is_shared(layer)?,
+            clear: None,
             drops: false,
-        }
+        })
+    }
+
+    /// Marks the zeros as cleared, if a comparison could show that.
+    pub(crate) fn clear(&mut self) {
+        self.clear = self.is_compared.then(|| self.service.ids.next_id());
     }
 
     /// Writes a body instead of zeros.
@@ -72,74 +85,81 @@ impl<'a> PageWrite<'a> {
             start = range.end;
             self.extents.entry(window).or_default().push(Extent {
                 range,
-                pages: Pages {
+                fill: Fill::Pages(Pages {
                     content: piece.content,
                     skipped: 0,
                     stored: piece.length,
                     sealed_as: None,
-                },
+                }),
             });
         }
     }
 
     /// Takes the root as it is, and returns it as it is after the write.
     pub(crate) fn apply(&mut self, root: Option<u128>) -> Result<Option<u128>> {
-        self.write_node(Place::ROOT, root, false)
+        let root = self.write_node(Place::ROOT, root.map(Child::Node), false)?;
+        Ok(root.and_then(Child::node))
     }
 
-    /// Returns the node in its place after the write. `is_seen`: others refer to a node above.
+    /// Returns what is at the place after the write. `is_seen`: others refer to a node above.
     fn write_node(
         &mut self,
         place: Place,
-        node: Option<u128>,
+        child: Option<Child>,
         is_seen: bool,
-    ) -> Result<Option<u128>> {
+    ) -> Result<Option<Child>> {
+        let node = child.and_then(Child::node);
         let count = node.map_or(Ok(1), |id| self.references.count(id))?;
         let copied = Copied {
             above: is_seen,
             here: is_seen || count > 1,
         };
         if place.is_leaf() {
-            self.write_leaf(place, node, copied)
+            self.write_leaf(place, child, copied)
         } else {
-            self.write_branch(place, node, copied)
+            self.write_branch(place, child, copied)
         }
     }
 
     fn write_branch(
         &mut self,
         place: Place,
-        node: Option<u128>,
+        branch: Option<Child>,
         copied: Copied,
-    ) -> Result<Option<u128>> {
+    ) -> Result<Option<Child>> {
         let service = self.service;
         let before = service
             .keyspaces
-            .branch(&service.db, self.file, place, node)?;
+            .branch(&service.db, self.file, place, branch)?;
         let mut after = before.clone();
-        let old = before.keys().copied();
-        let old = old.filter(|child| self.concerns(place.child(*child)));
-        for child in old
+        let cleared = place.children().filter(|_| self.clear.is_some());
+        let written = before.keys().copied().chain(cleared);
+        let written = written.filter(|child| self.concerns(place.child(*child)));
+        for number in written
             .chain(self.new_children(place))
             .collect::<BTreeSet<u8>>()
         {
-            match self.write_child(place.child(child), before.get(&child).copied(), copied.here)? {
-                Some(id) => after.insert(child, id),
-                None => after.remove(&child),
+            let child = before.get(&number).copied();
+            match self.write_child(place.child(number), child, copied.here)? {
+                Some(child) => after.insert(number, child),
+                None => after.remove(&number),
             };
         }
+        after.retain(|_, child| self.is_compared || child.node().is_some());
         if after == before {
-            return Ok(node);
+            return Ok(branch);
         }
         if copied.here {
-            for (child, id) in &after {
-                if before.get(child) == Some(id) {
+            for (number, child) in &after {
+                if let Child::Node(id) = child
+                    && before.get(number) == Some(child)
+                {
                     self.references.add(&mut self.rows, *id, 1)?;
                 }
             }
         }
         let value = (!after.is_empty()).then(|| codec::encode_branch(&after));
-        self.put_node(place, node, copied, value)
+        self.put_node(place, branch, copied, value)
     }
 
     /// Whether a part of the place is in the stretch.
@@ -162,43 +182,48 @@ impl<'a> PageWrite<'a> {
     fn write_child(
         &mut self,
         place: Place,
-        node: Option<u128>,
+        child: Option<Child>,
         is_seen: bool,
-    ) -> Result<Option<u128>> {
+    ) -> Result<Option<Child>> {
         let range = place.range();
         let is_inside = intersection(&range, &self.range) == range;
-        let is_cleared = is_inside && self.new_starts().all(|start| !range.contains(&start));
-        match node {
-            Some(id) if is_cleared => {
-                if !is_seen {
-                    self.drops |= self.references.release(&mut self.rows, place, id)?;
-                }
-                Ok(None)
-            }
-            _ => self.write_node(place, node, is_seen),
+        let is_emptied = is_inside && self.new_starts().all(|start| !range.contains(&start));
+        if !is_emptied {
+            return self.write_node(place, child, is_seen);
         }
+        if let Some(Child::Node(id)) = child
+            && !is_seen
+        {
+            self.drops |= self.references.release(&mut self.rows, place, id)?;
+        }
+        Ok(self.clear.map(Child::Cleared))
     }
 
     fn write_leaf(
         &mut self,
         place: Place,
-        node: Option<u128>,
+        leaf: Option<Child>,
         copied: Copied,
-    ) -> Result<Option<u128>> {
+    ) -> Result<Option<Child>> {
         let service = self.service;
         let before = service
             .keyspaces
-            .leaf(&service.db, self.file, place, node)?;
+            .leaf(&service.db, self.file, place, leaf)?;
         let kept = before.iter().flat_map(|extent| extent.without(&self.range));
-        let mut after: Vec<Extent> = kept.collect();
+        let is_kept = |extent: &Extent| self.is_compared || extent.fill.pages().is_some();
+        let mut after: Vec<Extent> = kept.filter(is_kept).collect();
         if after != before {
             self.leave_unused(place.number, &mut after)?;
         }
         let new = self.extents.remove(&place.number);
         after.extend(new.into_iter().flatten());
+        after.extend(self.clear.map(|id| Extent {
+            range: intersection(&place.range(), &self.range),
+            fill: Fill::Cleared(id),
+        }));
         after.sort_by_key(|extent| extent.range.start);
         if after == before {
-            return Ok(node);
+            return Ok(leaf);
         }
         let (old, new) = (contents(&before), contents(&after));
         if copied.here {
@@ -213,17 +238,18 @@ impl<'a> PageWrite<'a> {
             }
         }
         let value = (!after.is_empty()).then(|| codec::encode_leaf(place.number, &after));
-        self.put_node(place, node, copied, value)
+        self.put_node(place, leaf, copied, value)
     }
 
     /// Puts the node after the write, if there is one then, in place of the old one or next to it.
     fn put_node(
         &mut self,
         place: Place,
-        node: Option<u128>,
+        old: Option<Child>,
         copied: Copied,
         value: Option<Vec<u8>>,
-    ) -> Result<Option<u128>> {
+    ) -> Result<Option<Child>> {
+        let node = old.and_then(Child::node);
         let own = node.filter(|_| !copied.here);
         if let Some(id) = node.filter(|_| copied.here && !copied.above) {
             self.drops |= self.references.release(&mut self.rows, place, id)?;
@@ -236,17 +262,21 @@ impl<'a> PageWrite<'a> {
         };
         let id = own.unwrap_or_else(|| self.service.ids.next_id());
         self.rows.put_block(&self.file.node(place, id), &value);
-        Ok(Some(id))
+        Ok(Some(Child::Node(id)))
     }
 
     /// Copies the rest of contents of which little is in use.
     fn leave_unused(&mut self, window: u64, extents: &mut [Extent]) -> Result<()> {
         let mut used = HashMap::<u128, u64>::new();
-        for Extent { range, pages } in &*extents {
-            *used.entry(pages.content).or_default() += range.end - range.start;
+        for Extent { range, fill } in &*extents {
+            if let Fill::Pages(pages) = fill {
+                *used.entry(pages.content).or_default() += range.end - range.start;
+            }
         }
-        for Extent { range, pages } in extents {
-            if used[&pages.content] * UNUSED_MAX < pages.stored {
+        for Extent { range, fill } in extents {
+            if let Fill::Pages(pages) = fill
+                && used[&pages.content] * UNUSED_MAX < pages.stored
+            {
                 *pages = self.copy(window, range.end - range.start, *pages)?;
             }
         }

@@ -5,6 +5,11 @@
 //! an extent are zeros and take no space. A tree holds one state of one blob and nothing else: no
 //! older states, and nothing after the end of the blob.
 //!
+//! A clear leaves its id in the pages that it emptied: in an extent of a leaf, or in a branch in
+//! place of a child. So the differences to a snapshot list pages that were cleared since, whether
+//! or not the snapshot has them. While no other record names the file, no tree can be compared with
+//! this one: then clears leave no ids, and a node that is written again loses those that it has.
+//!
 //! A snapshot or a copy names the root of its source. All blobs that may have nodes in common are
 //! in one file, which counts the references to each node and each content: see
 //! `page_references.rs`. A write copies the nodes on its path that others refer to, and changes the
@@ -15,8 +20,8 @@ use crate::codec;
 use crate::error::{Result, missing};
 use crate::keys::{ContentName, File};
 use crate::keyspaces::{Keyspaces, Source};
-use crate::model::{Extent, Layer, Pages};
-use crate::place::{Branch, Place};
+use crate::model::{Extent, Fill, Layer, Pages};
+use crate::place::{Branch, Child, Place};
 use bytes::Bytes;
 use lazurite_engine::Snapshot;
 use std::collections::BTreeMap;
@@ -46,21 +51,20 @@ impl Stored {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) range: Range<u64>,
-    /// What the later tree has there; `None` for zeros.
+    /// What the later tree has there; `None` for zeros, which were cleared or removed.
     pub(crate) stored: Option<Stored>,
 }
 
 /// The differences between two trees of one file, in order. Those between no tree and a tree are
-/// the extents of it.
+/// its extents.
 #[derive(Debug)]
 pub(crate) struct Changes {
     keyspaces: Keyspaces,
     snapshot: Snapshot,
     file: File,
     range: Range<u64>,
-    /// Places that are still to be compared, the next one last, with the nodes that the two trees
-    /// have there.
-    places: Vec<(Place, [Option<u128>; 2])>,
+    /// Places that are still to be compared, the next one last, with what the two trees have there.
+    places: Vec<(Place, [Option<Child>; 2])>,
     found: std::vec::IntoIter<Change>,
     /// Nodes that were read.
     #[cfg(test)]
@@ -81,7 +85,10 @@ impl Changes {
             snapshot: snapshot.clone(),
             file: layer.file,
             range,
-            places: vec![(Place::ROOT, [before, layer.root])],
+            places: vec![(
+                Place::ROOT,
+                [before, layer.root].map(|root| root.map(Child::Node)),
+            )],
             found: Vec::new().into_iter(),
             #[cfg(test)]
             nodes_read: 0,
@@ -93,50 +100,57 @@ impl Changes {
             if let Some(change) = self.found.next() {
                 return Ok(Some(change));
             }
-            let Some((place, nodes)) = self.places.pop() else {
+            let Some((place, both)) = self.places.pop() else {
                 return Ok(None);
             };
-            if nodes[0] == nodes[1] {
-                continue;
-            }
             #[cfg(test)]
             {
-                self.nodes_read += nodes.iter().flatten().count();
+                let is_read = both[0] != both[1];
+                let nodes = both.iter().flatten().filter_map(|child| child.node());
+                self.nodes_read += nodes.filter(|_| is_read).count();
             }
-            if place.is_leaf() {
-                self.compare_leaves(place, nodes)?;
-            } else {
-                self.compare_branches(place, nodes)?;
+            match both {
+                [before, after] if before == after => {}
+                [Some(Child::Cleared(_)), None] => {}
+                // The clear is later than all that the earlier tree has there.
+                [_, Some(Child::Cleared(_))] => {
+                    return Ok(Some(Change {
+                        range: intersection(&place.range(), &self.range),
+                        stored: None,
+                    }));
+                }
+                _ if place.is_leaf() => self.compare_leaves(place, both)?,
+                _ => self.compare_branches(place, both)?,
             }
         }
     }
 
-    fn compare_branches(&mut self, place: Place, nodes: [Option<u128>; 2]) -> Result<()> {
-        let mut children = BTreeMap::<u8, [Option<u128>; 2]>::new();
-        for (side, node) in nodes.into_iter().enumerate() {
-            for (child, id) in self
-                .keyspaces
-                .branch(&self.snapshot, self.file, place, node)?
+    fn compare_branches(&mut self, place: Place, both: [Option<Child>; 2]) -> Result<()> {
+        let mut children = BTreeMap::<u8, [Option<Child>; 2]>::new();
+        for (side, branch) in both.into_iter().enumerate() {
+            for (number, child) in
+                self.keyspaces
+                    .branch(&self.snapshot, self.file, place, branch)?
             {
-                children.entry(child).or_default()[side] = Some(id);
+                children.entry(number).or_default()[side] = Some(child);
             }
         }
         let children = children.into_iter().rev();
-        let children = children.map(|(child, nodes)| (place.child(child), nodes));
+        let children = children.map(|(number, both)| (place.child(number), both));
         let range = &self.range;
         let wanted = children.filter(|(place, _)| !intersection(&place.range(), range).is_empty());
         self.places.extend(wanted);
         Ok(())
     }
 
-    fn compare_leaves(&mut self, place: Place, nodes: [Option<u128>; 2]) -> Result<()> {
+    fn compare_leaves(&mut self, place: Place, both: [Option<Child>; 2]) -> Result<()> {
         let [before, after] =
-            nodes.map(|node| self.keyspaces.leaf(&self.snapshot, self.file, place, node));
+            both.map(|leaf| self.keyspaces.leaf(&self.snapshot, self.file, place, leaf));
         let before = before?;
         let after = after?;
         let changes = if before.is_empty() {
             let changes = after.into_iter();
-            let changes = changes.map(|extent| (extent.range, Some(extent.pages)));
+            let changes = changes.map(|extent| (extent.range, extent.fill.pages()));
             changes.collect()
         } else {
             changed_pages(place, &before, &after)
@@ -159,8 +173,7 @@ impl Changes {
     }
 }
 
-/// The pages that differ between two leaves of one place. Pages that were only copied to another
-/// content did not change.
+/// The pages that differ between two leaves of one place.
 fn changed_pages(
     place: Place,
     before: &[Extent],
@@ -170,62 +183,66 @@ fn changed_pages(
     let starts = place.range().step_by(PAGE_BYTES as usize);
     let changed = starts.filter_map(|start| {
         let (was, is) = (before.get(&start), after.get(&start));
-        let is_same = was.map(Pages::counter) == is.map(Pages::counter);
-        (!is_same).then(|| (start..start + PAGE_BYTES, is.copied()))
+        let has_changed = match (was, is) {
+            // The end of the blob was before the page in between.
+            (was, None) => matches!(was, Some(Fill::Pages(_))),
+            (was, Some(is)) => was.map(Fill::origin) != Some(is.origin()),
+        };
+        let pages = is.and_then(|fill| fill.pages());
+        has_changed.then(|| (start..start + PAGE_BYTES, pages))
     });
     changed.collect()
 }
 
-/// The pages of a leaf, by where they begin.
-fn pages_of(extents: &[Extent]) -> BTreeMap<u64, Pages> {
+/// The pages of a leaf that were written or cleared, by where they begin.
+fn pages_of(extents: &[Extent]) -> BTreeMap<u64, Fill> {
     let pages = |extent: &Extent| {
-        let (first, pages) = (extent.range.start, extent.pages);
+        let (first, fill) = (extent.range.start, extent.fill);
         let starts = extent.range.clone().step_by(PAGE_BYTES as usize);
-        starts.map(move |start| (start, pages.skip(start - first)))
+        starts.map(move |start| (start, fill.skip(start - first)))
     };
     extents.iter().flat_map(pages).collect()
 }
 
 impl Keyspaces {
-    /// The children of a branch; none of one that is not there.
+    /// The children of the branch at a place; none where the tree has nothing.
     pub(crate) fn branch(
         &self,
         source: &impl Source,
         file: File,
         place: Place,
-        node: Option<u128>,
+        branch: Option<Child>,
     ) -> Result<Branch> {
-        let value = self.node(source, file, place, node)?;
-        value.map_or_else(|| Ok(Branch::new()), |value| codec::decode_branch(&value))
+        match branch {
+            None => Ok(Branch::new()),
+            Some(Child::Node(id)) => codec::decode_branch(&self.node(source, file, place, id)?),
+            Some(cleared) => Ok(place.children().map(|child| (child, cleared)).collect()),
+        }
     }
 
-    /// The extents of a leaf; none of one that is not there.
+    /// The extents of the leaf at a place; none where the tree has nothing.
     pub(crate) fn leaf(
         &self,
         source: &impl Source,
         file: File,
         place: Place,
-        node: Option<u128>,
+        leaf: Option<Child>,
     ) -> Result<Vec<Extent>> {
-        let value = self.node(source, file, place, node)?;
-        let decode = |value: Bytes| codec::decode_leaf(place.number, &value);
-        value.map_or_else(|| Ok(Vec::new()), decode)
+        match leaf {
+            None => Ok(Vec::new()),
+            Some(Child::Node(id)) => {
+                codec::decode_leaf(place.number, &self.node(source, file, place, id)?)
+            }
+            Some(Child::Cleared(id)) => Ok(vec![Extent {
+                range: place.range(),
+                fill: Fill::Cleared(id),
+            }]),
+        }
     }
 
-    fn node(
-        &self,
-        source: &impl Source,
-        file: File,
-        place: Place,
-        node: Option<u128>,
-    ) -> Result<Option<Bytes>> {
-        let Some(id) = node else {
-            return Ok(None);
-        };
+    fn node(&self, source: &impl Source, file: File, place: Place, id: u128) -> Result<Bytes> {
         let value = source.get(&self.blocks, &file.node(place, id))?;
-        let value =
-            value.ok_or_else(|| missing("a tree of pages refers to a node that is not there"));
-        value.map(Some)
+        value.ok_or_else(|| missing("a tree of pages refers to a node that is not there"))
     }
 }
 
@@ -237,25 +254,17 @@ impl Layer {
     }
 }
 
-impl Pages {
-    /// The same without their first bytes.
-    pub(crate) fn skip(mut self, bytes: u64) -> Pages {
-        self.skipped += bytes;
-        self
-    }
-}
-
 impl Extent {
     /// The parts of the extent outside `range`.
     pub(crate) fn without(&self, range: &Range<u64>) -> impl Iterator<Item = Extent> {
         let Range { start, end } = self.range;
         let before = start..end.min(range.start);
         let after = start.max(range.end)..end;
-        let (first, pages) = (start, self.pages);
+        let (first, fill) = (start, self.fill);
         let parts = [before, after].into_iter();
         let parts = parts.filter(|part| !part.is_empty());
         parts.map(move |range| Extent {
-            pages: pages.skip(range.start - first),
+            fill: fill.skip(range.start - first),
             range,
         })
     }
@@ -278,7 +287,8 @@ mod tests {
             stored: range.end - range.start,
             sealed_as: None,
         };
-        Extent { range, pages }
+        let fill = Fill::Pages(pages);
+        Extent { range, fill }
     }
 
     #[test]
@@ -299,7 +309,8 @@ mod tests {
                 .collect();
             assert_eq!(ranges, expected, "{there:?}");
             for part in left {
-                assert_eq!(part.pages.skipped, part.range.start - there.start);
+                let skipped = part.fill.pages().unwrap().skipped;
+                assert_eq!(skipped, part.range.start - there.start);
             }
         }
     }

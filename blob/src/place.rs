@@ -13,8 +13,27 @@ const ROOT_LEVEL: u8 = 4;
 /// A branch below the root has two to the power of this many children at most.
 const CHILD_BITS: u32 = 6;
 
-/// The children of a branch that are there, by number.
-pub(crate) type Branch = BTreeMap<u8, u128>;
+/// The children of a branch, by number. Places without a child were never written, or are behind
+/// the end of the blob.
+pub(crate) type Branch = BTreeMap<u8, Child>;
+
+/// What a tree has at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Child {
+    /// The node with this id.
+    Node(u128),
+    /// Zeros in the whole place, by the clear with this id.
+    Cleared(u128),
+}
+
+impl Child {
+    pub(crate) fn node(self) -> Option<u128> {
+        match self {
+            Child::Node(id) => Some(id),
+            Child::Cleared(_) => None,
+        }
+    }
+}
 
 /// The place of a node in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +65,16 @@ impl Place {
             level: self.level - 1,
             number: self.number << CHILD_BITS | u64::from(child),
         }
+    }
+
+    /// The numbers of all children that a branch here can have.
+    pub(crate) fn children(self) -> impl Iterator<Item = u8> {
+        let last = if self == Place::ROOT {
+            u8::MAX
+        } else {
+            (1 << CHILD_BITS) - 1
+        };
+        0..=last
     }
 
     /// The child that has the byte at `offset`, which is in this place.

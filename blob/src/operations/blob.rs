@@ -148,7 +148,6 @@ impl BlobService {
         mut write: BlobWrite<'_>,
         metadata: Metadata,
     ) -> Result<(Written, Ticket)> {
-        check_online(&write.existing()?, write.now)?;
         let permit = write.permit_current(Action::Replace)?;
         write.share_layers(|_| true);
         let mut blob = write.existing()?;

@@ -96,7 +96,8 @@ impl BlobService {
     /// Makes a block blob of one body, in place of any blob that has the name, its uncommitted
     /// blocks included. Errors: of the names, metadata and tags; those of the conditions of a write
     /// and of leases, `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`.
+    /// `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`,
+    /// `BlobBeingRehydrated`.
     pub fn put_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -166,8 +167,8 @@ impl BlobService {
     /// for an id over 64 bytes, `InvalidBlobOrBlock` for one of another length than the blob's
     /// others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
     /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those
-    /// of leases; `BlobUsesCustomerSpecifiedEncryption` and its like;
-    /// `RequestForbiddenByContainerEncryptionPolicy`.
+    /// of leases; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and
+    /// its like; `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block(
         &self,
         address: &BlobAddress<'_>,
@@ -184,6 +185,8 @@ impl BlobService {
         write.check_type(BlobType::BlockBlob)?;
         check_may_create(conditions, write.current())?;
         write.check_lease(conditions.lease_id)?;
+        // Source: recorded answers to Put Block (azcopy, issues 993 and 1688).
+        write.check_online()?;
         let brought = write.brought(body.key.as_ref(), conditions)?;
         let file = write.staging_file()?;
         let replaced = self.uncommitted_block(&file, block_id)?;
@@ -224,7 +227,6 @@ impl BlobService {
         write.check(condition, &request.conditions, WriteKind::Create)?;
         let key = request.conditions.customer_key.as_ref();
         let brought = write.brought(key, &request.conditions)?;
-        write.check_online()?;
         let permit = write.permit_current(Action::Replace)?;
         let listed = write.current().map_or(0, count_blocks);
         let is_long = listed.max(request.blocks.len()) > LONG_LIST;

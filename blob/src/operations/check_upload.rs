@@ -30,6 +30,7 @@ impl BlobService {
                 write.check_type(BlobType::BlockBlob)?;
                 check_may_create(conditions, write.current())?;
                 write.check_lease(conditions.lease_id)?;
+                write.check_online()?;
             }
             UploadKind::AppendBlock => {
                 write.check_type(BlobType::AppendBlob)?;

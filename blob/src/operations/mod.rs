@@ -44,6 +44,8 @@ mod page_blob;
 #[cfg(test)]
 mod page_blob_tests;
 #[cfg(test)]
+mod page_clear_tests;
+#[cfg(test)]
 mod page_cost_tests;
 #[cfg(test)]
 mod page_model_tests;

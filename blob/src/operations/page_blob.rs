@@ -82,6 +82,15 @@ impl PageUpdate {
     }
 }
 
+/// What takes the place of a stretch of pages.
+pub(super) enum NewPages {
+    Body(Uploaded),
+    /// Zeros, which the differences to a snapshot list.
+    Cleared,
+    /// Zeros behind the end of the blob.
+    Nothing,
+}
+
 /// The request of Put Page.
 #[derive(Debug)]
 pub struct PutPage {
@@ -186,7 +195,8 @@ impl BlobService {
             return Err(Error::InvalidPageRange);
         }
         let checksums = body.as_ref().map(|body| body.checksums).unwrap_or_default();
-        write.write_pages(&mut blob, range, body)?;
+        let pages = body.map_or(NewPages::Cleared, NewPages::Body);
+        write.write_pages(&mut blob, range, pages)?;
         let written = write.touch(&mut blob);
         write.put(&permit, &blob);
         let outcome = PutPageOutcome {
@@ -306,20 +316,22 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Replaces a stretch by a body, or by zeros.
+    /// Replaces a stretch.
     pub(super) fn write_pages(
         &mut self,
         blob: &mut Blob,
         range: Range<u64>,
-        body: Option<Uploaded>,
+        new: NewPages,
     ) -> Result<()> {
         let layer = Layer::of_pages(&blob.layers)?;
         if layer.shared {
             self.lock_pages(layer.file)?;
         }
-        let mut write = PageWrite::new(self.service, self.rows(), layer, range);
-        if let Some(body) = body {
-            write.put(body);
+        let mut write = PageWrite::new(self.service, self.rows(), layer, range)?;
+        match new {
+            NewPages::Body(body) => write.put(body),
+            NewPages::Cleared => write.clear(),
+            NewPages::Nothing => {}
         }
         let root = write.apply(layer.root)?;
         if write.drops {
@@ -345,7 +357,7 @@ impl BlobWrite<'_> {
     fn resize(&mut self, blob: &mut Blob, length: u64) -> Result<()> {
         if length < blob.length {
             // Nothing stays behind the end, wherever the blob once ended.
-            self.write_pages(blob, length..PAGE_BLOB_BYTES_MAX, None)?;
+            self.write_pages(blob, length..PAGE_BLOB_BYTES_MAX, NewPages::Nothing)?;
         }
         blob.length = length;
         Ok(())

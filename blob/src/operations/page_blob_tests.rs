@@ -1,5 +1,6 @@
 //! Page blobs: errors of page writes, sequence numbers, page ranges and their differences.
 
+use crate::operations::page_blob::NewPages;
 use crate::operations::tests::*;
 use crate::*;
 
@@ -265,15 +266,51 @@ fn diff_has_the_changes_since_the_snapshot_and_nothing_else() {
 }
 
 #[test]
-fn diff_has_no_pages_that_were_and_are_empty() {
+fn diff_has_pages_that_were_empty_and_are_cleared() {
     let store = store();
     store.put_page_blob("pages", 4 * 512);
     let first = store.snapshot("pages").unwrap();
     store.put_page("pages", 0, &[1; 3 * 512]).unwrap();
-    store.clear("pages", 512..2048).unwrap();
-    let changed = store.page_ranges(BlobState::Current, &since(first));
-    assert_eq!(changed.unwrap(), [(0, 512, false)]);
-    assert_eq!(store.written(), [(0, 512)]);
+    let second = store.snapshot("pages").unwrap();
+    store.clear("pages", 512..1024).unwrap();
+    let since = |moment| {
+        let changed = store.page_ranges(BlobState::Current, &since(moment));
+        changed.unwrap()
+    };
+    let cleared = (512, 1024, true);
+    assert_eq!(
+        since(first),
+        [(0, 512, false), cleared, (1024, 1536, false)]
+    );
+    assert_eq!(since(second), [cleared]);
+    let third = store.snapshot("pages").unwrap();
+    assert_eq!(since(third), []);
+    store.clear("pages", 512..1024).unwrap();
+    assert_eq!(since(third), [cleared]);
+    assert_eq!(store.written(), [(0, 512), (1024, 1536)]);
+}
+
+#[test]
+fn diff_has_no_pages_that_only_a_resize_emptied() {
+    let store = store();
+    store.put_page_blob("pages", 4 * 512);
+    let first = store.snapshot("pages").unwrap();
+    store.put_page("pages", 0, &[1; 3 * 512]).unwrap();
+    store.clear("pages", 1536..2048).unwrap();
+    let second = store.snapshot("pages").unwrap();
+    for length in [512, 4 * 512] {
+        store.resize("pages", length).unwrap();
+    }
+    let since = |moment| {
+        let changed = store.page_ranges(BlobState::Current, &since(moment));
+        changed.unwrap()
+    };
+    assert_eq!(since(first), [(0, 512, false)]);
+    assert_eq!(
+        since(second),
+        [(512, 1536, true)],
+        "they have content there"
+    );
 }
 
 #[test]
@@ -424,7 +461,8 @@ fn a_write_that_locks_a_second_file_of_pages_stops() {
     let mut write = store.service.begin_write(&address("pages")).unwrap();
     let mut blob = write.existing().unwrap();
     for _ in 0..2 {
-        write.write_pages(&mut blob, 0..512, None).unwrap();
+        let cleared = NewPages::Cleared;
+        write.write_pages(&mut blob, 0..512, cleared).unwrap();
     }
 }
 

@@ -2,9 +2,11 @@
 //! snapshots are deleted.
 
 use crate::model::{Layer, WINDOW_BYTES};
+use crate::operations::page_blob_tests::since;
 use crate::operations::page_model_tests::random;
 use crate::operations::tests::*;
 use crate::pages::Changes;
+use crate::place::{Child, Place};
 use crate::*;
 use lazurite_engine::{Direction, KeyRange};
 use std::time::{Duration, Instant};
@@ -208,6 +210,59 @@ fn a_snapshot_and_a_copy_are_a_few_rows_and_the_next_write_a_few_hundred() {
     assert!(beside <= 8, "{beside} for one beside it");
     let copy = store.changes_of(|| drop(store.copy("pages", "copy").unwrap()));
     assert!(copy <= 10, "{copy} for a copy");
+}
+
+#[test]
+fn clears_are_marked_only_while_there_is_a_snapshot_to_compare_with() {
+    let store = store();
+    let rows = || store.rows(&store.service.keyspaces.blocks);
+    let all = 0..PAGE_BLOB_BYTES_MAX;
+    store.put_page_blob("pages", all.end);
+    store.clear_pages("pages", all.clone());
+    assert_eq!(rows(), 0);
+    let moment = store.snapshot("pages").unwrap();
+    let cleared = || {
+        let found = store.page_ranges(BlobState::Current, &since(moment));
+        found.unwrap()
+    };
+    assert_eq!(cleared(), []);
+    let changes = store.changes_of(|| store.clear_pages("pages", all.clone()));
+    assert!(changes <= 4, "{changes} changes for 8 TiB");
+    assert_eq!(cleared(), [(0, all.end, true)]);
+    // A page in the middle, and in the middle of that a page that is cleared again.
+    let middle = all.end / 2;
+    store.put_page("pages", middle, &[1; 3 * 512]).unwrap();
+    store.clear_pages("pages", middle + PAGE..middle + 2 * PAGE);
+    let (first, last) = (middle + PAGE, middle + 2 * PAGE);
+    assert_eq!(
+        cleared(),
+        [
+            (0, middle, true),
+            (middle, first, false),
+            (first, last, true),
+            (last, last + PAGE, false),
+            (last + PAGE, all.end, true),
+        ]
+    );
+    assert_eq!(store.written(), [(middle, first), (last, last + PAGE)]);
+    assert_eq!(rows(), 5);
+    let only = with_snapshots(DeleteSnapshots::Only);
+    store
+        .delete_with("pages", BlobState::Current, only)
+        .unwrap();
+    store.sweep_all();
+    store.put_page("pages", first, &[1; 512]).unwrap();
+    let layer = store.layer("pages");
+    let db = &store.service.db;
+    let mut node = layer.root.map(Child::Node);
+    let mut place = Place::ROOT;
+    while !place.is_leaf() {
+        let keyspaces = &store.service.keyspaces;
+        let branch = keyspaces.branch(db, layer.file, place, node).unwrap();
+        assert_eq!(branch.len(), 1, "{place:?}");
+        let child = place.child_at(middle);
+        (place, node) = (place.child(child), branch.get(&child).copied());
+    }
 }
 
 #[test]

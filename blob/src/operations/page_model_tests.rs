@@ -5,7 +5,7 @@
 use crate::keys::{File, container_of, is_uncommitted_marker};
 use crate::operations::page_blob_tests::since;
 use crate::operations::tests::*;
-use crate::place::Place;
+use crate::place::{Child, Place};
 use crate::*;
 use lazurite_engine::fs::{Keep, MemoryFs};
 use lazurite_engine::{Config, Db, Direction, Durability, Environment, KeyRange, Keyspace};
@@ -55,7 +55,8 @@ impl Counted {
                 } else {
                     let branch = codec::decode_branch(value).unwrap();
                     assert!(!branch.is_empty());
-                    branch.values().for_each(|child| self.refer(file, *child));
+                    let nodes = branch.into_values().filter_map(Child::node);
+                    nodes.for_each(|child| self.refer(file, child));
                 }
             }
             4 => {
@@ -79,7 +80,7 @@ impl Store {
 
     /// Checks that the counted references of all page blobs' nodes and contents are right, and that
     /// those without any are about to be deleted.
-    fn check_references(&self) {
+    pub(super) fn check_references(&self) {
         let keyspaces = &self.service.keyspaces;
         let mut counted = Counted::default();
         self.each_row(&keyspaces.blocks, |key, value| counted.add(key, value));
@@ -127,10 +128,11 @@ impl Store {
     }
 }
 
-/// A state of a blob: for each page the number of the write that it is of, and 0 if it is empty.
+/// A state of a blob: for each page the number of the write that it is of, the negative number of
+/// the clear that emptied it, or 0 if there was neither.
 #[derive(Debug, Clone, Default)]
 struct State {
-    pages: Vec<u64>,
+    pages: Vec<i64>,
     /// The creation, or the copy, that the blob came from.
     origin: u64,
     /// Copies between the first blob and this one.
@@ -182,11 +184,11 @@ impl Model {
         let most = [3, 40, self.pages_max / 2][self.random(3) as usize];
         let end = length.min(start + 1 + self.random(most));
         let range = self.base + start * 512..self.base + end * 512;
-        let mut number = 0;
+        let mut number = self.number() as i64;
         if self.random(3) == 0 {
             store.clear(name, range).unwrap();
+            number = -number;
         } else {
-            number = self.number();
             let body = bytes(&vec![number; (end - start) as usize]);
             store.put_page(name, range.start, &body).unwrap();
         }
@@ -301,10 +303,10 @@ impl Model {
         let all = store
             .at(at(9))
             .get_page_ranges(&address, &GetPageRanges::default());
-        let nothing = vec![0; known.pages.len()];
+        let written: Vec<_> = known.pages.iter().map(|page| *page.max(&0)).collect();
         assert_eq!(
             plain(all.unwrap()),
-            self.changes(&nothing, &known.pages),
+            self.changes(&[], &written),
             "{name} {state:?}"
         );
     }
@@ -328,17 +330,19 @@ impl Model {
         }
     }
 
-    /// The ranges of pages that differ: where they begin and end, and whether they are empty now.
-    fn changes(&self, before: &[u64], now: &[u64]) -> Vec<(u64, u64, bool)> {
+    /// The ranges of pages that were written or cleared, or that a resize emptied: where they begin
+    /// and end, and whether they are empty now.
+    fn changes(&self, before: &[i64], now: &[i64]) -> Vec<(u64, u64, bool)> {
         let mut ranges: Vec<(u64, u64, bool)> = Vec::new();
         for (page, is) in now.iter().enumerate() {
-            if before.get(page).unwrap_or(&0) == is {
+            let was = before.get(page).unwrap_or(&0);
+            if was == is || (*is == 0 && *was < 0) {
                 continue;
             }
             let start = self.base + page as u64 * 512;
             match ranges.last_mut() {
-                Some(last) if last.1 == start && last.2 == (*is == 0) => last.1 += 512,
-                _ => ranges.push((start, start + 512, *is == 0)),
+                Some(last) if last.1 == start && last.2 == (*is <= 0) => last.1 += 512,
+                _ => ranges.push((start, start + 512, *is <= 0)),
             }
         }
         ranges
@@ -363,9 +367,9 @@ impl Model {
     }
 }
 
-fn bytes(pages: &[u64]) -> Vec<u8> {
-    let page = |number: &u64| {
-        [if *number == 0 {
+fn bytes(pages: &[i64]) -> Vec<u8> {
+    let page = |number: &i64| {
+        [if *number <= 0 {
             0
         } else {
             1 + (number % 255) as u8

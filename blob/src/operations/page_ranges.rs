@@ -18,7 +18,8 @@ use std::ops::Range;
 /// `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Stretches of up to 64 KiB that one page reads. Adjacent ones form one range.
+/// Stretches that one page reads: up to 64 KiB of content each, or cleared pages. Adjacent ones
+/// form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
@@ -140,6 +141,9 @@ impl GetPageRanges {
                 break;
             }
             let cleared = stored.is_none();
+            if cleared && self.previous.is_none() {
+                continue;
+            }
             match page.entries.last_mut() {
                 Some(last) if last.range.end == range.start && last.cleared == cleared => {
                     last.range.end = range.end;

@@ -99,12 +99,19 @@ pub(crate) fn check_allowed(
             check_unprotected(blob, now)
         }
         Action::Set => check_not_pending(blob),
-        Action::Replace | Action::Delete => {
+        // Source: a recorded answer to Put Blob (rclone, issue 3982).
+        Action::Replace => {
             check_not_pending(blob)?;
-            if action == Action::Delete && blob.legal_hold {
-                return Err(Error::BlobImmutableDueToLegalHold);
-            }
+            check_online(blob, now)?;
             if keeps {
+                Ok(())
+            } else {
+                check_unprotected(blob, now)
+            }
+        }
+        Action::Delete => {
+            check_not_pending(blob)?;
+            if keeps && !blob.legal_hold {
                 Ok(())
             } else {
                 check_unprotected(blob, now)

@@ -258,6 +258,15 @@ pub(crate) enum RetireReason {
     Deleted,
 }
 
+impl RetireReason {
+    fn action(self) -> Action {
+        match self {
+            RetireReason::Overwritten => Action::Replace,
+            RetireReason::Deleted => Action::Delete,
+        }
+    }
+}
+
 impl<'a> BlobWrite<'a> {
     pub(crate) fn home(&self) -> u128 {
         self.container.id
@@ -550,7 +559,7 @@ impl<'a> BlobWrite<'a> {
     /// good. Removes its uncommitted blocks in both cases. Its record is left for the caller to
     /// replace or remove.
     pub(crate) fn retire(&mut self, why: RetireReason) -> Result<Permit> {
-        let permit = self.permit_current(Action::Replace)?;
+        let permit = self.permit_current(why.action())?;
         let kept = self.retire_blob(why)?;
         self.discard_staging(kept)?;
         Ok(permit)
@@ -558,7 +567,7 @@ impl<'a> BlobWrite<'a> {
 
     /// Like [`BlobWrite::retire`] without the uncommitted blocks. Returns whether the blob is kept.
     pub(crate) fn retire_blob(&mut self, why: RetireReason) -> Result<bool> {
-        let _ = self.permit_current(Action::Replace)?;
+        let _ = self.permit_current(why.action())?;
         let Some(mut blob) = self.current.clone() else {
             return Ok(false);
         };

@@ -820,6 +820,10 @@ class PageBlobs(BlobTest):
         self.assertEqual((old.download_blob(0, 2048).readall(), self.ranges(old)), (noise(2048), [(0, 2047, False)]))
         after = blob.create_snapshot()["snapshot"]
         self.assertEqual(self.ranges(blob, previous_snapshot=after), [])
+        # Pages that are in neither of the two, but were written and cleared in between.
+        blob.upload_page(noise(512), 3072, 512)
+        blob.clear_page(3072, 512)
+        self.assertEqual(self.ranges(blob, previous_snapshot=after), [(3072, 3583, True)])
         with self.fails(409, "PreviousSnapshotNotFound"):
             self.ranges(blob, previous_snapshot="2024-01-01T00:00:00.0000000Z")
         with self.fails(400, "PreviousSnapshotCannotBeNewer"):
@@ -1053,6 +1057,10 @@ class Tiers(BlobTest):
         blob.set_standard_blob_tier("Archive")
         with self.fails(409, "BlobArchived"):
             blob.download_blob()
+        with self.fails(409, "BlobArchived"):
+            blob.upload_blob(b"2", overwrite=True)
+        with self.fails(409, "BlobArchived"):
+            blob.stage_block("1", b"2")
         self.assertEqual(blob.get_blob_properties().blob_tier, "Archive")
         blob.set_standard_blob_tier("Hot", rehydrate_priority="High")
         self.assertEqual(blob.get_blob_properties().archive_status, "rehydrate-pending-to-hot")

@@ -51,8 +51,9 @@ fn row(operation: &str) -> [&'static str; 3] {
         | "Get Blob Tags"
         | "Get Page Ranges"
         | "Get Block List"
-        | "Undelete Blob"
-        | "Put Block" => ["ok"; 3],
+        | "Undelete Blob" => ["ok"; 3],
+        "Put Block" => ["ok", "ok", ARCHIVED],
+        "Delete Blob" | "Set Blob Expiry" => [PROTECTED, PENDING, "ok"],
         "Put Blob"
         | "Put Blob, before its body"
         | "Put Blob, append"
@@ -60,9 +61,7 @@ fn row(operation: &str) -> [&'static str; 3] {
         | "Copy Blob"
         | "Copy Blob From URL"
         | "Copy Blob from elsewhere"
-        | "Delete Blob"
-        | "Set Blob Expiry" => [PROTECTED, PENDING, "ok"],
-        "Put Block List"
+        | "Put Block List"
         | "Append Block"
         | "Append Blob Seal"
         | "Put Page"

@@ -197,6 +197,11 @@ impl Name {
             .retain(|(until, known)| *until > now && !gone(known));
     }
 
+    /// Why the current blob's tier keeps it from being used, or replaced.
+    pub(super) fn refuses_use(&self) -> Option<String> {
+        self.current.as_ref()?.tier.refuses()
+    }
+
     pub(super) fn unstage(&mut self) {
         self.staged.clear();
         (self.staged_secret, self.staged_at) = (Secret::Nothing, None);

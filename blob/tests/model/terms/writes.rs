@@ -85,6 +85,7 @@ impl Walk {
         let refused = self.name(at).lease().refuses_write(brought.lease, "Blob");
         refusals.add(Rank::Lease, refused);
         refusals.add(Rank::State, forbidden(at, brought));
+        refusals.add(Rank::State, self.name(at).refuses_use());
         refusals
     }
 
@@ -191,7 +192,6 @@ impl Walk {
         }
     }
 
-    /// Needs the lease, but leaves the blob as it is, so that it is allowed on one in the archive.
     pub(super) fn put_block(&mut self, at: At) {
         let (brought, bytes, id) = (self.brought(at), self.body(), *self.random.one(&BLOCK_IDS));
         let name = self.name(at).clone();
@@ -202,6 +202,7 @@ impl Walk {
         let refused = name.lease().refuses_write(brought.lease, "Blob");
         refusals.add(Rank::Lease, refused);
         refusals.add(Rank::State, forbidden(at, brought));
+        refusals.add(Rank::State, name.refuses_use());
         if !name.staged.is_empty() {
             let refused = self.refuses_encryption(at, brought, name.staged_secret);
             refusals.add(Rank::State, refused);
@@ -254,7 +255,6 @@ impl Walk {
         if let Some(known) = &name.current {
             let other_kind = known.kind != BlobType::BlockBlob;
             refusals.add_if(other_kind, Rank::Type, "InvalidBlobType");
-            refusals.add(Rank::State, known.tier.refuses());
         }
         let choice = |id: &&str| BlockChoice {
             source: BlockSource::Latest,
