@@ -337,7 +337,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    fn check_online(&self) -> Result<()> {
+    pub(super) fn check_online(&self) -> Result<()> {
         match self.current() {
             Some(blob) => super::permit::check_online(blob, self.now),
             None => Ok(()),

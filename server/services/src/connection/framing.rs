@@ -7,6 +7,7 @@
 //! requests are pipelined, and when empty lines precede a request line. Source: RFC 9112, sections
 //! 2.2, 6 and 7.1.
 
+use axum::http::{HeaderName, HeaderValue};
 use std::collections::VecDeque;
 
 const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
@@ -14,9 +15,14 @@ const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
 /// more.
 const LINE_BYTES_KEPT: usize = 8 * 1024;
 
+/// Headers after which metadata is kept from the library, which takes a hundred of them.
+const LINES_PASSED: usize = 64;
+
 /// Facts that only the bytes of a head show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RawHead {
+    /// Metadata that was kept from the library.
+    pub more_metadata: Vec<(HeaderName, HeaderValue)>,
     /// Names that start with `x-ms-meta-`, as sent.
     pub metadata_names: Vec<String>,
     /// Content-Length beside Transfer-Encoding: two readers could disagree where the body ends.
@@ -31,7 +37,18 @@ pub struct FramingReader {
     /// The line that is being read, cut to what is kept of one.
     line: Vec<u8>,
     head: Head,
+    /// Whether the head that is being read has more lines than are passed on.
+    is_long: bool,
     heads: VecDeque<RawHead>,
+}
+
+/// Places in bytes that were read.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Where the lines of a long head begin that the library is not to see at once.
+    pub cut: Option<usize>,
+    /// Where that head has ended, and which of the heads that were not taken it is.
+    pub end: Option<(usize, usize)>,
 }
 
 /// Where in the stream the next byte stands.
@@ -57,18 +74,34 @@ struct Head {
     raw: RawHead,
     content_length: Option<u64>,
     is_chunked: bool,
+    lines: usize,
 }
 
 impl FramingReader {
-    /// Reads on.
-    pub fn read(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            bytes = match self.state {
-                State::Body(left) => self.skip(bytes, left, State::Body, State::Start),
-                State::Chunk(left) => self.skip(bytes, left, State::Chunk, State::ChunkEnd),
-                State::Refused => return,
-                _ => self.read_line(bytes),
+    /// Reads on. Of several long heads, the first is marked.
+    pub fn read(&mut self, bytes: &[u8]) -> Marks {
+        let (mut left, mut marks) = (bytes, Marks::default());
+        while !left.is_empty() {
+            left = match self.state {
+                State::Body(bytes) => self.skip(left, bytes, State::Body, State::Start),
+                State::Chunk(bytes) => self.skip(left, bytes, State::Chunk, State::ChunkEnd),
+                State::Refused => return marks,
+                _ => self.read_line(left),
             };
+            self.mark(bytes.len() - left.len(), &mut marks);
+        }
+        marks
+    }
+
+    fn mark(&mut self, read: usize, marks: &mut Marks) {
+        let is_within = self.state == State::HeaderLine;
+        if self.is_long && !is_within {
+            self.is_long = false;
+            let head = self.heads.len().saturating_sub(1);
+            marks.end = Some((read, head));
+        } else if is_within && self.head.lines == LINES_PASSED && self.line.is_empty() {
+            self.is_long = marks.end.is_none();
+            marks.cut = marks.cut.or(self.is_long.then_some(read));
         }
     }
 
@@ -78,6 +111,13 @@ impl FramingReader {
             State::Start => !self.line.is_empty(),
             State::HeaderLine => true,
             _ => false,
+        }
+    }
+
+    /// Gives a head that was not taken the metadata that was kept from the library.
+    pub fn add_metadata(&mut self, head: usize, metadata: Vec<(HeaderName, HeaderValue)>) {
+        if let Some(head) = self.heads.get_mut(head) {
+            head.more_metadata = metadata;
         }
     }
 
@@ -150,6 +190,7 @@ impl FramingReader {
     }
 
     fn header(&mut self, line: &[u8]) -> State {
+        self.head.lines += 1;
         let may_matter = match line.first() {
             Some(b'x' | b'X') => is_metadata(line),
             Some(b'c' | b'C' | b't' | b'T') => true,
@@ -192,7 +233,7 @@ impl FramingReader {
     }
 }
 
-fn is_metadata(name: &[u8]) -> bool {
+pub fn is_metadata(name: &[u8]) -> bool {
     name.get(..METADATA_PREFIX.len())
         .is_some_and(|start| start.eq_ignore_ascii_case(METADATA_PREFIX))
 }
@@ -220,7 +261,7 @@ mod tests {
     fn named(name: &str) -> RawHead {
         RawHead {
             metadata_names: vec![name.to_owned()],
-            ambiguous_length: false,
+            ..RawHead::default()
         }
     }
 

@@ -5,6 +5,9 @@
 //! ([`crate::connection::framing`]), and rewrites the names in the head of a response, where they
 //! have the same length and only their case differs.
 //!
+//! The library takes a hundred headers, and the protocol any number of metadata: that of a long head
+//! is kept from the library, and goes to the request beside it.
+//!
 //! The library answers a head that it cannot read by itself, without an id. The stream knows that
 //! answer by its form, and by the head that was never taken, and sends one of the server instead.
 //!
@@ -12,9 +15,9 @@
 //! half a head is closed after thirty seconds, while one that is idle between requests stays open
 //! as long as the listener says.
 
-use crate::connection::framing::{FramingReader, RawHead};
-use axum::http::StatusCode;
-use std::collections::HashMap;
+use crate::connection::framing::{FramingReader, Marks, RawHead, is_metadata};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -28,6 +31,8 @@ use tokio::time::Sleep;
 /// How long a head may take from its first byte to its last.
 const HEAD_SECONDS_MAX: u64 = 30;
 const HEAD_END: &[u8] = b"\r\n\r\n";
+/// Most bytes that are held of a head with many lines. More is beyond what a request may have.
+const LONG_HEAD_BYTES_MAX: usize = 160 << 10;
 /// The library's own answer has a status line and at most three headers.
 const LIBRARY_ANSWER_BYTES_MAX: usize = 160;
 
@@ -108,12 +113,12 @@ impl HeaderNames {
         self.lock().first_byte
     }
 
-    /// Reads what came: whether it ends within a head.
-    fn observe(&self, bytes: &[u8]) -> bool {
+    /// Reads what came: the places in it, and whether it ends within a head.
+    fn observe(&self, bytes: &[u8]) -> (Marks, bool) {
         let mut notes = self.lock();
         notes.first_byte = notes.first_byte.or(bytes.first().copied());
-        notes.requests.read(bytes);
-        notes.requests.is_within_head()
+        let marks = notes.requests.read(bytes);
+        (marks, notes.requests.is_within_head())
     }
 
     fn lock(&self) -> MutexGuard<'_, Notes> {
@@ -131,6 +136,10 @@ pub struct HeaderCaseStream<S, R> {
     refuse: R,
     /// A rewritten head, or an answer, that the socket has not taken yet.
     pending: Vec<u8>,
+    /// The rest of a long head, until it has ended.
+    held: Option<Vec<u8>>,
+    /// What the library has still to read of a long head, and of what came with its end.
+    ready: VecDeque<u8>,
     /// When the head that is being read must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -142,6 +151,8 @@ impl<S, R: Fn(StatusCode) -> Vec<u8>> HeaderCaseStream<S, R> {
             notes,
             refuse,
             pending: Vec::new(),
+            held: None,
+            ready: VecDeque::new(),
             deadline: None,
         }
     }
@@ -160,6 +171,62 @@ impl<S, R: Fn(StatusCode) -> Vec<u8>> HeaderCaseStream<S, R> {
             Ok(())
         }
     }
+}
+
+impl<S, R> HeaderCaseStream<S, R> {
+    /// Holds back what came of a long head. Once it has ended, the library may read it without its
+    /// metadata, which goes to the request.
+    fn hold(&mut self, buffer: &mut ReadBuf<'_>, before: usize, marks: Marks) {
+        let passed = match self.held {
+            None => before + marks.cut.unwrap_or_default(),
+            Some(_) => before,
+        };
+        let mut held = self.held.take().unwrap_or_default();
+        let end = marks
+            .end
+            .map(|(end, head)| (before + end - passed + held.len(), head));
+        held.extend_from_slice(&buffer.filled()[passed..]);
+        buffer.set_filled(passed);
+        match end {
+            Some((end, head)) => {
+                let (kept, metadata) = without_metadata(&held[..end]);
+                self.notes.lock().requests.add_metadata(head, metadata);
+                self.ready.extend(kept);
+                self.ready.extend(&held[end..]);
+            }
+            // The library refuses it.
+            None if held.len() > LONG_HEAD_BYTES_MAX => self.ready.extend(held),
+            None => self.held = Some(held),
+        }
+    }
+
+    fn read_ready(&mut self, buffer: &mut ReadBuf<'_>) {
+        let bytes = self.ready.len().min(buffer.remaining());
+        let (first, second) = self.ready.as_slices();
+        let first = &first[..first.len().min(bytes)];
+        buffer.put_slice(first);
+        buffer.put_slice(&second[..bytes - first.len()]);
+        self.ready.drain(..bytes);
+    }
+}
+
+/// The lines of a head that are no metadata, and the metadata. A line that is malformed stays.
+fn without_metadata(head: &[u8]) -> (Vec<u8>, Vec<(HeaderName, HeaderValue)>) {
+    let (mut kept, mut metadata) = (Vec::with_capacity(head.len()), Vec::new());
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        let pair = line.split_at_checked(memchr::memchr(b':', line).unwrap_or_default());
+        let pair = pair.filter(|(name, _)| is_metadata(name));
+        let pair = pair.and_then(|(name, value)| {
+            let name = HeaderName::from_bytes(name).ok()?;
+            let value = HeaderValue::from_bytes(value[1..].trim_ascii()).ok()?;
+            Some((name, value))
+        });
+        match pair {
+            Some(pair) => metadata.push(pair),
+            None => kept.extend_from_slice(line),
+        }
+    }
+    (kept, metadata)
 }
 
 impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> HeaderCaseStream<S, R> {
@@ -239,20 +306,34 @@ impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead
         task: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.socket).poll_read(task, buffer)?;
-        if read.is_ready() {
-            self.deadline = if self.notes.observe(&buffer.filled()[before..]) {
-                self.deadline.take().or_else(|| {
-                    let time = Duration::from_secs(HEAD_SECONDS_MAX);
-                    Some(Box::pin(tokio::time::sleep(time)))
-                })
-            } else {
-                None
-            };
+        loop {
+            let before = buffer.filled().len();
+            if !self.ready.is_empty() {
+                self.read_ready(buffer);
+                return Poll::Ready(Ok(()));
+            }
+            let read = Pin::new(&mut self.socket).poll_read(task, buffer)?;
+            let is_end = buffer.filled().len() == before;
+            if read.is_ready() {
+                let (marks, is_within_head) = self.notes.observe(&buffer.filled()[before..]);
+                self.deadline = if is_within_head {
+                    self.deadline.take().or_else(|| {
+                        let time = Duration::from_secs(HEAD_SECONDS_MAX);
+                        Some(Box::pin(tokio::time::sleep(time)))
+                    })
+                } else {
+                    None
+                };
+                if self.held.is_some() || marks.cut.is_some() {
+                    self.hold(buffer, before, marks);
+                }
+            }
+            self.check_deadline(task)?;
+            // Nothing at all would mean the end.
+            if read.is_pending() || is_end || buffer.filled().len() > before {
+                return read.map(Ok);
+            }
         }
-        self.check_deadline(task)?;
-        read.map(Ok)
     }
 }
 

@@ -7,7 +7,6 @@ use crate::connection::send_deadline::SendDeadline;
 use crate::connection::socket;
 use crate::connection::threads::ConnectionThreads;
 use crate::connection::wrong_scheme;
-use crate::request::limits::HEADERS_MAX;
 use crate::service_kind::ServiceKind;
 use axum::body::Body;
 use axum::http::{Request, Response, StatusCode};
@@ -337,7 +336,6 @@ async fn connection<S: Server>(
         .timer(TokioTimer::new())
         .header_read_timeout(client.keep_alive)
         .max_buf_size(BUFFER_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
         .half_close(true)
         .serve_connection(TokioIo::new(tap), answer);
     tokio::pin!(connection);

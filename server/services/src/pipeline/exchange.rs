@@ -100,12 +100,15 @@ impl<'a> Exchange<'a> {
         request: Request<Incoming>,
         notes: &'a HeaderNames,
     ) -> Exchange<'a> {
-        let raw = notes.take_head();
+        let mut raw = notes.take_head();
         if ends_with_client(&request) {
             notes.follow_client();
         }
         let common = CommonHeaders::of(&request);
-        let (parts, incoming) = request.into_parts();
+        let (mut parts, incoming) = request.into_parts();
+        for (name, value) in raw.more_metadata.drain(..) {
+            parts.headers.append(name, value);
+        }
         let headers = &parts.headers;
         let answer = AnswerFacts {
             common,

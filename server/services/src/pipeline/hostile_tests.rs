@@ -220,7 +220,9 @@ fn context(
 /// The notes about the first heads in a stream, and whether the stream ends within one.
 fn heads(pieces: &[&[u8]]) -> ([RawHead; 4], bool) {
     let mut reader = FramingReader::default();
-    pieces.iter().for_each(|piece| reader.read(piece));
+    for piece in pieces {
+        reader.read(piece);
+    }
     let within = reader.is_within_head();
     ([(); 4].map(|()| reader.take_head()), within)
 }

@@ -56,7 +56,7 @@ fn failure(status: StatusCode) -> Failure {
             431,
             "RequestHeaderFieldsTooLarge",
             format!(
-                "The request has more than {HEADERS_MAX} headers, a head that is too long, or a Content-Length beyond 64 bits."
+                "The request has more than {HEADERS_MAX} headers beside metadata, or its head or its length is too large."
             ),
         ),
         status => Failure::new(

@@ -11,9 +11,8 @@ const TARGET_BYTES_MAX: usize = 64 * 1024;
 /// Most bytes of all headers of a request, without the prefix of metadata: its 8 KiB may be in any
 /// number of pairs.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
-/// Most headers of a request. With names of three letters at most, 8 KiB hold 3,081 pairs of
-/// metadata.
-pub const HEADERS_MAX: usize = 3200;
+/// Most headers of a request beside its metadata: as many as the HTTP library takes.
+pub const HEADERS_MAX: usize = 100;
 
 /// Refuses a head that is too long or ambiguous, before anything else is looked at.
 pub fn check_framing(uri: &Uri, headers: &HeaderMap, raw: &RawHead) -> Result<()> {
