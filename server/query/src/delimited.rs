@@ -88,7 +88,7 @@ impl Dialect {
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'i> {
-    /// A record is complete: see [`DelimitedReader::columns`].
+    /// A record is complete. [`DelimitedReader::columns`] takes these bytes.
     Record(&'i [u8]),
     NeedsInput,
     End,
@@ -137,8 +137,8 @@ enum State {
     Escape { is_quoted: bool },
 }
 
-/// Splits content into records. A record that is whole in the input and says its values to the letter
-/// is not copied. Memory grows with the longest record only.
+/// Splits content into records. A record is copied only if it is not whole in the input or has a
+/// value that must be unescaped. Memory grows with the longest record only.
 pub struct DelimitedReader {
     column_separator: Box<[u8]>,
     record_separator: Box<[u8]>,
@@ -296,9 +296,9 @@ impl DelimitedReader {
         }
     }
 
-    /// Finds the columns of the record at the beginning of the input without copying them. Returns
-    /// its length with its separator. `None`: values were copied, and the rest is to be read step by
-    /// step. It has an escape, quotes within a value or separators of several bytes, or is not whole.
+    /// Finds the columns of the record at the beginning of the input, without copying them, and
+    /// returns its length with its separator. `None`: the values up to the first one that
+    /// [`Self::scan_value`] does not find were copied, and the rest must be read state by state.
     fn scan(&mut self, input: &mut &[u8]) -> Option<usize> {
         let mut start = 0;
         while let Some((place, end)) = self.scan_value(input, start) {
@@ -325,7 +325,8 @@ impl DelimitedReader {
         None
     }
 
-    /// Finds the value that begins at `start`, and the separator after it.
+    /// Finds the value that begins at `start`, and the separator after it. `None`: the value is not
+    /// whole in the input or must be unescaped, or a separator has several bytes.
     fn scan_value(&self, input: &[u8], start: usize) -> Option<(Place, usize)> {
         let (column, record) = self.single_separators?;
         let rest = &input[start..];
