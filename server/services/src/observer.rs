@@ -31,9 +31,15 @@ pub trait Observer: Sized {
         None
     }
 
-    /// The operation is known, and nothing has looked at the credentials yet. Called where
-    /// [`Observer::begun`] returned `None`, and not for requests that were refused before.
-    fn routed(_: &Self::Sink, _: &ExchangeFacts, _: &Routing<'_>) -> Option<Self> {
+    /// The operation is known, and the properties of its service; nothing has looked at the
+    /// credentials yet. Called where [`Observer::begun`] returned `None`, and not for requests that
+    /// were refused before.
+    fn routed(
+        _: &Self::Sink,
+        _: &ExchangeFacts,
+        _: &Routing<'_>,
+        _: &ServiceProperties,
+    ) -> Option<Self> {
         None
     }
 
@@ -132,7 +138,6 @@ pub struct Routing<'a> {
     pub context: &'a Context,
     /// `None`: neither logs nor metrics show the operation.
     pub operation: Option<Logged>,
-    pub properties: &'a ServiceProperties,
 }
 
 /// The end of an answer.

@@ -5,7 +5,7 @@ use crate::codec::date;
 use crate::observer::{
     CLIENT_CLOSED_REQUEST, End, ExchangeFacts, HowEnded, Routing, content_length,
 };
-use crate::properties::LogVersion;
+use crate::properties::{LogVersion, ServiceProperties};
 use crate::request::context::{Context, ServiceKind, decode};
 use crate::request::operation::{LogClass, Logged};
 use crate::request::target::redact;
@@ -174,9 +174,9 @@ fn text(headers: &HeaderMap, name: &str) -> String {
 
 impl Entry {
     /// The entry of a request whose operation is known, if the account's log or metrics cover it.
-    pub fn of(routing: &Routing<'_>) -> Option<Box<Entry>> {
-        let logging = &routing.properties.logging;
-        let keeps_metrics = routing.properties.keeps_metrics();
+    pub fn of(routing: &Routing<'_>, properties: &ServiceProperties) -> Option<Box<Entry>> {
+        let logging = &properties.logging;
+        let keeps_metrics = properties.keeps_metrics();
         if !logging.is_on() && !keeps_metrics {
             return None;
         }

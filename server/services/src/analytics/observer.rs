@@ -3,12 +3,18 @@
 use crate::analytics::{Analytics, Entry};
 use crate::auth::Caller;
 use crate::observer::{Answer, End, ExchangeFacts, Observer, Routing};
+use crate::properties::ServiceProperties;
 
 impl Observer for Box<Entry> {
     type Sink = Analytics;
 
-    fn routed(_: &Analytics, _: &ExchangeFacts, routing: &Routing<'_>) -> Option<Box<Entry>> {
-        Entry::of(routing)
+    fn routed(
+        _: &Analytics,
+        _: &ExchangeFacts,
+        routing: &Routing<'_>,
+        properties: &ServiceProperties,
+    ) -> Option<Box<Entry>> {
+        Entry::of(routing, properties)
     }
 
     fn authenticated(

@@ -11,21 +11,19 @@ pub fn route(call: &mut Call<'_, '_>) -> Step {
     let routing = Routing {
         context: &call.context,
         operation: call.operation.logged,
-        properties: &properties,
     };
     let exchange = &mut *call.exchange;
     let (store, facts) = (&exchange.store, &exchange.facts);
-    exchange.observers.route(store, facts, &routing);
+    let observers = &mut exchange.observers;
+    observers.route(store, facts, &routing, &properties);
     Ok(())
 }
 
 /// The observers learn the caller.
 pub fn authenticate(call: &mut Call<'_, '_>) -> Step {
-    let properties = call.properties();
     let routing = Routing {
         context: &call.context,
         operation: call.operation.logged,
-        properties: &properties,
     };
     let exchange = &mut *call.exchange;
     let (store, facts) = (&exchange.store, &exchange.facts);

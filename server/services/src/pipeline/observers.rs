@@ -8,6 +8,7 @@ use crate::analytics::{Analytics, Entry};
 use crate::auth::Caller;
 use crate::connection::Aborted;
 use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer, Routing, content_length};
+use crate::properties::ServiceProperties;
 use crate::request::body::Reception;
 use crate::requests::RequestUnderWay;
 use crate::state::{Shared, Store};
@@ -39,10 +40,16 @@ macro_rules! observers {
             }
 
             /// The operation is known.
-            pub fn route(&mut self, store: &Store, facts: &ExchangeFacts, routing: &Routing<'_>) {
+            pub fn route(
+                &mut self,
+                store: &Store,
+                facts: &ExchangeFacts,
+                routing: &Routing<'_>,
+                properties: &ServiceProperties,
+            ) {
                 let $sinks = Sinks::of(store);
                 $(if self.$name.is_none() {
-                    self.$name = <$observer>::routed(&$sink, facts, routing);
+                    self.$name = <$observer>::routed(&$sink, facts, routing, properties);
                 })*
             }
 
@@ -258,7 +265,6 @@ mod tests {
     use super::*;
     use crate::access_log::{AccessLog, Form};
     use crate::output::Output;
-    use crate::properties::ServiceProperties;
     use crate::request::context::ServiceKind;
     use crate::request::context::tests::{origin, request};
     use crate::request::operation::{LogClass, Logged};
@@ -339,9 +345,8 @@ mod tests {
                 name: "GetBlob",
                 class: LogClass::Read,
             }),
-            properties: &properties,
         };
-        observers.route(&store, &facts, &routing);
+        observers.route(&store, &facts, &routing, &properties);
         observers.authenticate(&store, &facts, &routing, &Caller::Owner);
         let parts = Parts(parts.iter().rev().copied().collect());
         let mut answer = observers.follow(

@@ -99,9 +99,10 @@ async fn handle(
     let routing = Routing {
         context: &context,
         operation: operation.logged,
-        properties: &store.properties.get(context.service, &context.account),
     };
-    observers.route(store, facts, &routing);
+    let properties = store.properties.get(context.service, &context.account);
+    observers.route(store, facts, &routing, &properties);
+    drop(properties);
     let caller = store.authenticator.authenticate(&context)?;
     observers.authenticate(store, facts, &routing, &caller);
     check_location(&context, operation.changes_state)?;
