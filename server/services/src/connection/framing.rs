@@ -47,8 +47,9 @@ pub struct FramingReader {
 pub struct Marks {
     /// Where the lines of a long head begin that the library is not to see at once.
     pub cut: Option<usize>,
-    /// Where that head has ended, and which of the heads that were not taken it is.
-    pub end: Option<(usize, usize)>,
+    /// Where that head has ended, and which of the heads that were not taken it is; `None` if it is
+    /// refused.
+    pub end: Option<(usize, Option<usize>)>,
 }
 
 /// Where in the stream the next byte stands.
@@ -97,7 +98,8 @@ impl FramingReader {
         let is_within = self.state == State::HeaderLine;
         if self.is_long && !is_within {
             self.is_long = false;
-            let head = self.heads.len().saturating_sub(1);
+            let is_served = self.state != State::Refused;
+            let head = self.heads.len().checked_sub(1).filter(|_| is_served);
             marks.end = Some((read, head));
         } else if is_within && self.head.lines == LINES_PASSED && self.line.is_empty() {
             self.is_long = marks.end.is_none();

@@ -190,7 +190,9 @@ impl<S, R> HeaderCaseStream<S, R> {
         match end {
             Some((end, head)) => {
                 let (kept, metadata) = without_metadata(&held[..end]);
-                self.notes.lock().requests.add_metadata(head, metadata);
+                if let Some(head) = head {
+                    self.notes.lock().requests.add_metadata(head, metadata);
+                }
                 self.ready.extend(kept);
                 self.ready.extend(&held[end..]);
             }
@@ -427,6 +429,46 @@ mod tests {
             answers[0].contains("x-ms-meta-One") && answers[1].contains("x-ms-meta-TWO"),
             "{answers:?}"
         );
+    }
+
+    #[tokio::test]
+    async fn metadata_of_a_long_head_goes_beside_the_library_to_its_own_request() {
+        let long = |name: &str, length: &str| {
+            let lines = (0..150).map(|number| format!("x-ms-meta-{name}{number}: {number}\r\n"));
+            let lines: String = lines.collect();
+            format!("PUT / HTTP/1.1\r\nHost: h\r\n{lines}Content-Length: {length}\r\n\r\n")
+        };
+        let sent = format!("GET / HTTP/1.1\r\nHost: h\r\n\r\n{}body", long("a", "4"));
+        let refused = format!("GET / HTTP/1.1\r\nHost: h\r\n\r\n{}", long("b", "+4"));
+        for piece in [1, 100, 1 << 20] {
+            for (sent, more) in [(&sent, 87), (&refused, 0)] {
+                let (mut client, server) = tokio::io::duplex(1 << 20);
+                let notes = HeaderNames::default();
+                let mut tap = HeaderCaseStream::new(server, notes.clone(), |_| Vec::new());
+                let bytes = sent.clone().into_bytes();
+                tokio::spawn(async move {
+                    for piece in bytes.chunks(piece) {
+                        client.write_all(piece).await.unwrap();
+                        tokio::task::yield_now().await;
+                    }
+                });
+                let mut read = Vec::new();
+                tap.read_to_end(&mut read).await.unwrap();
+                let read = String::from_utf8(read).unwrap();
+                assert!(notes.take_head().more_metadata.is_empty());
+                let beside = notes.take_head().more_metadata;
+                assert_eq!(beside.len(), more, "{piece}");
+                if more > 0 {
+                    assert!(beside.iter().all(|(name, value)| {
+                        name.as_str().strip_prefix("x-ms-meta-a") == value.to_str().ok()
+                    }));
+                    assert!(read.ends_with("Content-Length: 4\r\n\r\nbody"), "{read}");
+                    assert_eq!(read.matches("x-ms-meta-").count(), 150 - more);
+                } else {
+                    assert!(read.ends_with("Content-Length: +4\r\n\r\n"), "{read}");
+                }
+            }
+        }
     }
 
     #[tokio::test]
