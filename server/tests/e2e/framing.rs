@@ -69,7 +69,7 @@ fn heads_without_measure_are_refused() {
         "a".repeat(64 * 1024)
     );
     refused(&server, header.as_bytes()).is(431);
-    let headers: String = (0..4000)
+    let headers: String = (0..6000)
         .map(|n| format!("x-ms-meta-{n}: {n}\r\n"))
         .collect();
     refused(
