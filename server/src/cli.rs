@@ -194,7 +194,7 @@ pub struct Cli {
     pub copy_hosts: Vec<String>,
 
     /// Write the ports in use to this file as JSON, once ready:
-    /// {"blob":10000,"queue":10001,"table":10002}
+    /// {"blob":10000,"queue":10001,"table":10002}. It is removed when the server stops
     #[arg(long = "port-file", value_name = "FILE", help_heading = "Network")]
     pub port_file: Option<PathBuf>,
 

@@ -209,6 +209,7 @@ async fn serve_until_stopped(
     let serving = Serving::start(cli, &app, &console, tls.as_ref(), threads, listeners);
     let reload = || reload(cli, app.stores.accounts(), &addresses, tls.as_ref());
     wait_for_stop(cli, control, reload).await;
+    announce::remove_port_file(cli, &addresses);
     app.stores.stop_sweeping();
     announce::closing(&services, "service is closing...", out);
     console.close();

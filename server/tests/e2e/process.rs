@@ -53,6 +53,38 @@ fn the_port_file_is_there_when_the_ready_lines_are() {
 }
 
 #[test]
+fn the_port_file_goes_with_its_server() {
+    let scratch = TempDir::new().unwrap();
+    let file = scratch.path().join("ports.json");
+    let start = |location: &str| {
+        let launch = Launch::on(&scratch.path().join(location)).argument("--port-file");
+        launch.argument(file.to_str().unwrap()).start()
+    };
+    let blob_port = || {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let ports: serde_json::Value = serde_json::from_str(&text).unwrap();
+        ports["blob"].as_u64().unwrap()
+    };
+    for signal in ["TERM", "INT"] {
+        let server = start("data");
+        assert_eq!(blob_port(), u64::from(server.ports.blob));
+        server.signal(signal);
+        assert!(!file.exists(), "{signal}");
+    }
+    start("data").kill();
+    assert!(file.exists());
+    // The file of the server that was killed is replaced.
+    let first = start("data");
+    assert_eq!(blob_port(), u64::from(first.ports.blob));
+    // The file of another server stays.
+    let second = start("other");
+    first.signal("TERM");
+    assert_eq!(blob_port(), u64::from(second.ports.blob));
+    second.signal("TERM");
+    assert!(!file.exists());
+}
+
+#[test]
 fn the_access_log_has_the_common_format() {
     let mut server = Server::fresh();
     Request::new(Service::Queue, "PUT", "/logged")
