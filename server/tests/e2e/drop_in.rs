@@ -99,7 +99,7 @@ const HOST_LINES: &[(&str, &str)] = &[
     ),
     (
         "D2.18 every flag of Azurite that goes with the others",
-        "azurite -l /azurite -d /azurite/debug.log -s -L --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry --oauth basic --cert /cert.pem --key /key.pem --inMemoryPersistence --extentMemoryLimit 64 --blobHost 127.0.0.1 --blobPort 10000 --blobKeepAliveTimeout 5 --queueHost 127.0.0.1 --queuePort 10001 --queueKeepAliveTimeout 5 --tableHost 127.0.0.1 --tablePort 10002 --tableKeepAliveTimeout 5",
+        "azurite -d /azurite/debug.log -s -L --skipApiVersionCheck --disableProductStyleUrl --disableTelemetry --oauth basic --cert /cert.pem --key /key.pem --inMemoryPersistence --extentMemoryLimit 64 --blobHost 127.0.0.1 --blobPort 10000 --blobKeepAliveTimeout 5 --queueHost 127.0.0.1 --queuePort 10001 --queueKeepAliveTimeout 5 --tableHost 127.0.0.1 --tablePort 10002 --tableKeepAliveTimeout 5",
     ),
 ];
 

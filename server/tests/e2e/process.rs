@@ -183,6 +183,11 @@ fn flags_that_cannot_be_honoured_are_refused() {
     let accounts = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "nonsense");
     is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS: "]);
     is_refusal(refused("--accounts=nonsense"), &["--accounts: "]);
+    let (status, text) = refused("--accounts=");
+    assert_eq!(status.code(), Some(2), "{text}");
+    assert!(text.contains("--accounts"), "{text}");
+    let launch = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "");
+    drop(launch.start());
     let (status, text) = refused("--nonsense");
     assert!(
         status.code().is_some_and(|code| code != 0) && text.contains("--nonsense"),
@@ -220,6 +225,38 @@ fn nothing_is_written_in_memory_mode() {
         .is(201);
     server.signal("TERM");
     assert_eq!(std::fs::read_dir(location.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn memory_and_a_directory_are_refused_together() {
+    let location = TempDir::new().unwrap();
+    let path = location.path().display().to_string();
+    let both = |memory: &str| {
+        let launch = Launch::on(location.path()).argument("--location");
+        launch.argument(&path).argument(memory)
+    };
+    let (status, text) = both("--inMemoryPersistence").refused();
+    assert_eq!(status.code(), Some(2), "{text}");
+    assert!(text.contains(&format!("--location {path}")), "{text}");
+    // The command line names the directory, and the environment asks for memory.
+    let launch = both("--silent").environment("LAZURITE_IN_MEMORY_PERSISTENCE", "1");
+    let server = launch.start();
+    server.wait_for_log("--location has no effect");
+    server.signal("TERM");
+    assert_eq!(std::fs::read_dir(location.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn log_level_without_a_file_is_that_of_standard_error() {
+    let location = TempDir::new().unwrap();
+    for (level, is_told) in [("debug", true), ("warn", false)] {
+        let launch = Launch::on(location.path()).argument(&format!("--log-level={level}"));
+        let server = launch.start();
+        let list = Request::new(Service::Blob, "GET", "/?comp=list");
+        list.send(&server).is(200);
+        let log = server.log();
+        assert_eq!(log.contains("DEBUG"), is_told, "{level}: {log}");
+    }
 }
 
 #[test]
@@ -413,9 +450,10 @@ fn a_directory_of_an_unknown_format_is_refused_and_left_alone() {
 #[test]
 fn a_location_that_cannot_be_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
+    let location = format!("--location {}", file.path().display());
     is_refusal(
         Launch::on(file.path()).refused(),
-        &[&file.path().display().to_string()],
+        &[&location, "it takes a directory", "this is a file"],
     );
 }
 
@@ -431,16 +469,18 @@ fn a_missing_certificate_leads_to_the_flag_that_makes_one() {
 #[test]
 fn a_name_of_one_service_starts_that_service() {
     let directory = TempDir::new().unwrap();
-    let program = directory.path().join("azurite-queue");
-    symlink(env!("CARGO_BIN_EXE_lazurite"), &program).unwrap();
-    let server = Launch::on(&directory.path().join("data"))
-        .program(&program)
-        .start_services(1);
-    let (_, lines) = server.signal("TERM");
-    assert!(
-        lines
-            .iter()
-            .all(|line| line.starts_with("Azurite Queue service ")),
-        "{lines:#?}"
-    );
+    for name in ["azurite-queue", "lazurite-queue"] {
+        let program = directory.path().join(name);
+        symlink(env!("CARGO_BIN_EXE_lazurite"), &program).unwrap();
+        let server = Launch::on(&directory.path().join("data"))
+            .program(&program)
+            .start_services(1);
+        let (_, lines) = server.signal("TERM");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.starts_with("Azurite Queue service ")),
+            "{lines:#?}"
+        );
+    }
 }
