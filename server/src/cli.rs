@@ -335,6 +335,10 @@ pub struct Cli {
     #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX), help_heading = "Network")]
     pub request_timeout: Option<u64>,
 
+    /// Longest time that requests under way have to end once the server is asked to stop
+    #[arg(long = "shutdown-timeout", value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=3600), help_heading = "Network")]
+    pub shutdown_timeout: u32,
+
     /// Started under a name of Azurite
     #[arg(skip)]
     pub is_azurite: bool,

@@ -396,6 +396,7 @@ impl Serving {
                 service,
                 listener,
                 keep_alive,
+                drain: Duration::from_secs(cli.shutdown_timeout.into()),
                 opening: tls.map_or(Opening::Plain, Tls::opening),
                 is_own: false,
             };

@@ -34,6 +34,7 @@ const STARTS: &[(&str, &str, &str)] = &[
     ("queueKeepAliveTimeout", "0", "counts as 1, as documented"),
     ("tableKeepAliveTimeout", "0", "counts as 1, as documented"),
     ("requests-kept", "0", "keeps none"),
+    ("shutdown-timeout", "0", "requests under way are cut"),
     ("requests-body-kib", "0", "keeps none"),
     (
         "import",

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -82,6 +83,41 @@ fn the_port_file_goes_with_its_server() {
     assert_eq!(blob_port(), u64::from(second.ports.blob));
     second.signal("TERM");
     assert!(!file.exists());
+}
+
+/// Three seconds unless a flag says otherwise.
+#[test]
+fn requests_under_way_have_the_time_they_were_given_to_end() {
+    let location = TempDir::new().unwrap();
+    let begun = |seconds: &str| {
+        let launch = Launch::on(location.path()).argument("--containers=con");
+        let server = launch
+            .argument("--shutdown-timeout")
+            .argument(seconds)
+            .start();
+        let put = Request::new(Service::Blob, "PUT", "/con/slow");
+        let put = put
+            .header("x-ms-blob-type", "BlockBlob")
+            .header("Content-Length", "2");
+        let mut connection = Connection::open(&server, Service::Blob).unwrap();
+        connection.write(&put.bytes()).unwrap();
+        connection.write(b"a").unwrap();
+        // Until the server has read the head.
+        std::thread::sleep(Duration::from_millis(200));
+        (server, connection)
+    };
+    let (server, _connection) = begun("0");
+    let began = Instant::now();
+    assert!(server.signal("TERM").0.success());
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    let (server, mut connection) = begun("60");
+    let slow = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(4));
+        connection.send_bytes(b"b", "PUT").unwrap().is(201);
+    });
+    assert!(server.signal("TERM").0.success());
+    slow.join().unwrap();
 }
 
 #[test]
