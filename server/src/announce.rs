@@ -93,12 +93,7 @@ pub fn ready(
     out: &LineWriter,
 ) -> Result<(), String> {
     if let Some(path) = &cli.port_file {
-        let ports: serde_json::Map<_, _> = addresses
-            .iter()
-            .map(|address| (address.service.label().to_owned(), address.port.into()))
-            .collect();
-        private_files::write_whole(path, &serde_json::Value::from(ports).to_string())
-            .map_err(|error| format!("cannot write the port file {}: {error}", path.display()))?;
+        write_port_file(path, addresses)?;
     }
     let scheme = cli.scheme();
     for address in addresses {
@@ -115,6 +110,38 @@ pub fn ready(
     }
     output::say(banner(cli, accounts, addresses, authority));
     Ok(())
+}
+
+/// Replaces the file, also that of a server that was killed. The error is a sentence.
+pub fn write_port_file(path: &Path, addresses: &[Address]) -> Result<(), String> {
+    let cannot =
+        |reason: String| format!("--port-file {}: cannot write it: {reason}", path.display());
+    // A rename would take the place of a device such as /dev/null.
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(cannot("it is there and no file".to_owned()));
+    }
+    private_files::write_whole(path, &ports(addresses)).map_err(|error| cannot(error.to_string()))
+}
+
+/// Removes the port file before the ports are free: until then no other server can have written the
+/// same text, so the file of one that uses the same path stays.
+pub fn remove_port_file(cli: &Cli, addresses: &[Address]) {
+    let Some(path) = &cli.port_file else {
+        return;
+    };
+    let is_own = std::fs::read_to_string(path).is_ok_and(|text| text == ports(addresses));
+    if is_own && let Err(error) = std::fs::remove_file(path) {
+        tracing::warn!("the port file {} is left: {error}", path.display());
+    }
+}
+
+/// The content of the port file.
+fn ports(addresses: &[Address]) -> String {
+    let ports: serde_json::Map<_, _> = addresses
+        .iter()
+        .map(|address| (address.service.label().to_owned(), address.port.into()))
+        .collect();
+    serde_json::Value::from(ports).to_string()
 }
 
 /// What the start found in the log of a store that was not closed: nothing is said of one that was.

@@ -2,6 +2,9 @@
 //! meanings; ours are added.
 
 mod command;
+#[cfg(test)]
+mod tests;
+mod values;
 
 pub use command::{
     ClockAction, Command, CopyArguments, FaultsAction, QueryFormat, ResetArguments, ShimAction,
@@ -13,10 +16,22 @@ use crate::commands::is_archive_name;
 use crate::initial_resources::InitialResources;
 use crate::service_kind::ServiceKind;
 use crate::state::{ForkSource, is_snapshot_name};
-use clap::{ArgAction, Parser, ValueEnum};
+use clap::builder::NonEmptyStringValueParser;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use std::fmt;
 use std::path::PathBuf;
+
+/// The port of the Blob service; the others have the next two.
+const PORT_DEFAULT: u16 = 10_000;
+
+/// Longest time of a flag that would otherwise overflow the clock, in seconds: a year.
+const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
+
+/// Largest `--disk-quota`, in megabytes: its bytes are a number of 64 bits.
+const DISK_QUOTA_MAX: u64 = 1 << 40;
 
 /// Azure-compatible Blob, Queue and Table storage on your own machine.
 #[derive(Parser)]
@@ -58,6 +73,11 @@ pub struct Cli {
     #[arg(skip)]
     pub azurite: Option<PathBuf>,
 
+    /// Flags of the command line that have no effect because the environment sets
+    /// `--inMemoryPersistence`.
+    #[arg(skip)]
+    pub without_effect: Vec<&'static str>,
+
     /// What an acknowledged write survives: the process (kill -9), or the power as well
     #[arg(long, value_enum, default_value_t = DurabilityFlag::Process, help_heading = "Storage")]
     pub durability: DurabilityFlag,
@@ -84,12 +104,13 @@ pub struct Cli {
         long = "extentMemoryLimit",
         value_name = "MB",
         requires = "in_memory",
+        value_parser = values::memory_limit,
         help_heading = "Storage"
     )]
-    pub memory_limit: Option<f64>,
+    pub memory_limit_bytes: Option<u64>,
 
     /// Accounts and keys, as name:key1[:key2];name2:key1 (instead of devstoreaccount1)
-    #[arg(long, value_name = "LIST", help_heading = "Storage")]
+    #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), help_heading = "Storage")]
     pub accounts: Option<String>,
 
     /// The same from a file, one or several accounts a line, # for comments, so that no key is on a
@@ -151,14 +172,14 @@ pub struct Cli {
         long = "disk-quota",
         value_name = "MB",
         conflicts_with = "in_memory",
-        value_parser = clap::value_parser!(u64).range(256..),
+        value_parser = clap::value_parser!(u64).range(256..=DISK_QUOTA_MAX),
         help_heading = "Storage"
     )]
     pub disk_quota: Option<u64>,
 
     /// Make a fork of the store, or of a snapshot, when a request with credentials first names it
     /// as ACCOUNT--FORK. See docs/testing.md
-    #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = fork_source, help_heading = "Storage")]
+    #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, require_equals = true, default_missing_value = "now", value_parser = fork_source, help_heading = "Storage")]
     pub forks: Option<ForkSource>,
 
     /// Seconds after which a fork that no request uses ends
@@ -174,6 +195,7 @@ pub struct Cli {
         long,
         value_name = "ADDRESS",
         default_value = "127.0.0.1",
+        value_parser = values::listen_address,
         help_heading = "Network"
     )]
     pub host: String,
@@ -188,19 +210,21 @@ pub struct Cli {
     #[arg(
         long = "allow-copy-from",
         value_name = "HOST",
+        value_parser = values::copy_source,
         value_delimiter = ',',
         help_heading = "Network"
     )]
     pub copy_hosts: Vec<String>,
 
     /// Write the ports in use to this file as JSON, once ready:
-    /// {"blob":10000,"queue":10001,"table":10002}
+    /// {"blob":10000,"queue":10001,"table":10002}. It is removed when the server stops
     #[arg(long = "port-file", value_name = "FILE", help_heading = "Network")]
     pub port_file: Option<PathBuf>,
 
     #[arg(
         long = "blobHost",
         value_name = "ADDRESS",
+        value_parser = values::listen_address,
         help_heading = "Network",
         help = "Address of the Blob service"
     )]
@@ -208,6 +232,7 @@ pub struct Cli {
     #[arg(
         long = "queueHost",
         value_name = "ADDRESS",
+        value_parser = values::listen_address,
         help_heading = "Network",
         help = "Address of the Queue service"
     )]
@@ -215,6 +240,7 @@ pub struct Cli {
     #[arg(
         long = "tableHost",
         value_name = "ADDRESS",
+        value_parser = values::listen_address,
         help_heading = "Network",
         help = "Address of the Table service"
     )]
@@ -245,6 +271,7 @@ pub struct Cli {
         long = "blobKeepAliveTimeout",
         value_name = "SECONDS",
         default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
         help_heading = "Network",
         help = "Seconds an idle connection of the Blob service stays open"
     )]
@@ -253,6 +280,7 @@ pub struct Cli {
         long = "queueKeepAliveTimeout",
         value_name = "SECONDS",
         default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
         help_heading = "Network",
         help = "Seconds an idle connection of the Queue service stays open"
     )]
@@ -261,6 +289,7 @@ pub struct Cli {
         long = "tableKeepAliveTimeout",
         value_name = "SECONDS",
         default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(..=SECONDS_MAX),
         help_heading = "Network",
         help = "Seconds an idle connection of the Table service stays open"
     )]
@@ -275,6 +304,7 @@ pub struct Cli {
     #[arg(
         long = "allowed-host",
         value_name = "HOST",
+        value_parser = values::host,
         value_delimiter = ',',
         help_heading = "Network"
     )]
@@ -302,15 +332,19 @@ pub struct Cli {
 
     /// Longest time of a request, with its body, until its answer begins (default: no limit but the
     /// pace of its body)
-    #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Network")]
+    #[arg(long = "request-timeout", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX), help_heading = "Network")]
     pub request_timeout: Option<u64>,
+
+    /// Longest time that requests under way have to end once the server is asked to stop
+    #[arg(long = "shutdown-timeout", value_name = "SECONDS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=3600), help_heading = "Network")]
+    pub shutdown_timeout: u32,
 
     /// Started under a name of Azurite
     #[arg(skip)]
     pub is_azurite: bool,
 
     /// Listen where other machines may reach it although the key of the account is public
-    #[arg(long = "i-know", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
+    #[arg(long = "i-know", value_name = "true|false", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Rights")]
     pub i_know: bool,
 
     /// Accept bearer tokens (--oauth basic) from other machines too, although any client can write
@@ -380,7 +414,7 @@ pub struct Cli {
     pub loose: bool,
 
     /// Accepted for Azurite's sake: there is nothing to skip, any well-formed version is served
-    #[arg(long = "skipApiVersionCheck", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Protocol")]
+    #[arg(long = "skipApiVersionCheck", value_name = "true|false", value_parser = clap::builder::BoolishValueParser::new(), num_args = 0..=1, default_missing_value = "true", require_equals = true, default_value = "false", help_heading = "Protocol")]
     pub skip_api_version_check: bool,
 
     /// Accepted for Azurite's sake: there is no telemetry
@@ -411,9 +445,10 @@ pub struct Cli {
     #[arg(short, long, value_name = "FILE", help_heading = "Logs")]
     pub debug: Option<PathBuf>,
 
-    /// How much goes to the log of --debug
-    #[arg(long = "log-level", value_enum, default_value_t = LogLevel::Debug, help_heading = "Logs")]
-    pub log_level: LogLevel,
+    /// How much goes to the log of --debug (default: debug), or without it to standard error
+    /// (default: warn)
+    #[arg(long = "log-level", value_enum, help_heading = "Logs")]
+    pub log_level: Option<LogLevel>,
 
     /// How lines of the access log and of the log of --debug look
     #[arg(long = "log-format", value_enum, default_value_t = LogFormat::Text, help_heading = "Logs")]
@@ -477,10 +512,10 @@ impl fmt::Debug for Cli {
     }
 }
 
-/// The value of `--forks`; empty if it is given without one.
+/// The value of `--forks`.
 fn fork_source(text: &str) -> Result<ForkSource, String> {
     match text {
-        "" | "now" => Ok(ForkSource::Now),
+        "now" => Ok(ForkSource::Now),
         name if is_snapshot_name(name) => Ok(ForkSource::Snapshot(name.to_owned())),
         _ => Err("no snapshot has such a name".to_owned()),
     }
@@ -530,8 +565,41 @@ pub enum LogFormat {
 }
 
 impl Cli {
+    /// The parser of the command line. It takes `-1` as a value, so that the refusal names the flag
+    /// and the values that it takes.
+    pub fn parser() -> clap::Command {
+        Cli::command().mut_args(|arg| {
+            let takes_values = arg.get_action().takes_values();
+            arg.allow_negative_numbers(takes_values)
+        })
+    }
+
+    /// What [`Cli::parser`] has found. Refuses flags of the command line that contradict each other;
+    /// flags of the environment give way.
+    pub fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
+        let mut cli = Cli::from_arg_matches(matches)?;
+        let is_typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+        // Azurite refuses --location, too.
+        for flag in ["location", "durability"] {
+            if !cli.in_memory || !is_typed(flag) {
+                continue;
+            }
+            if !is_typed("in_memory") {
+                cli.without_effect.push(flag);
+                continue;
+            }
+            let value = matches.get_raw(flag).and_then(Iterator::last);
+            let value = value.unwrap_or_default().display();
+            let message = format!(
+                "--{flag} {value} cannot be used with --inMemoryPersistence, which keeps nothing when the server stops"
+            );
+            return Err(Cli::command().error(ErrorKind::ArgumentConflict, message));
+        }
+        Ok(cli)
+    }
+
     /// Refuses, in a sentence, what is understood but not served, and what contradicts itself.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, services: &[ServiceKind]) -> Result<(), String> {
         let protected = self.key.is_some() || self.pwd.is_some() || self.pwd_file.is_some();
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
@@ -546,7 +614,40 @@ impl Cli {
         if self.export_on_exit && !is_archive {
             return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
+        self.check_ports(services)?;
         self.initial_resources().check()
+    }
+
+    /// Refuses ports that do not exist, and one port for two services.
+    fn check_ports(&self, services: &[ServiceKind]) -> Result<(), String> {
+        if let Some(service) = services
+            .iter()
+            .find(|service| self.port_of(**service).is_none())
+        {
+            return Err(format!(
+                "--port {}: it is the first of three ports, for Blob, Queue and Table, and there is none above {} for the {} service. \
+                 Give a lower one, or --{}Port as well",
+                self.first_port(),
+                u16::MAX,
+                service.title(),
+                service.label()
+            ));
+        }
+        for (at, first) in services.iter().enumerate() {
+            let (host, port) = self.address(*first);
+            let same =
+                |other: &&ServiceKind| port != 0 && self.address(**other) == (host.clone(), port);
+            if let Some(second) = services[at + 1..].iter().find(same) {
+                return Err(format!(
+                    "the {} and the {} service cannot both listen on {host}:{port}: give each a port of its own with --{}Port and --{}Port",
+                    first.title(),
+                    second.title(),
+                    first.label(),
+                    second.label()
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What is made at start.
@@ -593,7 +694,7 @@ impl Cli {
             return Ok(accounts.path_style_only(self.path_style_only));
         }
         let accounts = match self.accounts.as_deref().map(str::trim) {
-            None | Some("") => Accounts::development(),
+            None => Accounts::development(),
             Some(list) => Accounts::parse(list)
                 .map_err(|reason| format!("{}: {reason}", self.accounts_origin()))?,
         };
@@ -611,23 +712,46 @@ impl Cli {
     }
 
     /// Host and port of a service. Ports follow `--port` unless the service's own flag says
-    /// otherwise.
+    /// otherwise; [`Cli::check`] has refused those that do not exist.
     pub fn address(&self, service: ServiceKind) -> (String, u16) {
-        let (host, port, offset) = match service {
-            ServiceKind::Blob => (&self.blob_host, self.blob_port, 0),
-            ServiceKind::Queue => (&self.queue_host, self.queue_port, 1),
-            ServiceKind::Table => (&self.table_host, self.table_port, 2),
+        let host = self.own_address(service).0.unwrap_or(&self.host);
+        (host.clone(), self.port_of(service).unwrap_or_default())
+    }
+
+    /// The flags that set host and port of a service.
+    pub fn address_flags(&self, service: ServiceKind) -> (String, String) {
+        let label = service.label();
+        let (host, port) = self.own_address(service);
+        let host = host.map_or_else(|| "--host".to_owned(), |_| format!("--{label}Host"));
+        let port = port.map_or_else(|| "--port".to_owned(), |_| format!("--{label}Port"));
+        (host, port)
+    }
+
+    /// The host and the port that the flags of a service name.
+    fn own_address(&self, service: ServiceKind) -> (Option<&String>, Option<u16>) {
+        match service {
+            ServiceKind::Blob => (self.blob_host.as_ref(), self.blob_port),
+            ServiceKind::Queue => (self.queue_host.as_ref(), self.queue_port),
+            ServiceKind::Table => (self.table_host.as_ref(), self.table_port),
+        }
+    }
+
+    fn first_port(&self) -> u16 {
+        self.port.unwrap_or(PORT_DEFAULT)
+    }
+
+    /// The port of a service; 0 for any free one. `None` if it would be above the highest.
+    fn port_of(&self, service: ServiceKind) -> Option<u16> {
+        let offset = match service {
+            ServiceKind::Blob => 0,
+            ServiceKind::Queue => 1,
+            ServiceKind::Table => 2,
         };
-        let base = self.port.unwrap_or(10_000);
-        let following = if base == 0 {
-            0
-        } else {
-            base.saturating_add(offset)
-        };
-        (
-            host.clone().unwrap_or_else(|| self.host.clone()),
-            port.unwrap_or(following),
-        )
+        match (self.own_address(service).1, self.first_port()) {
+            (Some(own), _) => Some(own),
+            (None, 0) => Some(0),
+            (None, first) => first.checked_add(offset),
+        }
     }
 
     pub fn keep_alive_seconds(&self, service: ServiceKind) -> u64 {
@@ -635,67 +759,6 @@ impl Cli {
             ServiceKind::Blob => self.blob_keep_alive,
             ServiceKind::Queue => self.queue_keep_alive,
             ServiceKind::Table => self.table_keep_alive,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn cli(arguments: &[&str]) -> Cli {
-        Cli::try_parse_from(std::iter::once(&"lazurite").chain(arguments)).unwrap()
-    }
-
-    #[test]
-    fn flags_of_azurite_are_taken_in_both_spellings() {
-        let cli = cli(&[
-            "--blobPort=20000",
-            "--queuePort",
-            "0",
-            "-l",
-            "data",
-            "-s",
-            "-d",
-            "log",
-            "-L",
-            "--skipApiVersionCheck",
-            "--disableProductStyleUrl",
-            "--blobKeepAliveTimeout",
-            "7",
-            "--disableTelemetry",
-            "--tableHost",
-            "0.0.0.0",
-        ]);
-        assert_eq!(
-            cli.address(ServiceKind::Blob),
-            ("127.0.0.1".to_owned(), 20000)
-        );
-        assert_eq!(cli.address(ServiceKind::Queue), ("127.0.0.1".to_owned(), 0));
-        assert_eq!(
-            cli.address(ServiceKind::Table),
-            ("0.0.0.0".to_owned(), 10002)
-        );
-        assert!(cli.silent && cli.loose && cli.path_style_only && cli.skip_api_version_check);
-        assert!(cli.check().is_ok());
-    }
-
-    #[test]
-    fn one_port_makes_three() {
-        let three = cli(&["--port", "20000", "--host", "::1"]);
-        let ports = ServiceKind::ALL.map(|service| three.address(service).1);
-        assert_eq!(ports, [20000, 20001, 20002]);
-        assert_eq!(
-            ServiceKind::ALL.map(|service| cli(&["--port", "0"]).address(service).1),
-            [0, 0, 0]
-        );
-    }
-
-    #[test]
-    fn flags_that_need_others_say_so() {
-        for flag in ["--key", "--pwd"] {
-            let sentence = cli(&[flag, "x"]).check().unwrap_err();
-            assert!(sentence.contains("--cert"), "{sentence}");
         }
     }
 }

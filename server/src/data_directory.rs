@@ -5,6 +5,7 @@ use crate::commands::azurite;
 use crate::private_files;
 use crate::state::{Directories, may_lie_beside_store};
 use lazurite_engine::{Durability, Environment, foreign_file};
+use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
 
 /// The directory that Lazurite makes by itself.
@@ -18,6 +19,29 @@ const STORE_MARK: &str = "CURRENT";
 pub struct Choice {
     pub path: PathBuf,
     pub note: Option<String>,
+}
+
+/// Refuses a location that is a file, is below one, or cannot be looked at. The error is a sentence.
+pub fn check(location: &Path) -> Result<(), String> {
+    let refusal = |reason: String| Err(format!("--location {}: {reason}", location.display()));
+    for path in location.ancestors() {
+        match path.metadata() {
+            Ok(found) if found.is_dir() => break,
+            Ok(_) if path == location => {
+                return refusal("it takes a directory, and this is a file".to_owned());
+            }
+            Ok(_) => {
+                let file = path.display();
+                return refusal(format!("it takes a directory, and {file} is a file"));
+            }
+            // What is not there is made. Whose a directory is that others cannot enter is said when
+            // it is opened.
+            Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {}
+            Err(error) if error.kind() == PermissionDenied => break,
+            Err(error) => return refusal(format!("cannot open it: {error}")),
+        }
+    }
+    Ok(())
 }
 
 /// Chooses the same directory at every start, as long as the store stays in it. `log` is the file
@@ -154,6 +178,20 @@ mod tests {
         );
         hide_from_version_control(directory.path());
         assert!(!directory.path().join(".gitignore").exists());
+    }
+
+    #[test]
+    fn a_file_is_refused_as_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let below = file.path().join("data");
+        let refusal = check(file.path()).unwrap_err();
+        assert!(refusal.ends_with("and this is a file"), "{refusal}");
+        let refusal = check(&below).unwrap_err();
+        assert!(refusal.contains(&format!("and {} is a file", file.path().display())));
+        let parent = file.path().parent().unwrap();
+        for location in [parent, &parent.join("absent/inner"), Path::new(".lazurite")] {
+            assert_eq!(check(location), Ok(()));
+        }
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use crate::cli::Cli;
 use crate::pages::Address;
 use crate::start::{Guest, run_embedded};
-use clap::Parser;
 use lazurite_base::wall_clock::{SystemWallClock, WallClock};
 use lazurite_engine::Environment;
 use std::fmt;
@@ -120,7 +119,9 @@ impl Lazurite {
         if !self.accounts.is_empty() {
             words.push(format!("--accounts={}", self.accounts.join(";")));
         }
-        let cli = Cli::try_parse_from(words).map_err(|error| Error(error.to_string()))?;
+        let matches = Cli::parser().try_get_matches_from(words);
+        let cli = matches.and_then(|matches| Cli::read(&matches));
+        let cli = cli.map_err(|error| Error(error.to_string()))?;
         if cli.command.is_some() {
             return Err(Error("a command is no flag".to_owned()));
         }

@@ -1,9 +1,10 @@
-//! The log of `--debug`; without the flag, warnings on standard error.
+//! The log of `--debug`; without the flag, warnings on standard error, or more with `--log-level`.
 
 use crate::cli::{Cli, LogFormat, LogLevel};
 use crate::output::{LineWriter, Output};
 use crate::private_files;
 use std::backtrace::Backtrace;
+use std::fs::File;
 use std::path::Path;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -11,22 +12,22 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// Starts the log, which is written until the output is closed. The error is a sentence.
 pub fn start(cli: &Cli) -> Result<Output, String> {
-    let level = match (&cli.debug, cli.log_level) {
-        (None, _) => LevelFilter::WARN,
-        (_, LogLevel::Error) => LevelFilter::ERROR,
-        (_, LogLevel::Warn) => LevelFilter::WARN,
-        (_, LogLevel::Info) => LevelFilter::INFO,
-        (_, LogLevel::Debug) => LevelFilter::DEBUG,
-        (_, LogLevel::Trace) => LevelFilter::TRACE,
+    let default = if cli.debug.is_some() {
+        LogLevel::Debug
+    } else {
+        LogLevel::Warn
+    };
+    let level = match cli.log_level.unwrap_or(default) {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
     };
     let is_stderr = |path: &Path| path == Path::new("-") || path == Path::new("/dev/stderr");
     let file = cli.debug.as_ref().filter(|path| !is_stderr(path));
     let output = match file {
-        Some(path) => {
-            let file = private_files::append_to(path)
-                .map_err(|error| format!("cannot open the log {}: {error}", path.display()))?;
-            Output::start("the log", file)
-        }
+        Some(path) => Output::start("the log", open(path)?),
         None => Output::stderr(),
     };
     let output = output.map_err(|error| format!("cannot start the log: {error}"))?;
@@ -43,6 +44,12 @@ pub fn start(cli: &Cli) -> Result<Output, String> {
     }
     log_panics();
     Ok(output)
+}
+
+/// Opens the file of `--debug`. The error is a sentence.
+pub fn open(path: &Path) -> Result<File, String> {
+    private_files::append_to(path)
+        .map_err(|error| format!("--debug {}: cannot open it: {error}", path.display()))
 }
 
 /// Logs panics. The standard library would write them to standard error, and wait while that pipe

@@ -5,9 +5,9 @@
 
 use crate::cli::Cli;
 use crate::service_kind::ServiceKind;
-use clap::builder::BoolishValueParser;
+use clap::builder::{BoolishValueParser, TypedValueParser};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, CommandFactory};
 use std::path::Path;
 
 /// The version of Azurite whose flags, lines and addresses are served.
@@ -63,12 +63,12 @@ impl Program {
 
     /// Reads command line and environment. Ends the program after help, version and mistakes.
     pub fn parse(&self) -> Cli {
-        let command = with_environment(Cli::command(), |name| {
+        let command = with_environment(Cli::parser(), |name| {
             std::env::var_os(name).is_some_and(|value| !value.is_empty())
         });
         let parsed = command
             .try_get_matches()
-            .and_then(|matches| Cli::from_arg_matches(&matches));
+            .and_then(|matches| Cli::read(&matches));
         match parsed {
             Ok(cli) => cli,
             Err(error) if error.kind() == ErrorKind::DisplayVersion => {
@@ -77,7 +77,8 @@ impl Program {
             }
             Err(error) => {
                 let _ = error.print();
-                if let Some(advice) = advice(std::env::args(), error.kind()) {
+                let words: Vec<_> = std::env::args().collect();
+                if let Some(advice) = advice(&words, error.kind()) {
                     eprintln!("\n{advice}");
                 }
                 std::process::exit(error.exit_code())
@@ -97,16 +98,42 @@ impl Program {
 }
 
 /// What works instead of a command line that is refused, if that is known.
-fn advice(mut words: impl Iterator<Item = String>, refused: ErrorKind) -> Option<&'static str> {
+fn advice(words: &[String], refused: ErrorKind) -> Option<String> {
     let is_mixed = matches!(
         refused,
-        ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict
+        ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict | ErrorKind::InvalidSubcommand
     );
-    let imports = words.any(|word| word == "import-azurite");
-    (is_mixed && imports).then_some(
-        "import-azurite imports into a server that runs. A store that begins with the data of Azurite needs no import: start the server on a \
-         copy of Azurite's directory, with --location COPY.",
-    )
+    if !is_mixed {
+        return None;
+    }
+    if words.iter().any(|word| word == "import-azurite") {
+        let advice = "import-azurite imports into a server that runs. A store that begins with the data of Azurite needs no import: start \
+                      the server on a copy of Azurite's directory, with --location COPY.";
+        return Some(advice.to_owned());
+    }
+    let mut pairs = words.iter().zip(words.iter().skip(1));
+    pairs.find_map(|(flag, value)| advice_about_switch(flag, value))
+}
+
+/// What to write instead of a switch and its value as two words.
+fn advice_about_switch(flag: &str, value: &str) -> Option<String> {
+    let name = flag.strip_prefix("--")?;
+    let command = Cli::command();
+    let switch = command
+        .get_arguments()
+        .find(|arg| arg.get_long() == Some(name))?;
+    let is_on = BoolishValueParser::new().parse_ref(&command, None, value.as_ref());
+    let is_on = is_on.ok()?;
+    if switch.is_require_equals_set() {
+        return Some(format!("A value of {flag} follows =: {flag}={is_on}"));
+    }
+    let instead = if is_on {
+        format!("write {flag} alone")
+    } else {
+        format!("leave {flag} out")
+    };
+    let is_switch = !switch.get_action().takes_values();
+    is_switch.then(|| format!("{flag} takes no value: {instead}."))
 }
 
 /// Lets every flag be set in the environment, by the first of `LAZURITE_NAME` and `AZURITE_NAME`
@@ -172,8 +199,34 @@ mod tests {
             (&["lazurite", "--nonsense"], false),
         ] {
             let error = Cli::command().try_get_matches_from(words).unwrap_err();
-            let found = advice(words.iter().map(|word| word.to_string()), error.kind());
+            let words: Vec<_> = words.iter().map(ToString::to_string).collect();
+            let found = advice(&words, error.kind());
             assert_eq!(found.is_some(), has_advice, "{words:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_switch_with_a_value_as_a_word_of_its_own_is_told_what_works() {
+        for (words, found) in [
+            (
+                "--skipApiVersionCheck false -s",
+                Some("A value of --skipApiVersionCheck follows =: --skipApiVersionCheck=false"),
+            ),
+            (
+                "-s --loose true",
+                Some("--loose takes no value: write --loose alone."),
+            ),
+            (
+                "--silent no",
+                Some("--silent takes no value: leave --silent out."),
+            ),
+            ("--silent nonsense", None),
+            ("--port 1 true", None),
+        ] {
+            let words = format!("lazurite {words}");
+            let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+            let error = Cli::parser().try_get_matches_from(&words).unwrap_err();
+            assert_eq!(advice(&words, error.kind()).as_deref(), found, "{error}");
         }
     }
 
@@ -188,6 +241,20 @@ mod tests {
         let own = Program::named("target/release/lazurite");
         assert_eq!(own.services, ServiceKind::ALL);
         assert!(!own.is_azurite);
+        let table = Program::named("lazurite-table");
+        assert_eq!(table.services, [ServiceKind::Table]);
+        assert!(table.stands_alone() && !table.is_azurite);
+        // As files of releases are named.
+        for name in [
+            "lazurite-x86_64-linux",
+            "lazurite-0.1.0",
+            "azurite-foo",
+            "store",
+        ] {
+            let other = Program::named(name);
+            assert_eq!(other.services, ServiceKind::ALL, "{name}");
+            assert!(!other.is_azurite, "{name}");
+        }
     }
 
     #[test]
@@ -314,7 +381,7 @@ mod tests {
         let matches = command
             .try_get_matches_from(words.split_whitespace())
             .unwrap();
-        let cli = Cli::from_arg_matches(&matches).unwrap();
+        let cli = Cli::read(&matches).unwrap();
         assert_eq!(cli.address(ServiceKind::Blob).0, "127.0.0.1");
         assert!(cli.silent && cli.disable_telemetry && cli.skip_api_version_check);
         assert_eq!(cli.allowed_hosts, ["a", "b", "c"]);

@@ -63,10 +63,15 @@ const CLOSE_MAX: Duration = Duration::from_secs(3);
 
 /// Serves until a signal comes. The error is a sentence for the person who started the program.
 pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
-    cli.check()?;
+    cli.check(&program.services)?;
     cli.is_azurite = program.is_azurite;
-    settle_location(&mut cli, program);
+    settle_location(&mut cli, program)?;
     note_database();
+    for flag in &cli.without_effect {
+        output::say(format!(
+            "lazurite: --{flag} has no effect: the environment sets --inMemoryPersistence"
+        ));
+    }
     let cli = &cli;
     let accounts = cli.accounts()?;
     let tls = Tls::new(cli, &accounts)?;
@@ -94,9 +99,11 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     served
 }
 
-/// Puts the directory that holds the store in the place of the one that was named, and says so.
-fn settle_location(cli: &mut Cli, program: &Program) {
+/// Puts the directory that holds the store in the place of the one that was named, and says so. The
+/// error is a sentence.
+fn settle_location(cli: &mut Cli, program: &Program) -> Result<(), String> {
     if !cli.in_memory {
+        data_directory::check(&cli.location)?;
         cli.azurite = data_directory::of_azurite(&cli.location, program.is_azurite);
         let choice = data_directory::choose(&cli.location, cli.debug.as_deref());
         if let Some(note) = choice.note {
@@ -104,6 +111,7 @@ fn settle_location(cli: &mut Cli, program: &Program) {
         }
         cli.location = choice.path;
     }
+    Ok(())
 }
 
 /// Notes that `AZURITE_DB`, which chooses a SQL database for Azurite, has no effect.
@@ -118,7 +126,10 @@ fn note_database() {
 /// Serves in this process, on this thread, until it is asked to stop. Writes neither to standard
 /// output nor to a log. The error is a sentence.
 pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
-    cli.check()?;
+    cli.check(&ServiceKind::ALL)?;
+    if !cli.in_memory {
+        data_directory::check(&cli.location)?;
+    }
     let accounts = cli.accounts()?;
     let tls = Tls::new(cli, &accounts)?;
     let cannot_start = |error| format!("cannot start its threads: {error}");
@@ -210,6 +221,7 @@ async fn serve_until_stopped(
     let serving = Serving::start(cli, &app, &console, tls.as_ref(), threads, listeners);
     let reload = || reload(cli, app.stores.accounts(), &addresses, tls.as_ref());
     wait_for_stop(cli, control, reload).await;
+    announce::remove_port_file(cli, &addresses);
     app.stores.stop_sweeping();
     announce::closing(&services, "service is closing...", out);
     console.close();
@@ -296,8 +308,12 @@ async fn fill(
         let sentences = seed::seed(app, threads, flag).await?;
         Ok(Some(format!("{name}: {}", sentences.join("; "))))
     };
+    let is_there = |path: &&PathBuf| {
+        let there = path.try_exists();
+        there.map_err(|error| format!("--import {}: cannot read it: {error}", path.display()))
+    };
     let (carried, absent) = match &cli.import {
-        Some(path) if path.exists() => (Some(path), None),
+        Some(path) if is_there(&path)? => (Some(path), None),
         other => (None, other.as_ref()),
     };
     // A mistake in the path would go unnoticed.
@@ -381,6 +397,7 @@ impl Serving {
                 service,
                 listener,
                 keep_alive,
+                drain: Duration::from_secs(cli.shutdown_timeout.into()),
                 opening: tls.map_or(Opening::Plain, Tls::opening),
                 is_own: false,
             };
@@ -521,7 +538,7 @@ fn attach(
 async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal> {
     let (host, port) = cli.address(service);
     let title = service.title();
-    let flag = service.label();
+    let (host_flag, port_flag) = cli.address_flags(service);
     let host_text = host
         .trim_start_matches('[')
         .trim_end_matches(']')
@@ -534,7 +551,7 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
     if error.kind() != std::io::ErrorKind::AddrInUse {
         return Err(Refusal {
             holder: None,
-            sentence: format!("{cannot}: {error}; see --{flag}Host and --{flag}Port"),
+            sentence: format!("{cannot}: {error}; see {host_flag} and {port_flag}"),
         });
     }
     let holder = port_holder::of(port);
@@ -546,7 +563,8 @@ async fn listen(cli: &Cli, service: ServiceKind) -> Result<TcpListener, Refusal>
         None => "the port is in use".to_owned(),
     };
     let sentence = format!(
-        "{cannot}: {who}. Stop the program that has it, or choose another with --{flag}Port or --port"
+        "{cannot}: {who}. Stop the program that has it, or choose another with --{}Port or --port",
+        service.label()
     );
     Err(Refusal { holder, sentence })
 }
@@ -560,7 +578,7 @@ fn open_directory(cli: &Cli, environment: Option<Environment>) -> Result<DataDir
     };
     let mut environment = environment.unwrap_or_else(|| Environment::system(durability));
     if cli.in_memory {
-        environment.fs = Arc::new(MemoryFs::volatile_up_to(memory_limit(cli)?));
+        environment.fs = Arc::new(MemoryFs::volatile_up_to(memory_limit(cli)));
     } else {
         private_files::check_directory(&cli.location)?;
         private_files::warn_if_shared(&cli.location);
@@ -584,16 +602,9 @@ fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
 }
 
 /// Bytes that a store in memory may hold: as the flag says, else half of the machine's.
-fn memory_limit(cli: &Cli) -> Result<u64, String> {
-    match cli.memory_limit {
-        Some(megabytes) if megabytes > 0.0 && megabytes.is_finite() => {
-            Ok((megabytes * 1048576.0) as u64)
-        }
-        Some(megabytes) => Err(format!(
-            "--extentMemoryLimit {megabytes}: it takes a number of megabytes above 0"
-        )),
-        None => Ok(platform::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2)),
-    }
+fn memory_limit(cli: &Cli) -> u64 {
+    let half = || platform::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2);
+    cli.memory_limit_bytes.unwrap_or_else(half)
 }
 
 /// The services on an open data directory, and their console.

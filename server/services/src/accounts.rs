@@ -18,6 +18,9 @@ pub const DEVELOPMENT_KEY: &str =
 /// A key with fewer bytes could be guessed. Keys of the hosted service have 64.
 const KEY_BYTES_MIN: usize = 16;
 
+/// Longest name of an account: a label of a host name.
+const NAME_CHARACTERS_MAX: usize = 63;
+
 /// What stands between an account and a fork in the name that addresses both.
 const FORK_SEPARATOR: &str = "--";
 /// The end of the name that addresses the read-only secondary of an account.
@@ -47,6 +50,16 @@ pub fn is_fork_name(name: &str) -> bool {
         && !name.ends_with('-')
         && !name.contains(FORK_SEPARATOR)
         && !name.ends_with("secondary")
+}
+
+/// Whether URLs can address an account of this name. Azure's names are 3 to 24 lower-case letters
+/// and digits; emulators are used with others, and clients take them.
+fn is_account_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    name.len() <= NAME_CHARACTERS_MAX
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && name.bytes().all(is_letter)
+        && !name.contains(FORK_SEPARATOR)
 }
 
 /// True if a name addresses an account: by its own name, as a fork, or as the secondary of either.
@@ -114,20 +127,29 @@ impl Accounts {
         for entry in entries.filter(|entry| !entry.is_empty()) {
             let mut parts = entry.split(':').map(str::trim);
             let name = parts.next().unwrap_or_default().to_owned();
-            let decoded = parts.map(decode_key).collect::<Option<Vec<_>>>();
-            match decoded {
-                Some(_) if keys.contains_key(&name) => {
-                    return Err(format!("account \"{name}\" is named twice"));
-                }
-                Some(decoded) if !name.is_empty() && (1..=2).contains(&decoded.len()) => {
-                    keys.insert(name, ArcSwap::from_pointee(decoded.into()));
-                }
-                _ => {
-                    return Err(format!(
-                        "account \"{name}\" needs one or two base64 keys, as in name:key1:key2"
-                    ));
-                }
+            let given: Vec<_> = parts.collect();
+            if !(1..=2).contains(&given.len()) {
+                return Err(format!(
+                    "account \"{name}\" needs one or two base64 keys, as in name:key1:key2"
+                ));
             }
+            let Some(decoded) = given
+                .into_iter()
+                .map(decode_key)
+                .collect::<Option<Vec<_>>>()
+            else {
+                return Err(format!("account \"{name}\" has a key that is not base64"));
+            };
+            if !is_account_name(&name) {
+                return Err(format!(
+                    "account \"{name}\" cannot be addressed: a name has 1 to {NAME_CHARACTERS_MAX} letters, digits, hyphens, underscores \
+                     and dots, begins with a letter or a digit, and has no \"--\", which stands before the name of a fork"
+                ));
+            }
+            if keys.contains_key(&name) {
+                return Err(format!("account \"{name}\" is named twice"));
+            }
+            keys.insert(name, ArcSwap::from_pointee(Decoded::from(decoded)));
         }
         let shadowed = keys.keys().find(|name| {
             let primary = name.strip_suffix(SECONDARY);
@@ -136,15 +158,6 @@ impl Accounts {
         if let Some(name) = shadowed {
             return Err(format!(
                 "account \"{name}\" has the name of another's read-only secondary"
-            ));
-        }
-        let forked = keys.keys().find(|name| {
-            let parts = name.rsplit_once(FORK_SEPARATOR);
-            parts.is_some_and(|(account, fork)| keys.contains_key(account) && is_fork_name(fork))
-        });
-        if let Some(name) = forked {
-            return Err(format!(
-                "account \"{name}\" has the name of a fork of another"
             ));
         }
         if keys.is_empty() {
@@ -341,16 +354,46 @@ mod tests {
         for text in ["one:AA;one:AB", "one:AA;one-secondary:AA"] {
             assert!(Accounts::parse(text).is_err(), "{text}");
         }
-        for text in ["", "one", "one:", "one:???", "one:AA:AA:AA", ":AAAA"] {
-            assert!(Accounts::parse(text).is_err(), "{text}");
+        for (text, reason) in [
+            ("", "no account is named"),
+            ("one", "needs one or two base64 keys"),
+            ("one:", "a key that is not base64"),
+            ("one:???", "a key that is not base64"),
+            ("one:AA:AA:AA", "needs one or two base64 keys"),
+            (":AAAA", "cannot be addressed"),
+        ] {
+            let refusal = Accounts::parse(text).unwrap_err();
+            assert!(refusal.contains(reason), "{text}: {refusal}");
         }
     }
 
     #[test]
-    fn account_named_as_a_fork_of_another_is_refused() {
-        let key = "a2V5";
-        let refused = Accounts::parse(&format!("x:{key};x--y:{key}")).unwrap_err();
-        assert!(refused.contains("fork"), "{refused}");
-        assert!(Accounts::parse(&format!("z:{key};x--y:{key}")).is_ok());
+    fn accounts_that_urls_cannot_address_are_refused_by_name() {
+        let parse = |name: &str| Accounts::parse(&format!("x:a2V5;{name}:a2V5"));
+        let long = "a".repeat(63);
+        for name in ["a", "Aaa", "aa-a", "a_b", "a.b", "1", "y-secondary", &long] {
+            assert!(parse(name).is_ok(), "{name}");
+        }
+        let longer = "a".repeat(64);
+        for name in [
+            "",
+            "x--y",
+            "z--y",
+            "-a",
+            "_lazurite",
+            ".",
+            "..",
+            "a/b",
+            "a b",
+            "a%20",
+            "ä",
+            "a?",
+            &longer,
+        ] {
+            let refusal = parse(name).unwrap_err();
+            let shown = format!("account \"{name}\" cannot be addressed");
+            assert!(refusal.starts_with(&shown), "{refusal}");
+            assert!(refusal.contains("fork"), "{refusal}");
+        }
     }
 }

@@ -24,6 +24,8 @@ use tokio::task::JoinSet;
 pub struct Stopping;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
+/// No request is under way once the work that makes them has ended.
+const DRAIN: Duration = Duration::from_secs(3);
 
 /// An account, and where its services are.
 pub struct LocalAccount {
@@ -109,6 +111,7 @@ pub async fn while_served<T: Send + 'static, E: From<String> + Send + 'static>(
             service,
             listener,
             keep_alive: KEEP_ALIVE,
+            drain: DRAIN,
             opening: Opening::Plain,
             is_own: true,
         };

@@ -33,7 +33,8 @@ pub enum Command {
     ///
     /// Prints one line for each service. The exit status is 0 only if all of them answer.
     Health {
-        /// Ports to ask (default: those in the file that LAZURITE_PORT_FILE names, else 10000)
+        /// Ports to ask (default: those in the file that LAZURITE_PORT_FILE names; 10000 if it names
+        /// none)
         #[arg(value_name = "PORT")]
         ports: Vec<u16>,
     },

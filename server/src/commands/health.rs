@@ -35,12 +35,16 @@ pub fn run(ports: &[u16]) -> Result<ExitCode, String> {
     Ok(status)
 }
 
-/// Those of the port file, if the environment names one and it is there.
+/// Those of the port file, if the environment names one. A server removes it when it stops, and
+/// another may have the default port by then. The error is a sentence.
 fn ports_in_use() -> Result<Vec<u16>, String> {
-    let text = std::env::var_os(PORT_FILE).map(std::fs::read_to_string);
-    let Some(Ok(text)) = text else {
+    let Some(path) = std::env::var_os(PORT_FILE).filter(|path| !path.is_empty()) else {
         return Ok(vec![PORT_DEFAULT]);
     };
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        let path = path.display();
+        format!("no server is ready: the port file {path} ({PORT_FILE}) cannot be read: {error}")
+    })?;
     let ports: std::collections::BTreeMap<String, u16> = serde_json::from_str(&text)
         .map_err(|error| format!("the file that {PORT_FILE} names is no port file: {error}"))?;
     Ok(ports.into_values().collect())

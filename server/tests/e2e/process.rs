@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -50,6 +51,73 @@ fn the_port_file_is_there_when_the_ready_lines_are() {
     let Ports { blob, queue, table } = server.ports;
     let expected = serde_json::json!({ "blob": blob, "queue": queue, "table": table });
     assert_eq!(server.port_file(), expected);
+}
+
+#[test]
+fn the_port_file_goes_with_its_server() {
+    let scratch = TempDir::new().unwrap();
+    let file = scratch.path().join("ports.json");
+    let start = |location: &str| {
+        let launch = Launch::on(&scratch.path().join(location)).argument("--port-file");
+        launch.argument(file.to_str().unwrap()).start()
+    };
+    let blob_port = || {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let ports: serde_json::Value = serde_json::from_str(&text).unwrap();
+        ports["blob"].as_u64().unwrap()
+    };
+    for signal in ["TERM", "INT"] {
+        let server = start("data");
+        assert_eq!(blob_port(), u64::from(server.ports.blob));
+        server.signal(signal);
+        assert!(!file.exists(), "{signal}");
+    }
+    start("data").kill();
+    assert!(file.exists());
+    // The file of the server that was killed is replaced.
+    let first = start("data");
+    assert_eq!(blob_port(), u64::from(first.ports.blob));
+    // The file of another server stays.
+    let second = start("other");
+    first.signal("TERM");
+    assert_eq!(blob_port(), u64::from(second.ports.blob));
+    second.signal("TERM");
+    assert!(!file.exists());
+}
+
+/// Three seconds unless a flag says otherwise.
+#[test]
+fn requests_under_way_have_the_time_they_were_given_to_end() {
+    let location = TempDir::new().unwrap();
+    let begun = |seconds: &str| {
+        let launch = Launch::on(location.path()).argument("--containers=con");
+        let server = launch
+            .argument("--shutdown-timeout")
+            .argument(seconds)
+            .start();
+        let put = Request::new(Service::Blob, "PUT", "/con/slow");
+        let put = put
+            .header("x-ms-blob-type", "BlockBlob")
+            .header("Content-Length", "2");
+        let mut connection = Connection::open(&server, Service::Blob).unwrap();
+        connection.write(&put.bytes()).unwrap();
+        connection.write(b"a").unwrap();
+        // Until the server has read the head.
+        std::thread::sleep(Duration::from_millis(200));
+        (server, connection)
+    };
+    let (server, _connection) = begun("0");
+    let began = Instant::now();
+    assert!(server.signal("TERM").0.success());
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+    let (server, mut connection) = begun("60");
+    let slow = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(4));
+        connection.send_bytes(b"b", "PUT").unwrap().is(201);
+    });
+    assert!(server.signal("TERM").0.success());
+    slow.join().unwrap();
 }
 
 #[test]
@@ -151,6 +219,11 @@ fn flags_that_cannot_be_honoured_are_refused() {
     let accounts = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "nonsense");
     is_refusal(accounts.refused(), &["AZURITE_ACCOUNTS: "]);
     is_refusal(refused("--accounts=nonsense"), &["--accounts: "]);
+    let (status, text) = refused("--accounts=");
+    assert_eq!(status.code(), Some(2), "{text}");
+    assert!(text.contains("--accounts"), "{text}");
+    let launch = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "");
+    drop(launch.start());
     let (status, text) = refused("--nonsense");
     assert!(
         status.code().is_some_and(|code| code != 0) && text.contains("--nonsense"),
@@ -188,6 +261,38 @@ fn nothing_is_written_in_memory_mode() {
         .is(201);
     server.signal("TERM");
     assert_eq!(std::fs::read_dir(location.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn memory_and_a_directory_are_refused_together() {
+    let location = TempDir::new().unwrap();
+    let path = location.path().display().to_string();
+    let both = |memory: &str| {
+        let launch = Launch::on(location.path()).argument("--location");
+        launch.argument(&path).argument(memory)
+    };
+    let (status, text) = both("--inMemoryPersistence").refused();
+    assert_eq!(status.code(), Some(2), "{text}");
+    assert!(text.contains(&format!("--location {path}")), "{text}");
+    // The command line names the directory, and the environment asks for memory.
+    let launch = both("--silent").environment("LAZURITE_IN_MEMORY_PERSISTENCE", "1");
+    let server = launch.start();
+    server.wait_for_log("--location has no effect");
+    server.signal("TERM");
+    assert_eq!(std::fs::read_dir(location.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn log_level_without_a_file_is_that_of_standard_error() {
+    let location = TempDir::new().unwrap();
+    for (level, is_told) in [("debug", true), ("warn", false)] {
+        let launch = Launch::on(location.path()).argument(&format!("--log-level={level}"));
+        let server = launch.start();
+        let list = Request::new(Service::Blob, "GET", "/?comp=list");
+        list.send(&server).is(200);
+        let log = server.log();
+        assert_eq!(log.contains("DEBUG"), is_told, "{level}: {log}");
+    }
 }
 
 #[test]
@@ -381,9 +486,10 @@ fn a_directory_of_an_unknown_format_is_refused_and_left_alone() {
 #[test]
 fn a_location_that_cannot_be_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
+    let location = format!("--location {}", file.path().display());
     is_refusal(
         Launch::on(file.path()).refused(),
-        &[&file.path().display().to_string()],
+        &[&location, "it takes a directory", "this is a file"],
     );
 }
 
@@ -399,16 +505,18 @@ fn a_missing_certificate_leads_to_the_flag_that_makes_one() {
 #[test]
 fn a_name_of_one_service_starts_that_service() {
     let directory = TempDir::new().unwrap();
-    let program = directory.path().join("azurite-queue");
-    symlink(env!("CARGO_BIN_EXE_lazurite"), &program).unwrap();
-    let server = Launch::on(&directory.path().join("data"))
-        .program(&program)
-        .start_services(1);
-    let (_, lines) = server.signal("TERM");
-    assert!(
-        lines
-            .iter()
-            .all(|line| line.starts_with("Azurite Queue service ")),
-        "{lines:#?}"
-    );
+    for name in ["azurite-queue", "lazurite-queue"] {
+        let program = directory.path().join(name);
+        symlink(env!("CARGO_BIN_EXE_lazurite"), &program).unwrap();
+        let server = Launch::on(&directory.path().join("data"))
+            .program(&program)
+            .start_services(1);
+        let (_, lines) = server.signal("TERM");
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.starts_with("Azurite Queue service ")),
+            "{lines:#?}"
+        );
+    }
 }

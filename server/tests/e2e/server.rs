@@ -20,6 +20,9 @@ pub(crate) const KEY: &str =
 /// on it.
 const HELD: &str = "a connection thread was held";
 
+/// The flag with which there is no data directory.
+const IN_MEMORY: &str = "--inMemoryPersistence";
+
 const STDERR: &str = "stderr.txt";
 const PORTS: &str = "ports.json";
 const CERTIFICATE: &str = "certificate.pem";
@@ -158,11 +161,13 @@ impl Launch {
             command.envs(self.environment.iter().map(|(name, value)| (name, value)));
             return command;
         }
-        command
-            .arg("--location")
-            .arg(&self.location)
-            .arg("--port-file")
-            .arg(port_file);
+        if self.arguments.iter().any(|argument| argument == IN_MEMORY) {
+            // What it wrote nevertheless would be there.
+            command.current_dir(&self.location);
+        } else {
+            command.arg("--location").arg(&self.location);
+        }
+        command.arg("--port-file").arg(port_file);
         command.args(["--blobPort", &self.ports.blob.to_string()]);
         command.args(["--queuePort", &self.ports.queue.to_string()]);
         command.args(["--tablePort", &self.ports.table.to_string()]);

@@ -39,8 +39,6 @@ const BUFFER_BYTES_MAX: usize = 160 * 1024;
 const TLS_HANDSHAKE: u8 = 22;
 /// How long a client may take to agree on encryption.
 const HANDSHAKE_SECONDS_MAX: u64 = 30;
-/// How long requests under way may take to end once the server is asked to stop.
-const DRAIN_SECONDS_MAX: u64 = 3;
 
 /// Idle time after which a connection gives way to others that wait.
 const REST_MIN: Duration = Duration::from_secs(1);
@@ -72,6 +70,8 @@ pub struct Endpoint {
     pub listener: TcpListener,
     /// How long a connection may be idle between requests.
     pub keep_alive: Duration,
+    /// How long requests under way may take to end once the server is asked to stop.
+    pub drain: Duration,
     pub opening: Opening,
     /// For requests of the server to itself alone.
     pub is_own: bool,
@@ -88,6 +88,7 @@ pub async fn serve<S: Server>(
         service,
         listener,
         keep_alive,
+        drain,
         opening,
         is_own,
     } = endpoint;
@@ -140,7 +141,7 @@ pub async fn serve<S: Server>(
         }
     }
     drop((open, listener));
-    let _ = tokio::time::timeout(Duration::from_secs(DRAIN_SECONDS_MAX), all_closed.recv()).await;
+    let _ = tokio::time::timeout(drain, all_closed.recv()).await;
 }
 
 /// Returns once the server is asked to stop.
