@@ -1,9 +1,9 @@
 //! Writes the rows of a result as delimited text, JSON or Arrow. The length of a row is limited.
 
+use crate::Refused;
 use crate::arrow::{ArrowField, ArrowWriter};
 use crate::delimited::{DelimitedWriter, Dialect};
 use crate::eval::Row;
-use crate::run::Refused;
 use crate::value::{Json, Value};
 use crate::{RECORD_BYTES_MAX, RowError};
 use std::borrow::Cow;

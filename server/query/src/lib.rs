@@ -37,7 +37,7 @@ pub use arrow::{ArrowField, ArrowType, FIELDS_MAX as ARROW_FIELDS_MAX, PRECISION
 pub use delimited::Dialect;
 pub use head::{Head, parquet_head};
 pub use parquet::{Content, is_decoding};
-pub use run::{Input, PARQUET_ROWS_MAX, Query, ROW_ERRORS_MAX, Refused, Running, Source, Status};
+pub use run::{Input, PARQUET_ROWS_MAX, Query, ROW_ERRORS_MAX, Running, Source, Status};
 pub use work::Signal;
 
 /// Longest record of the content, in bytes.
@@ -56,6 +56,23 @@ pub struct Malformed {
 impl Malformed {
     fn new(at: usize, message: String) -> Malformed {
         Malformed { at, message }
+    }
+}
+
+/// Why a query was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    /// The statement has a syntax error or does not fit the formats.
+    Malformed(Malformed),
+    /// An unsupported feature, as the beginning of a sentence.
+    Unsupported(&'static str),
+    /// A format whose text would have two readings, as a sentence.
+    Ambiguous(&'static str),
+}
+
+impl From<Malformed> for Refused {
+    fn from(malformed: Malformed) -> Refused {
+        Refused::Malformed(malformed)
     }
 }
 

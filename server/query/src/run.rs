@@ -13,7 +13,7 @@ use crate::parser::parse;
 use crate::time::Timestamp;
 use crate::value::{Json, Value};
 use crate::work::{ROW_STEPS_MAX, Signal, Work};
-use crate::{Fatal, Malformed, RECORD_BYTES_MAX, RowError};
+use crate::{Fatal, Malformed, RECORD_BYTES_MAX, Refused, RowError};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,23 +25,6 @@ pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
 /// Most errors of rows that a query writes. One more ends it.
 pub const ROW_ERRORS_MAX: u64 = 1000;
-
-/// Why a query was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
-    /// The statement has a syntax error or does not fit the formats.
-    Malformed(Malformed),
-    /// An unsupported feature, as the beginning of a sentence.
-    Unsupported(&'static str),
-    /// A format whose text would have two readings, as a sentence.
-    Ambiguous(&'static str),
-}
-
-impl From<Malformed> for Refused {
-    fn from(malformed: Malformed) -> Refused {
-        Refused::Malformed(malformed)
-    }
-}
 
 /// A parsed statement that has been checked against the formats.
 pub struct Query {
