@@ -48,7 +48,7 @@ pub struct Marks {
     /// Where the lines of a long head begin that the library is not to see at once.
     pub cut: Option<usize>,
     /// Where that head has ended, and which of the heads that were not taken it is; `None` if it is
-    /// refused.
+    /// malformed.
     pub end: Option<(usize, Option<usize>)>,
 }
 
@@ -83,23 +83,24 @@ impl FramingReader {
     pub fn read(&mut self, bytes: &[u8]) -> Marks {
         let (mut left, mut marks) = (bytes, Marks::default());
         while !left.is_empty() {
+            let heads = self.heads.len();
             left = match self.state {
                 State::Body(bytes) => self.skip(left, bytes, State::Body, State::Start),
                 State::Chunk(bytes) => self.skip(left, bytes, State::Chunk, State::ChunkEnd),
                 State::Refused => return marks,
                 _ => self.read_line(left),
             };
-            self.mark(bytes.len() - left.len(), &mut marks);
+            let head = (self.heads.len() > heads).then_some(heads);
+            self.mark(bytes.len() - left.len(), head, &mut marks);
         }
         marks
     }
 
-    fn mark(&mut self, read: usize, marks: &mut Marks) {
+    /// Marks a place after `read` bytes, where this head has ended if there is one.
+    fn mark(&mut self, read: usize, head: Option<usize>, marks: &mut Marks) {
         let is_within = self.state == State::HeaderLine;
         if self.is_long && !is_within {
             self.is_long = false;
-            let is_served = self.state != State::Refused;
-            let head = self.heads.len().checked_sub(1).filter(|_| is_served);
             marks.end = Some((read, head));
         } else if is_within && self.head.lines == LINES_PASSED && self.line.is_empty() {
             self.is_long = marks.end.is_none();
