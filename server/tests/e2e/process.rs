@@ -285,14 +285,18 @@ fn memory_and_a_directory_are_refused_together() {
 #[test]
 fn log_level_without_a_file_is_that_of_standard_error() {
     let location = TempDir::new().unwrap();
-    for (level, is_told) in [("debug", true), ("warn", false)] {
-        let launch = Launch::on(location.path()).argument(&format!("--log-level={level}"));
-        let server = launch.start();
-        let list = Request::new(Service::Blob, "GET", "/?comp=list");
-        list.send(&server).is(200);
-        let log = server.log();
-        assert_eq!(log.contains("DEBUG"), is_told, "{level}: {log}");
-    }
+    let start = |level: &str| {
+        let launch = Launch::on(location.path()).argument("--log-level");
+        launch.argument(level).start()
+    };
+    let server = start("debug");
+    let list = Request::new(Service::Blob, "GET", "/?comp=list");
+    list.send(&server).is(200);
+    server.wait_for_log(" DEBUG ");
+    assert!(server.log().contains(" INFO "));
+    server.signal("TERM");
+    let server = start("warn");
+    assert!(!server.log().contains(" INFO "), "{}", server.log());
 }
 
 #[test]
