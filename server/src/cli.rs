@@ -3,7 +3,7 @@
 
 mod command;
 #[cfg(test)]
-mod tests;
+mod flag_tests;
 mod values;
 
 pub use command::{

@@ -141,8 +141,8 @@ fn scratch() -> TempDir {
     scratch
 }
 
-/// Starts a server in memory, or on a directory if the flag is about one, and stops it. The error is
-/// what a person would read.
+/// Starts a server in memory, or on a directory if the flag is about one, and stops it. The error
+/// is what a person would read.
 fn start(flag: &str, value: &str, scratch: &Path) -> Result<(), String> {
     match flag {
         // A server in another program writes no such file.
