@@ -184,7 +184,7 @@ fn changed_pages(
     let changed = starts.filter_map(|start| {
         let (was, is) = (before.get(&start), after.get(&start));
         let has_changed = match (was, is) {
-            // The end of the blob was before the page in between.
+            // The blob was shorter in between, and the page was removed.
             (was, None) => matches!(was, Some(Fill::Pages(_))),
             (was, Some(is)) => was.map(Fill::origin) != Some(is.origin()),
         };

@@ -118,7 +118,7 @@ pub fn write_port_file(path: &Path, addresses: &[Address]) -> Result<(), String>
         |reason: String| format!("--port-file {}: cannot write it: {reason}", path.display());
     // A rename would take the place of a device such as /dev/null.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return Err(cannot("it is there and no file".to_owned()));
+        return Err(cannot("it is not a regular file".to_owned()));
     }
     private_files::write_whole(path, &ports(addresses)).map_err(|error| cannot(error.to_string()))
 }

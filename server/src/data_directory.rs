@@ -34,8 +34,8 @@ pub fn check(location: &Path) -> Result<(), String> {
                 let file = path.display();
                 return refusal(format!("it takes a directory, and {file} is a file"));
             }
-            // What is not there is made. Whose a directory is that others cannot enter is said when
-            // it is opened.
+            // A missing directory is made later. One that cannot be entered is refused when it is
+            // opened, with the name of its owner.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {}
             Err(error) if error.kind() == PermissionDenied => break,
             Err(error) => return refusal(format!("cannot open it: {error}")),

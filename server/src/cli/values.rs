@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Before a host that copies may read at private addresses.
+/// The prefix of a host whose private addresses copies may read.
 const PRIVATE: &str = "private:";
 
 /// Smallest `--extentMemoryLimit`, in megabytes. A tenth of one has no room for the first files of a

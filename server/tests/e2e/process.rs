@@ -100,10 +100,9 @@ fn requests_under_way_have_the_time_they_were_given_to_end() {
             .header("x-ms-blob-type", "BlockBlob")
             .header("Content-Length", "2");
         let mut connection = Connection::open(&server, Service::Blob).unwrap();
-        connection.write(&put.bytes()).unwrap();
+        // The server asks for the body once the request is under way.
+        connection.send_awaiting(put).unwrap().is(100);
         connection.write(b"a").unwrap();
-        // Until the server has read the head.
-        std::thread::sleep(Duration::from_millis(200));
         (server, connection)
     };
     let (server, _connection) = begun("0");

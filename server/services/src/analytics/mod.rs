@@ -63,7 +63,7 @@ impl Analytics {
             .entries
             .get()
             .map(|entries| entries.try_send(Some(entry)).is_ok());
-        // The task that writes, which tells the number, may be waiting for the disk.
+        // Said here as well: the task that says the number may be waiting for the disk.
         if sent == Some(false) && self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!("requests come faster than they can be logged and counted");
         }

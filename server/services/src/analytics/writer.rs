@@ -256,7 +256,7 @@ impl Writer {
             let now = services.clock.now();
             for account in services.accounts.names() {
                 for service in ServiceKind::ALL {
-                    // What one account cannot remove keeps nothing of the others.
+                    // A failure for one account must not stop the removal for others.
                     let kept = |failure: Failure| {
                         let (service, reason) = (service.title(), failure.message);
                         tracing::warn!(account, service, %reason, "old logs or metrics cannot be removed");
@@ -444,7 +444,7 @@ fn remove_old(
 mod tests {
     use super::*;
     use lazurite_base::wall_clock::ManualWallClock;
-    use lazurite_blob::ContainerSettings;
+    use lazurite_blob::{ContainerSettings, LeaseAction, LeaseDuration};
     use lazurite_engine::{Config, CountingIds, Db, Durability, Environment};
     use std::path::Path;
     use std::time::UNIX_EPOCH;
@@ -552,5 +552,25 @@ mod tests {
         let left = ["2027/01/15/0900", "2027/01/16/0800", "2027/01/17/0700"];
         let left = left.map(|hour| format!("blob/{hour}/000000.log"));
         assert_eq!(names(&blobs), left);
+    }
+
+    #[test]
+    fn a_log_that_a_client_leases_stops_the_removal_of_no_other() {
+        let blobs = store();
+        for hours in [0, 1] {
+            write_at(&blobs, at(hours), None);
+        }
+        let leased = names(&blobs).remove(0);
+        let acquire = LeaseAction::Acquire {
+            duration: LeaseDuration::Infinite,
+            proposed: None,
+        };
+        let address = address(ACCOUNT, &leased);
+        let (_, _, ticket) = blobs
+            .lease_blob(&address, acquire, &Conditions::default())
+            .unwrap();
+        ticket.wait().unwrap();
+        remove_old(&blobs, ACCOUNT, ServiceKind::Blob, 1, at(48)).unwrap();
+        assert_eq!(names(&blobs), [leased]);
     }
 }

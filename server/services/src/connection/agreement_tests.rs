@@ -5,7 +5,7 @@
 
 use crate::connection::HeaderNames;
 use crate::connection::framing::RawHead;
-use crate::connection::header_case::HeaderCaseStream;
+use crate::connection::head_stream::HeadStream;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderMap, HeaderValue};
 use axum::http::{Request, Response};
@@ -199,7 +199,7 @@ async fn serve(sent: &[u8], piece_bytes: usize) -> Vec<[Vec<String>; 2]> {
             Ok::<_, Infallible>(response)
         }
     });
-    let socket = TokioIo::new(HeaderCaseStream::new(server, notes.clone(), |_| Vec::new()));
+    let socket = TokioIo::new(HeadStream::new(server, notes.clone(), |_| Vec::new()));
     let connection = hyper::server::conn::http1::Builder::new()
         .half_close(true)
         .serve_connection(socket, answer);

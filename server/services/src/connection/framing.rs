@@ -15,14 +15,17 @@ const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
 /// more.
 const LINE_BYTES_KEPT: usize = 8 * 1024;
 
-/// Headers after which metadata is kept from the library, which takes a hundred of them.
+/// Lines of a head after which its metadata does not go to the library, which takes a hundred.
 const LINES_PASSED: usize = 64;
+
+/// Names and values of metadata.
+pub type Metadata = Vec<(HeaderName, HeaderValue)>;
 
 /// Facts that only the bytes of a head show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RawHead {
-    /// Metadata that was kept from the library.
-    pub more_metadata: Vec<(HeaderName, HeaderValue)>,
+    /// Metadata that did not go to the library.
+    pub more_metadata: Metadata,
     /// Names that start with `x-ms-meta-`, as sent.
     pub metadata_names: Vec<String>,
     /// Content-Length beside Transfer-Encoding: two readers could disagree where the body ends.
@@ -37,7 +40,7 @@ pub struct FramingReader {
     /// The line that is being read, cut to what is kept of one.
     line: Vec<u8>,
     head: Head,
-    /// Whether the head that is being read has more lines than are passed on.
+    /// Whether the head that is being read was marked as a long one.
     is_long: bool,
     heads: VecDeque<RawHead>,
 }
@@ -45,10 +48,10 @@ pub struct FramingReader {
 /// Places in bytes that were read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Where the lines of a long head begin that the library is not to see at once.
+    /// Where the lines of a long head begin that do not go to the library at once.
     pub cut: Option<usize>,
-    /// Where that head has ended, and which of the heads that were not taken it is; `None` if it is
-    /// malformed.
+    /// Where a long head has ended, and its number among the heads that were not taken; no number
+    /// if it is malformed.
     pub end: Option<(usize, Option<usize>)>,
 }
 
@@ -79,7 +82,7 @@ struct Head {
 }
 
 impl FramingReader {
-    /// Reads on. Of several long heads, the first is marked.
+    /// Reads on. If there are several long heads in the bytes, only the first is marked.
     pub fn read(&mut self, bytes: &[u8]) -> Marks {
         let (mut left, mut marks) = (bytes, Marks::default());
         while !left.is_empty() {
@@ -96,7 +99,8 @@ impl FramingReader {
         marks
     }
 
-    /// Marks a place after `read` bytes, where this head has ended if there is one.
+    /// Marks the place after `read` bytes if a long head is cut or has ended there. `head`: the head
+    /// that ended with the last line.
     fn mark(&mut self, read: usize, head: Option<usize>, marks: &mut Marks) {
         let is_within = self.state == State::HeaderLine;
         if self.is_long && !is_within {
@@ -117,8 +121,8 @@ impl FramingReader {
         }
     }
 
-    /// Gives a head that was not taken the metadata that was kept from the library.
-    pub fn add_metadata(&mut self, head: usize, metadata: Vec<(HeaderName, HeaderValue)>) {
+    /// Adds metadata to a head that was not taken.
+    pub fn add_metadata(&mut self, head: usize, metadata: Metadata) {
         if let Some(head) = self.heads.get_mut(head) {
             head.more_metadata = metadata;
         }

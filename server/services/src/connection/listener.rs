@@ -1,6 +1,6 @@
 //! Listeners and connections, from the socket to one request after the other, and their end.
 
-use crate::connection::header_case::{HeaderCaseStream, HeaderNames};
+use crate::connection::head_stream::{HeadStream, HeaderNames};
 use crate::connection::limits::Connections;
 use crate::connection::reset::{Aborted, OnTcp, ResetOnDrop};
 use crate::connection::send_deadline::SendDeadline;
@@ -324,7 +324,7 @@ async fn connection<S: Server>(
     let (seen, activity) = (&state.notes, &state.activity);
     let socket = ResetOnDrop::new(socket, state.resets.clone(), seen.clone());
     let refuse = |status| state.server.refuse(&state.client, status);
-    let tap = HeaderCaseStream::new(SendDeadline::new(socket), seen.clone(), refuse);
+    let tap = HeadStream::new(SendDeadline::new(socket), seen.clone(), refuse);
     let answer = service_fn(|request: Request<Incoming>| {
         #[cfg(debug_assertions)]
         let what = format!("{} {}", request.method(), request.uri().path());

@@ -3,9 +3,10 @@
 
 pub mod blocking_pool;
 pub mod framing;
-mod header_case;
+mod head_stream;
 mod limits;
 pub mod listener;
+mod long_head;
 mod reset;
 mod send_deadline;
 #[cfg(debug_assertions)]
@@ -18,7 +19,7 @@ mod wrong_scheme;
 mod agreement_tests;
 
 pub use blocking_pool::on_blocking_pool;
-pub use header_case::HeaderNames;
+pub use head_stream::HeaderNames;
 pub use limits::Connections;
 pub use listener::{Endpoint, Opening, serve};
 pub use reset::Aborted;

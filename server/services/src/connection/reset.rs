@@ -1,7 +1,7 @@
 //! A socket that can be closed with a TCP reset, to simulate a broken network, and that notices
 //! when its client has left.
 
-use crate::connection::header_case::HeaderNames;
+use crate::connection::head_stream::HeaderNames;
 use socket2::SockRef;
 use std::fmt;
 use std::io;

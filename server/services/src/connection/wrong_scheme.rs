@@ -1,7 +1,6 @@
 //! A client that speaks HTTP to a port of HTTPS gets a response that says so. A client that speaks
 //! HTTPS to a port of HTTP could not read one, so the server logs a line.
 
-use crate::request::body::LINGER_TIME_MAX;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -20,7 +19,8 @@ pub async fn is_plain(socket: &TcpStream) -> bool {
     matches!(socket.peek(&mut first).await, Ok(1) if first[0].is_ascii_alphabetic())
 }
 
-/// Answers a request in clear on a port that only serves HTTPS.
+/// Answers a request in clear on a port that only serves HTTPS. Returns when the client has closed
+/// the connection.
 pub async fn refuse_plain(mut socket: TcpStream) {
     let mut head = Vec::new();
     while head.len() < HEAD_BYTES_MAX && memchr::memmem::find(&head, b"\r\n\r\n").is_none() {
@@ -40,8 +40,7 @@ pub async fn refuse_plain(mut socket: TcpStream) {
         // Bytes that are left unread would reset the connection before the client has read the
         // answer.
         let mut dropped = tokio::io::sink();
-        let rest = tokio::io::copy(&mut socket, &mut dropped);
-        let _ = tokio::time::timeout(LINGER_TIME_MAX, rest).await;
+        let _ = tokio::io::copy(&mut socket, &mut dropped).await;
     }
 }
 

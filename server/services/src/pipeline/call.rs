@@ -7,6 +7,7 @@ use crate::properties::Properties;
 use crate::request::context::Context;
 use crate::request::operation::Facts;
 use crate::state::Store;
+use axum::http::Method;
 use std::sync::Arc;
 
 pub struct Call<'e, 'a> {
@@ -33,7 +34,10 @@ impl<'e, 'a> Call<'e, 'a> {
         exchange.answer.version = Some(context.version.clone());
         exchange.facts.account = Some(context.account.as_str().into());
         let route = Route::new(&context);
-        let operation = route.facts(&context);
+        let operation = match context.method {
+            Method::OPTIONS => Facts::preflight(context.service),
+            _ => route.facts(&context),
+        };
         exchange.facts.operation = operation.name;
         Ok(Call {
             exchange,

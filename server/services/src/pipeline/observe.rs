@@ -1,5 +1,6 @@
 //! Shows the observers the request once its operation is known, and its answer.
 
+use crate::auth::Caller;
 use crate::observer::{Answer, CLIENT_CLOSED_REQUEST, Routing};
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::{Exchange, Step};
@@ -8,28 +9,30 @@ use axum::http::StatusCode;
 /// The observers learn the operation.
 pub fn route(call: &mut Call<'_, '_>) -> Step {
     let properties = call.properties();
-    let routing = Routing {
-        context: &call.context,
-        operation: call.operation.logged,
-    };
-    let exchange = &mut *call.exchange;
+    let (exchange, routing, _) = parts(call);
     let (store, facts) = (&exchange.store, &exchange.facts);
-    let observers = &mut exchange.observers;
-    observers.route(store, facts, &routing, &properties);
+    exchange
+        .observers
+        .route(store, facts, &routing, &properties);
     Ok(())
 }
 
 /// The observers learn the caller.
 pub fn authenticate(call: &mut Call<'_, '_>) -> Step {
+    let (exchange, routing, caller) = parts(call);
+    let (store, facts) = (&exchange.store, &exchange.facts);
+    exchange
+        .observers
+        .authenticate(store, facts, &routing, caller);
+    Ok(())
+}
+
+fn parts<'c, 'a>(call: &'c mut Call<'_, 'a>) -> (&'c mut Exchange<'a>, Routing<'c>, &'c Caller) {
     let routing = Routing {
         context: &call.context,
         operation: call.operation.logged,
     };
-    let exchange = &mut *call.exchange;
-    let (store, facts) = (&exchange.store, &exchange.facts);
-    let observers = &mut exchange.observers;
-    observers.authenticate(store, facts, &routing, &call.caller);
-    Ok(())
+    (call.exchange, routing, &call.caller)
 }
 
 /// Shows the observers the answer to its end.

@@ -15,6 +15,7 @@ use crate::response::error::{Failure, render};
 use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use axum::http::{Method, Response, StatusCode, Uri};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use std::task::{Context, Poll, Waker};
 pub fn refuse(app: &App, client: &Client, status: StatusCode) -> Vec<u8> {
     let store = app.stores.load_current();
     let origin = store.request_origin(client);
-    // The log shows these where a request has its method and target.
+    // The log shows these in place of a method and a target.
     let (method, target) = (
         Method::from_bytes(b"-").expect("a token"),
         Uri::from_static("*"),
@@ -56,13 +57,13 @@ fn failure(status: StatusCode) -> Failure {
             431,
             "RequestHeaderFieldsTooLarge",
             format!(
-                "The request has more than {HEADERS_MAX} headers beside metadata, or its head or its length is too large."
+                "The request has more than {HEADERS_MAX} headers besides metadata, its head is too long, or its length is too large."
             ),
         ),
         status => Failure::new(
             status.as_u16(),
             "InvalidInput",
-            "The head of the request is not one of HTTP/1.1: its first line, a header's name or value, or its length is malformed.",
+            "The request is not HTTP/1.1: its first line, the name or value of a header, or the length of its body is malformed.",
         ),
     }
 }
@@ -73,7 +74,8 @@ fn on_the_wire(answer: Response<Body>) -> Vec<u8> {
     let collected = pin!(body.collect()).poll(&mut Context::from_waker(Waker::noop()));
     let body = match collected {
         Poll::Ready(Ok(body)) => body.to_bytes(),
-        Poll::Ready(Err(_)) | Poll::Pending => unreachable!("errors are made in memory"),
+        // Does not happen: the body is in memory.
+        Poll::Ready(Err(_)) | Poll::Pending => Bytes::new(),
     };
     parts.headers.insert(CONTENT_LENGTH, body.len().into());
     let mut bytes = format!("HTTP/1.1 {}\r\n", parts.status).into_bytes();

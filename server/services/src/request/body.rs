@@ -40,10 +40,10 @@ const RATE_IN_NEED: u64 = 128 << 10;
 
 /// A body that has no more than this left keeps its connection usable.
 const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
-/// How long an unread body is read and dropped so that the client gets its answer: closing at once
-/// would reset the connection, and the answer with it. A client that sends a gigabyte before it
-/// reads has this time for it.
-pub const LINGER_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long an unread body is read and dropped so that the client gets its answer. To close at once
+/// would reset the connection, and the answer would be lost. Some clients send a gigabyte before
+/// they read.
+const LINGER_TIME_MAX: Duration = Duration::from_secs(60);
 /// How long the next bytes of such a body are waited for.
 const LINGER_SILENCE_MAX: Duration = Duration::from_secs(10);
 

@@ -279,20 +279,32 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Facts of a request that has no row: a preflight, or one for no operation, whose method
-    /// decides whether it counts as a write.
+    /// Facts of a request for no operation. Its method decides whether it counts as a write.
     pub fn unrouted(context: &Context) -> Facts {
-        let preflight = (context.method == Method::OPTIONS).then_some(match context.service {
+        Facts {
+            name: "",
+            changes_state: !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS),
+            long_response: false,
+            logged: None,
+        }
+    }
+
+    /// Facts of a preflight request. Source: Storage Analytics logged operations and status
+    /// messages.
+    pub fn preflight(service: ServiceKind) -> Facts {
+        let name = match service {
             ServiceKind::Blob => "BlobPreflightRequest",
             ServiceKind::Queue => "QueuePreflightRequest",
             ServiceKind::Table => "TablePreflightRequest",
-        });
-        let class = LogClass::Read;
+        };
         Facts {
-            name: preflight.map_or("", |_| "PreflightRequest"),
-            changes_state: !matches!(context.method, Method::GET | Method::HEAD | Method::OPTIONS),
+            name: "PreflightRequest",
+            changes_state: false,
             long_response: false,
-            logged: preflight.map(|name| Logged { name, class }),
+            logged: Some(Logged {
+                name,
+                class: LogClass::Read,
+            }),
         }
     }
 }

@@ -1,23 +1,20 @@
-//! Keeps the case of `x-ms-meta-*` names, which users choose and expect back, and which the HTTP
-//! library folds to lower case in both directions.
+//! The stream between the socket of a connection and the HTTP library. It follows the requests
+//! ([`crate::connection::framing`]) and does for heads what the library does not:
 //!
-//! A [`HeaderCaseStream`] sits between the socket and the library: it follows the requests
-//! ([`crate::connection::framing`]), and rewrites the names in the head of a response, where they
-//! have the same length and only their case differs.
-//!
-//! The library takes a hundred headers, and the protocol any number of metadata: that of a long head
-//! is kept from the library, and goes to the request beside it.
-//!
-//! The library answers a head that it cannot read by itself, without an id. The stream knows that
-//! answer by its form, and by the head that was never taken, and sends one of the server instead.
-//!
-//! Because it knows where a head begins and ends, it also enforces a time limit: a connection with
-//! half a head is closed after thirty seconds, while one that is idle between requests stays open
-//! as long as the listener says.
+//! - It keeps the case of `x-ms-meta-*` names, which users choose and expect back. The library turns
+//!   them to lower case in both directions. The names in the head of a response have the same
+//!   length in both cases, so they are rewritten in place.
+//! - It hands more metadata to a request than the library takes headers
+//!   ([`crate::connection::long_head`]).
+//! - It replaces the answers that the library gives to heads that it cannot read: they have no
+//!   request id. Such an answer is known by its form, and by a head of which no request was made.
+//! - It closes a connection with half a head after thirty seconds. One that is idle between
+//!   requests stays open as long as the listener says.
 
-use crate::connection::framing::{FramingReader, Marks, RawHead, is_metadata};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
-use std::collections::{HashMap, VecDeque};
+use crate::connection::framing::{FramingReader, Marks, RawHead};
+use crate::connection::long_head::LongHead;
+use axum::http::StatusCode;
+use std::collections::HashMap;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -31,8 +28,6 @@ use tokio::time::Sleep;
 /// How long a head may take from its first byte to its last.
 const HEAD_SECONDS_MAX: u64 = 30;
 const HEAD_END: &[u8] = b"\r\n\r\n";
-/// Most bytes that are held of a head with many lines. More is beyond what a request may have.
-const LONG_HEAD_BYTES_MAX: usize = 160 << 10;
 /// The library's own answer has a status line and at most three headers.
 const LIBRARY_ANSWER_BYTES_MAX: usize = 160;
 
@@ -127,32 +122,28 @@ impl HeaderNames {
     }
 }
 
-/// A socket that notes request heads and restores the case of names in response heads. `R` makes
-/// the answer to a head that the library refuses with a status.
+/// A socket whose heads are read and rewritten. `R` makes the answer to a head that the library
+/// refuses with a status.
 #[derive(Debug)]
-pub struct HeaderCaseStream<S, R> {
+pub struct HeadStream<S, R> {
     socket: S,
     notes: HeaderNames,
     refuse: R,
     /// A rewritten head, or an answer, that the socket has not taken yet.
     pending: Vec<u8>,
-    /// The rest of a long head, until it has ended.
-    held: Option<Vec<u8>>,
-    /// What the library has still to read of a long head, and of what came with its end.
-    ready: VecDeque<u8>,
+    long_head: LongHead,
     /// When the head that is being read must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S, R: Fn(StatusCode) -> Vec<u8>> HeaderCaseStream<S, R> {
-    pub fn new(socket: S, notes: HeaderNames, refuse: R) -> HeaderCaseStream<S, R> {
-        HeaderCaseStream {
+impl<S, R: Fn(StatusCode) -> Vec<u8>> HeadStream<S, R> {
+    pub fn new(socket: S, notes: HeaderNames, refuse: R) -> HeadStream<S, R> {
+        HeadStream {
             socket,
             notes,
             refuse,
             pending: Vec::new(),
-            held: None,
-            ready: VecDeque::new(),
+            long_head: LongHead::default(),
             deadline: None,
         }
     }
@@ -173,65 +164,7 @@ impl<S, R: Fn(StatusCode) -> Vec<u8>> HeaderCaseStream<S, R> {
     }
 }
 
-impl<S, R> HeaderCaseStream<S, R> {
-    /// Holds back what came of a long head. Once it has ended, the library may read it without its
-    /// metadata, which goes to the request.
-    fn hold(&mut self, buffer: &mut ReadBuf<'_>, before: usize, marks: Marks) {
-        let passed = match self.held {
-            None => before + marks.cut.unwrap_or_default(),
-            Some(_) => before,
-        };
-        let mut held = self.held.take().unwrap_or_default();
-        let end = marks
-            .end
-            .map(|(end, head)| (before + end - passed + held.len(), head));
-        held.extend_from_slice(&buffer.filled()[passed..]);
-        buffer.set_filled(passed);
-        match end {
-            Some((end, head)) => {
-                let (kept, metadata) = without_metadata(&held[..end]);
-                if let Some(head) = head {
-                    self.notes.lock().requests.add_metadata(head, metadata);
-                }
-                self.ready.extend(kept);
-                self.ready.extend(&held[end..]);
-            }
-            // The library refuses it.
-            None if held.len() > LONG_HEAD_BYTES_MAX => self.ready.extend(held),
-            None => self.held = Some(held),
-        }
-    }
-
-    fn read_ready(&mut self, buffer: &mut ReadBuf<'_>) {
-        let bytes = self.ready.len().min(buffer.remaining());
-        let (first, second) = self.ready.as_slices();
-        let first = &first[..first.len().min(bytes)];
-        buffer.put_slice(first);
-        buffer.put_slice(&second[..bytes - first.len()]);
-        self.ready.drain(..bytes);
-    }
-}
-
-/// The lines of a head that are no metadata, and the metadata. A line that is malformed stays.
-fn without_metadata(head: &[u8]) -> (Vec<u8>, Vec<(HeaderName, HeaderValue)>) {
-    let (mut kept, mut metadata) = (Vec::with_capacity(head.len()), Vec::new());
-    for line in head.split_inclusive(|byte| *byte == b'\n') {
-        let pair = line.split_at_checked(memchr::memchr(b':', line).unwrap_or_default());
-        let pair = pair.filter(|(name, _)| is_metadata(name));
-        let pair = pair.and_then(|(name, value)| {
-            let name = HeaderName::from_bytes(name).ok()?;
-            let value = HeaderValue::from_bytes(value[1..].trim_ascii()).ok()?;
-            Some((name, value))
-        });
-        match pair {
-            Some(pair) => metadata.push(pair),
-            None => kept.extend_from_slice(line),
-        }
-    }
-    (kept, metadata)
-}
-
-impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> HeaderCaseStream<S, R> {
+impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> HeadStream<S, R> {
     fn poll_pending(&mut self, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.pending.is_empty() {
             let written = ready!(Pin::new(&mut self.socket).poll_write(task, &self.pending))?;
@@ -300,9 +233,7 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     memchr::memmem::find(haystack, needle)
 }
 
-impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead
-    for HeaderCaseStream<S, R>
-{
+impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead for HeadStream<S, R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -310,8 +241,7 @@ impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead
     ) -> Poll<io::Result<()>> {
         loop {
             let before = buffer.filled().len();
-            if !self.ready.is_empty() {
-                self.read_ready(buffer);
+            if self.long_head.read(buffer) {
                 return Poll::Ready(Ok(()));
             }
             let read = Pin::new(&mut self.socket).poll_read(task, buffer)?;
@@ -326,12 +256,12 @@ impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead
                 } else {
                     None
                 };
-                if self.held.is_some() || marks.cut.is_some() {
-                    self.hold(buffer, before, marks);
+                if let Some((head, metadata)) = self.long_head.hold(buffer, before, marks) {
+                    self.notes.lock().requests.add_metadata(head, metadata);
                 }
             }
             self.check_deadline(task)?;
-            // Nothing at all would mean the end.
+            // No bytes would mean the end of the connection.
             if read.is_pending() || is_end || buffer.filled().len() > before {
                 return read.map(Ok);
             }
@@ -339,9 +269,7 @@ impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead
     }
 }
 
-impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncWrite
-    for HeaderCaseStream<S, R>
-{
+impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncWrite for HeadStream<S, R> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         task: &mut Context<'_>,
@@ -395,7 +323,7 @@ mod tests {
     async fn names_come_back_in_the_case_they_were_given_one_request_after_another() {
         let (mut client, server) = tokio::io::duplex(16);
         let notes = HeaderNames::default();
-        let mut tap = HeaderCaseStream::new(server, notes.clone(), |_| Vec::new());
+        let mut tap = HeadStream::new(server, notes.clone(), |_| Vec::new());
         let client = tokio::spawn(async move {
             let mut answers = Vec::new();
             for name in ["x-ms-meta-One", "x-ms-meta-TWO"] {
@@ -444,7 +372,7 @@ mod tests {
             for (sent, more) in [(&sent, 87), (&refused, 0)] {
                 let (mut client, server) = tokio::io::duplex(1 << 20);
                 let notes = HeaderNames::default();
-                let mut tap = HeaderCaseStream::new(server, notes.clone(), |_| Vec::new());
+                let mut tap = HeadStream::new(server, notes.clone(), |_| Vec::new());
                 let bytes = sent.clone().into_bytes();
                 tokio::spawn(async move {
                     for piece in bytes.chunks(piece) {
@@ -481,7 +409,7 @@ mod tests {
             let (mut client, server) = tokio::io::duplex(1024);
             let notes = HeaderNames::default();
             let refuse = |status: StatusCode| status.as_str().into();
-            let mut tap = HeaderCaseStream::new(server, notes.clone(), refuse);
+            let mut tap = HeadStream::new(server, notes.clone(), refuse);
             client.write_all(sent).await.unwrap();
             tap.read_buf(&mut Vec::new()).await.unwrap();
             // The library took a whole head, and this is the body of the answer.
@@ -499,7 +427,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn half_a_head_is_waited_for_thirty_seconds_and_an_idle_connection_longer() {
         let (mut client, server) = tokio::io::duplex(64);
-        let mut tap = HeaderCaseStream::new(server, HeaderNames::default(), |_| Vec::new());
+        let mut tap = HeadStream::new(server, HeaderNames::default(), |_| Vec::new());
         let mut request = Vec::new();
         let idle = tokio::time::timeout(Duration::from_secs(45), tap.read_buf(&mut request)).await;
         assert!(idle.is_err(), "nothing was sent, so nothing is late");
@@ -518,7 +446,7 @@ mod tests {
     async fn a_body_after_a_whole_head_may_take_its_time() {
         let (mut client, server) = tokio::io::duplex(256);
         let notes = HeaderNames::default();
-        let mut tap = HeaderCaseStream::new(server, notes.clone(), |_| Vec::new());
+        let mut tap = HeadStream::new(server, notes.clone(), |_| Vec::new());
         let mut request = Vec::new();
         let head = b"PUT / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n";
         client.write_all(head).await.unwrap();

@@ -1,0 +1,87 @@
+//! A head with more lines than the HTTP library takes. The protocol allows any number of metadata,
+//! so the metadata among its later lines goes to the request, and the library reads the rest.
+
+use crate::connection::framing::{Marks, Metadata, is_metadata};
+use axum::http::{HeaderName, HeaderValue};
+use std::collections::VecDeque;
+use tokio::io::ReadBuf;
+
+/// Most bytes that are held. A longer head is refused in any case.
+const BYTES_MAX: usize = 160 << 10;
+
+/// The later lines of a long head, if there is one.
+#[derive(Debug, Default)]
+pub struct LongHead {
+    /// Its lines, until the head has ended.
+    held: Option<Vec<u8>>,
+    /// What the library has still to read: lines that are no metadata, and what came after the
+    /// head.
+    ready: VecDeque<u8>,
+}
+
+impl LongHead {
+    /// Takes what belongs to a long head from the buffer, whose bytes up to `before` were there
+    /// already. Returns the metadata once the head has ended, with the number of its request among
+    /// those that were not taken.
+    pub fn hold(
+        &mut self,
+        buffer: &mut ReadBuf<'_>,
+        before: usize,
+        marks: Marks,
+    ) -> Option<(usize, Metadata)> {
+        let (mut held, passed) = match (self.held.take(), marks.cut) {
+            (Some(held), _) => (held, before),
+            (None, Some(cut)) => (Vec::new(), before + cut),
+            (None, None) => return None,
+        };
+        let held_before = held.len();
+        held.extend_from_slice(&buffer.filled()[passed..]);
+        buffer.set_filled(passed);
+        let Some((end, request)) = marks.end else {
+            if held.len() > BYTES_MAX {
+                // The library refuses it.
+                self.ready.extend(held);
+            } else {
+                self.held = Some(held);
+            }
+            return None;
+        };
+        let (head, rest) = held.split_at(held_before + before + end - passed);
+        let (kept, metadata) = without_metadata(head);
+        self.ready.extend(kept);
+        self.ready.extend(rest);
+        Some((request?, metadata))
+    }
+
+    /// Moves bytes that are ready to the buffer. Returns false if there are none.
+    pub fn read(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let bytes = self.ready.len().min(buffer.remaining());
+        let (first, second) = self.ready.as_slices();
+        let first = &first[..first.len().min(bytes)];
+        buffer.put_slice(first);
+        buffer.put_slice(&second[..bytes - first.len()]);
+        self.ready.drain(..bytes);
+        bytes > 0
+    }
+}
+
+/// The lines that are no metadata, and the metadata. A malformed line stays for the library, which
+/// refuses it.
+fn without_metadata(lines: &[u8]) -> (Vec<u8>, Metadata) {
+    let (mut kept, mut metadata) = (Vec::with_capacity(lines.len()), Vec::new());
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        match pair(line) {
+            Some(pair) => metadata.push(pair),
+            None => kept.extend_from_slice(line),
+        }
+    }
+    (kept, metadata)
+}
+
+/// The name and the value of a line of metadata.
+fn pair(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {
+    let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+    let name = is_metadata(name).then(|| HeaderName::from_bytes(name).ok())??;
+    let value = HeaderValue::from_bytes(value[1..].trim_ascii()).ok()?;
+    Some((name, value))
+}
