@@ -70,6 +70,8 @@ class RefusedTest(harness.Test):
                 for piece in pieces(size):
                     yield piece
 
+            # It names the coding of a body without length itself.
+            headers = {name: value for name, value in headers.items() if name != "Transfer-Encoding"}
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
                 async with session.put(url, data=body(), headers=headers) as answer:
                     await answer.read()
