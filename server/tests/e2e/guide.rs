@@ -10,7 +10,8 @@ use tempfile::TempDir;
 use crate::clients::{
     SCRIPT_TIME_MAX, finish, node, node_command, python_command, run, skips_clients, text,
 };
-use crate::server::Server;
+use crate::server::{Launch, Server};
+use crate::test_clock;
 
 const SERVER: &str = env!("CARGO_MANIFEST_DIR");
 const PATTERNS: &str = concat!(
@@ -58,12 +59,33 @@ fn directory_has_true_indexes_although_the_server_is_killed() {
     }
 }
 
-/// Runs an application on a server that is there, and on one of its own, which it kills.
+/// A server with the limits of the hosted service, which refuses some requests for a moment, and
+/// some of whose answers are lost.
+fn unreliable(location: &Path) -> Server {
+    let server = Launch::on(location).argument("--as-azure").start();
+    let rules = r#"{"rules":[{"fault":"503","probability":0.01},{"fault":"lose-answer","probability":0.01}]}"#;
+    test_clock::page("PUT", "faults")
+        .body(rules)
+        .send(&server)
+        .is(200);
+    server
+}
+
+/// Runs an application on a server that is there, on one that fails now and then, and on one of its
+/// own, which it kills.
 fn run_example(interpreter: fn() -> Command, script: &Path) {
     let examples = examples();
-    let server = Server::fresh();
-    let connection = server.connection_string();
-    let runs: [&[&str]; 2] = [&["--connection-string", &connection], &["--kill"]];
+    let location = TempDir::new().unwrap();
+    let (reliable, unreliable) = (Server::fresh(), unreliable(location.path()));
+    let [first, second] = [reliable, unreliable].map(|server| {
+        let connection = server.connection_string();
+        (server, connection)
+    });
+    let runs: [&[&str]; 3] = [
+        &["--connection-string", &first.1],
+        &["--connection-string", &second.1],
+        &["--kill"],
+    ];
     for arguments in runs {
         let mut command = interpreter();
         command.arg(examples.path().join(script)).args(arguments);
