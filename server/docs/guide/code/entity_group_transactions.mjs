@@ -86,7 +86,9 @@ async function refusal(operations) {
     assert.deepEqual(await rowKeys(), before);
     // An error without a status comes from the client, which did not send the transaction.
     if (error.statusCode === undefined) return "refused by the client";
-    return [error.statusCode, error.code, indexOf(error)].join(" ");
+    const index = indexOf(error);
+    const operation = Number.isNaN(index) ? "" : `, operation ${index}`;
+    return `${error.statusCode} ${error.code}${operation}`;
   }
   throw new Error("the transaction was accepted");
 }
