@@ -101,8 +101,8 @@ for (const [label, table, keys] of designs) {
     numbers(10, 30),
   );
   console.log(
-    `${label}: ${change.requests} requests to change 20 orders, ${answer.examined} examined for ` +
-      `a range of 20, ${await cancelledOfAChangeThatFails(table, keys)} changed by a change that ` +
+    `${label}: ${change.requests} requests to change 20 orders, ${answer.examined} examined in ` +
+      `${answer.requests} requests for a range of 20, ${await cancelledOfAChangeThatFails(table, keys)} changed by a change that ` +
       `fails, ${await fullestPartition(table)} of 200 orders in the fullest partition`,
   );
 }

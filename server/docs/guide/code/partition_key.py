@@ -105,7 +105,7 @@ for label, table, keys in designs:
     assert numbers(found) == list(range(10, 30))
     print(
         f"{label}: {change.requests} requests to change 20 orders, {answer.examined} examined "
-        f"for a range of 20, {cancelled_of_a_change_that_fails(table, keys)} changed by a change "
+        f"in {answer.requests} requests for a range of 20, {cancelled_of_a_change_that_fails(table, keys)} changed by a change "
         f"that fails, {max(partitions.values())} of 200 orders in the fullest partition"
     )
 compare(
