@@ -151,12 +151,11 @@ fn resource(advice: &Advice) -> Markup {
     html! { a href=(path) { (name) } }
 }
 
-/// The files of the documentation: the console itself has no copy of them.
 fn cookbook(pages: &[&str]) -> Markup {
     html! {
         @for (index, page) in pages.iter().enumerate() {
             @if index > 0 { ", " }
-            code { "server/docs/guide/" (page) ".md" }
+            a href={ "/_lazurite/guide/" (page) } { (page) }
         }
     }
 }
