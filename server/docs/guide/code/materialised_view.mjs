@@ -113,7 +113,7 @@ for (; ; deliveries += 1) {
     if (!(error instanceof Death)) throw error;
   }
   try {
-    // What the end of the visibility timeout does, at once.
+    // Makes the message visible at once, as the end of the timeout would.
     await events.updateMessage(messageId, popReceipt, messageText, 0);
   } catch (error) {
     // The worker has deleted it.

@@ -116,7 +116,7 @@ while (message := events.receive_message(visibility_timeout=30)) is not None:
         pass
     deliveries += 1
     try:
-        # What the end of the visibility timeout does, at once.
+        # Makes the message visible at once, as the end of the timeout would.
         events.update_message(message.id, message.pop_receipt, visibility_timeout=0)
     except ResourceNotFoundError:
         pass  # The worker has deleted it.

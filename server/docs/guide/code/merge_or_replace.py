@@ -1,4 +1,4 @@
-"""Merge or replace: which write needs the entity, and what becomes of its other properties."""
+"""Merge or replace: writes of absent and present entities, and their effect on other properties."""
 
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import UpdateMode

@@ -27,7 +27,7 @@ const rangeOverPartitions = (first, end) =>
 // #endregion
 
 // #region advised
-// What is changed together and listed together shares a partition.
+// Orders that are changed or listed together share a partition.
 const oneForEachCustomer = (customer, order) => [customer, padded(order)];
 
 const rangeInPartition = (table, partition, first, end) =>

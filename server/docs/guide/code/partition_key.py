@@ -29,7 +29,7 @@ def range_over_partitions(first, end):
 
 # region advised
 def one_for_each_customer(customer, order):
-    # What is changed together and listed together shares a partition.
+    # Orders that are changed or listed together share a partition.
     return customer, f"{order:04}"
 
 

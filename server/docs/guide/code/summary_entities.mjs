@@ -22,8 +22,8 @@ async function totalsByReadingAll(department) {
 async function changeSummary(department, change, hasRead = async () => {}) {
   for (;;) {
     const summary = await summed.getEntity(department, "summary");
-    // After the summary: each change of an employee changes the summary, so that its ETag guards
-    // what is read here.
+    // Read after the summary: each change of an employee changes the summary, so its ETag covers
+    // the employee, too.
     const { employees, pay, operation } = await change();
     await hasRead();
     const changed = {

@@ -27,8 +27,8 @@ def change_summary(department, change, has_read=lambda: None):
     """Carries out an operation on an employee and changes the summary, in one transaction."""
     while True:
         summary = summed.get_entity(department, "summary")
-        # After the summary: each change of an employee changes the summary, so that its ETag guards
-        # what is read here.
+        # Read after the summary: each change of an employee changes the summary, so its ETag covers
+        # the employee, too.
         employees, pay, operation = change()
         has_read()
         changed = {
