@@ -6,6 +6,9 @@ use std::path::Path;
 
 static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/docs/guide");
 
+/// The picture of which pattern leads to which, as SVG.
+pub const MAP: &str = include_str!("../docs/guide/map.svg");
+
 /// The page that lists all others.
 pub const CONTENTS: &str = "README";
 
@@ -19,11 +22,6 @@ pub fn program(name: &str) -> Option<&'static str> {
     FILES
         .get_file(Path::new("code").join(name))?
         .contents_utf8()
-}
-
-/// The picture of how the patterns are related.
-pub fn map() -> Option<&'static str> {
-    FILES.get_file("map.svg")?.contents_utf8()
 }
 
 /// The names of all pages but the contents, in alphabetical order.

@@ -8,18 +8,21 @@ use crate::response::error::Failure;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::Response;
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use axum::http::{HeaderValue, Response};
 use axum::routing::get;
 use maud::{PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 use std::sync::Arc;
 
-const SECTION: &str = "Guide";
+/// Advice leads to the pages.
+const SECTION: &str = "Advice";
 
 pub fn routes() -> Router<Arc<Console>> {
     Router::new()
         .route("/_lazurite/guide", get(contents))
         .route("/_lazurite/guide/{page}", get(named))
+        .route("/_lazurite/guide/map.svg", get(map))
         .route("/_lazurite/guide/code/{program}", get(program))
 }
 
@@ -28,7 +31,18 @@ async fn contents(State(console): State<Arc<Console>>) -> Page {
 }
 
 async fn named(State(console): State<Arc<Console>>, Path(name): Path<String>) -> Page {
-    shown(&console, &name)
+    // The links of the map have the names of files.
+    shown(&console, name.strip_suffix(".md").unwrap_or(&name))
+}
+
+/// The map of the patterns, whose boxes are links. It brings its own style.
+async fn map() -> Response<Body> {
+    let mut response = text("image/svg+xml", cookbook::MAP);
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    response
+        .headers_mut()
+        .insert(CONTENT_SECURITY_POLICY, policy);
+    response
 }
 
 async fn program(Path(name): Path<String>) -> Page<Response<Body>> {
@@ -80,11 +94,23 @@ fn rendered(markdown: &str) -> String {
                 None
             }
         },
+        Event::Start(Tag::Image {
+            link_type,
+            dest_url,
+            title,
+            id,
+        }) => Some(Event::Start(Tag::Image {
+            link_type,
+            dest_url: address(&dest_url).unwrap_or_default().into(),
+            title,
+            id,
+        })),
         Event::End(TagEnd::Link) if std::mem::take(&mut is_left_out) => None,
         event => Some(event),
     });
     pulldown_cmark::html::push_html(&mut out, kept);
-    out
+    // The policy of the console allows no style in the markup.
+    out.replace(r#" style="text-align: right""#, r#" class="number""#)
 }
 
 /// Gives each heading the anchor that links use: its words in lower case, joined by hyphens.
@@ -133,10 +159,10 @@ fn address(target: &str) -> Option<String> {
         _ if file.contains("..") => return None,
         Some(CONTENTS) => "/_lazurite/guide".to_owned(),
         Some(page) => format!("/_lazurite/guide/{page}"),
-        None => format!(
-            "/_lazurite/guide/{}",
-            file.strip_prefix("code/").map(|_| file)?
-        ),
+        None if file.starts_with("code/") || file.ends_with(".svg") => {
+            format!("/_lazurite/guide/{file}")
+        }
+        None => return None,
     };
     Some(format!("{path}{hash}{anchor}"))
 }
@@ -157,6 +183,7 @@ mod tests {
                 "code/log_tail.py",
                 Some("/_lazurite/guide/code/log_tail.py"),
             ),
+            ("map.svg", Some("/_lazurite/guide/map.svg")),
             ("#what-it-costs", Some("#what-it-costs")),
             ("../advisor.md", None),
             ("code", None),
@@ -174,6 +201,7 @@ mod tests {
                 let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
                 let page = match path.strip_prefix("/_lazurite/guide") {
                     Some("") => CONTENTS,
+                    Some("/map.svg") => continue,
                     Some(program) if program.starts_with("/code/") => {
                         assert!(
                             cookbook::program(&program[6..]).is_some(),

@@ -34,14 +34,13 @@ const SCRIPTS: [(&str, &str); 10] = [
 ];
 const ICON: &str = include_str!("assets/icon.svg");
 /// The sections of the console: title, path, key.
-pub const SECTIONS: [(&str, &str); 9] = [
+pub const SECTIONS: [(&str, &str); 8] = [
     ("Home", "/_lazurite/"),
     ("Blobs", "/_lazurite/blobs"),
     ("Queues", "/_lazurite/queues"),
     ("Tables", "/_lazurite/tables"),
     ("Requests", "/_lazurite/requests"),
     ("Advice", "/_lazurite/advisor"),
-    ("Guide", "/_lazurite/guide"),
     ("State", "/_lazurite/state"),
     ("Engine", "/_lazurite/engine"),
 ];

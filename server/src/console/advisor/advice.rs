@@ -36,7 +36,10 @@ fn advice_page(console: &Console, visit: &Visit) -> Html {
     let links = html! { a.quiet.button href=(links::path(HEAT_MAP, &[])) { "Heat map" } };
     let content = html! {
         h1 { "Advice" }
-        p { "The rules of the table design guide and its siblings, applied to the requests that the server sees." }
+        p {
+            "The rules of the table design guide and its siblings, applied to the requests that the server sees. "
+            a href="/_lazurite/guide" { "The cookbook" } " has the patterns with their programs."
+        }
         (wanted.form(ADVICE, "words, a rule, a table, queue or container", &links))
         div data-fresh="advice" {
             (limits(console, &report))
