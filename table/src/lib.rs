@@ -70,7 +70,9 @@ pub use limits::{
     PROPERTIES_MAX, PROPERTY_NAME_UNITS_MAX, STRING_UNITS_MAX, TRANSACTION_OPERATIONS_MAX,
 };
 pub use model::{ETag, Entity, Guid, IfMatch, Operation, Value, Write};
-pub use query::{Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, PageEnd, Query, TablePage, TableQuery};
+pub use query::{
+    Cost, PAGE_BYTES_MAX, PAGE_ROWS_MAX, Page, PageEnd, Query, TablePage, TableQuery, Visitor,
+};
 pub use service::TableService;
 pub use transaction::TransactionError;
 pub use view::EntityView;

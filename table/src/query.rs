@@ -71,6 +71,16 @@ pub struct Page {
     pub cost: Cost,
 }
 
+/// What a page is passed to as it is read.
+pub struct Visitor<'a> {
+    /// Takes each entity of the page.
+    pub entity: &'a mut dyn FnMut(&EntityView<'_>) -> Result<()>,
+    /// Takes a PartitionKey and the rows of it that the page examined, whether they matched or not.
+    /// Called as the page leaves a partition, and at its end; more than once for a partition if the
+    /// page returns to it. `None`: examined rows are not counted by partition.
+    pub examined: Option<&'a mut dyn FnMut(&str, u32)>,
+}
+
 /// The end of a page that was visited row by row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageEnd {
@@ -78,6 +88,9 @@ pub struct PageEnd {
     pub next: Option<(String, String)>,
     /// The cost of the page.
     pub cost: Cost,
+    /// The PartitionKey of which the page examined most rows, and how many; `None` if it examined
+    /// none.
+    pub busiest: Option<(String, u32)>,
     /// Whether the page ended because of [`Query::partitions_max`].
     pub is_at_partition_end: bool,
 }
@@ -118,8 +131,12 @@ impl TableService {
             entities.push(row.to_entity()?);
             Ok(())
         };
+        let visitor = Visitor {
+            entity: &mut take,
+            examined: None,
+        };
         let PageEnd { next, cost, .. } =
-            self.visit_entities(account, table, query, expired, &mut take)?;
+            self.visit_entities(account, table, query, expired, visitor)?;
         Ok(Page {
             entities,
             next,
@@ -127,7 +144,7 @@ impl TableService {
         })
     }
 
-    /// Like [`TableService::query_entities`], but passes each row of the page to `visit` as it is
+    /// Like [`TableService::query_entities`], but passes each row of the page to `visitor` as it is
     /// read.
     pub fn visit_entities(
         &self,
@@ -135,7 +152,7 @@ impl TableService {
         table: &str,
         query: &Query<'_>,
         expired: &dyn Fn() -> bool,
-        visit: &mut dyn FnMut(&EntityView<'_>) -> Result<()>,
+        visitor: Visitor<'_>,
     ) -> Result<PageEnd> {
         let filter = query.filter.map_or(Ok(None), Filter::parse)?;
         let mut pager = Pager::new(query.top, expired)?;
@@ -152,6 +169,7 @@ impl TableService {
         }
         let matcher = plan.residual.as_ref().map(Matcher::new);
         let mut partitions = query.partitions_max.map(Partitions::new);
+        let mut examined = ExaminedRows::new(visitor.examined);
         let mut is_at_partition_end = false;
         let mut next = None;
         pager.walk(
@@ -172,8 +190,11 @@ impl TableService {
                     None => true,
                 };
                 let step = pager.step(matches, value.len());
+                if step != Step::Stop {
+                    examined.count(key);
+                }
                 match step {
-                    Step::Take => visit(&EntityView::of_key(key, row)?)?,
+                    Step::Take => (visitor.entity)(&EntityView::of_key(key, row)?)?,
                     Step::Skip => {}
                     Step::Stop => {
                         let row = EntityView::of_key(key, row)?;
@@ -183,6 +204,7 @@ impl TableService {
                 Ok(step)
             },
         )?;
+        let busiest = examined.finish();
         let cost = Cost {
             access,
             azure_access,
@@ -197,6 +219,7 @@ impl TableService {
         Ok(PageEnd {
             next,
             cost,
+            busiest,
             is_at_partition_end,
         })
     }
@@ -326,6 +349,58 @@ impl Partitions {
         let bytes = keys::first_component_bytes(key).unwrap_or(key.len());
         self.present.extend_from_slice(&key[..bytes]);
         false
+    }
+}
+
+/// Counts the rows that a page examines by partition. Keys stay encoded until they are needed: a
+/// page may examine a row in each of very many partitions.
+struct ExaminedRows<'a> {
+    report: Option<&'a mut dyn FnMut(&str, u32)>,
+    /// The first component of the keys of the present partition, and its rows.
+    present: (Vec<u8>, u32),
+    /// The same of the partition with the most rows so far.
+    busiest: (Vec<u8>, u32),
+}
+
+impl<'a> ExaminedRows<'a> {
+    fn new(report: Option<&'a mut dyn FnMut(&str, u32)>) -> ExaminedRows<'a> {
+        ExaminedRows {
+            report,
+            present: (Vec::new(), 0),
+            busiest: (Vec::new(), 0),
+        }
+    }
+
+    fn count(&mut self, key: &[u8]) {
+        if self.present.1 == 0 || !key.starts_with(&self.present.0) {
+            self.leave_partition();
+            let bytes = keys::first_component_bytes(key).unwrap_or(key.len());
+            self.present.0.clear();
+            self.present.0.extend_from_slice(&key[..bytes]);
+        }
+        self.present.1 = self.present.1.saturating_add(1);
+    }
+
+    fn leave_partition(&mut self) {
+        let (key, rows) = &mut self.present;
+        if *rows > 0
+            && let Some(report) = &mut self.report
+            && let Some((partition_key, _)) = keys::parse_component(key)
+        {
+            report(&partition_key, *rows);
+        }
+        if *rows > self.busiest.1 {
+            std::mem::swap(&mut self.present, &mut self.busiest);
+        }
+        self.present.1 = 0;
+    }
+
+    /// Ends the last partition. Returns the one with the most rows.
+    fn finish(mut self) -> Option<(String, u32)> {
+        self.leave_partition();
+        let (key, rows) = self.busiest;
+        let (partition_key, _) = keys::parse_component(&key)?;
+        Some((partition_key.into_owned(), rows))
     }
 }
 

@@ -7,7 +7,7 @@ use lazurite_engine::{
 };
 use lazurite_table::{
     AccessKind, Entity, Error, IfMatch, InvalidInput, Operation, OutOfRangeInput, PAGE_BYTES_MAX,
-    Page, Query, Result, StoredPolicy, TableQuery, TableService, Value, Write,
+    Page, Query, Result, StoredPolicy, TableQuery, TableService, Value, Visitor, Write,
 };
 use std::cell::Cell;
 use std::pin::pin;
@@ -1021,6 +1021,37 @@ fn timestamp_is_taken_at_the_write_and_not_before_its_reads() {
     );
     let _written = write(Write::Insert).unwrap();
     assert_eq!(clock.0.load(Ordering::Relaxed), read_before + 1);
+}
+
+#[test]
+fn page_reports_the_rows_that_it_examines_in_each_partition() {
+    let service = partitioned(3, 4);
+    let visit = |filter, top| {
+        let query = Query {
+            filter: Some(filter),
+            top,
+            ..Query::default()
+        };
+        let mut seen = Vec::new();
+        let visitor = Visitor {
+            entity: &mut |_| Ok(()),
+            examined: Some(&mut |partition_key, rows| seen.push((partition_key.to_owned(), rows))),
+        };
+        let page = service.visit_entities(ACCOUNT, "people", &query, &|| false, visitor);
+        (
+            page.unwrap().busiest,
+            seen.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(),
+        )
+    };
+    // Rows without a match count: what is examined costs, not what is found.
+    let (busiest, rows) = visit("Missing eq 1", None);
+    assert_eq!(rows, [4, 4, 4]);
+    assert_eq!(busiest.unwrap().1, 4);
+    let (busiest, rows) = visit("PartitionKey eq 'none'", None);
+    assert_eq!((busiest, rows), (None, vec![]));
+    // The row at which the next page begins is not part of this one.
+    let (busiest, rows) = visit("", Some(2));
+    assert_eq!((busiest.unwrap().1, rows), (2, vec![2]));
 }
 
 #[test]

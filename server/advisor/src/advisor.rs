@@ -13,7 +13,7 @@ use crate::heat::{Heat, HeatMap, Place};
 use crate::request::{Request, Service};
 use crate::watch::blob::ContainerWatch;
 use crate::watch::queue::QueueWatch;
-use crate::watch::table::{TableWatch, entities_of, partition_of, seconds};
+use crate::watch::table::{TableWatch, load_of, seconds};
 use serde::Serialize;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -254,15 +254,15 @@ impl State {
     }
 
     fn warm(&mut self, request: &Request, shape: Option<&Shape>, weight: u64) {
-        let partition = match request.service {
-            Service::Table => partition_of(request, shape),
-            Service::Queue => Some(""),
-            Service::Blob => request.blob.as_deref(),
+        let load = match request.service {
+            Service::Table => load_of(request, shape),
+            Service::Queue => Some(("", 1)),
+            Service::Blob => request.blob.as_deref().map(|blob| (blob, 1)),
         };
-        let Some(partition) = partition else {
+        let Some((partition, count)) = load else {
             return;
         };
-        let count = entities_of(request) * weight;
+        let count = count.saturating_mul(weight);
         let place = Place {
             service: request.service,
             account: request.account.clone(),

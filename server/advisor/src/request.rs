@@ -43,7 +43,7 @@ pub struct Request {
     pub duration: Duration,
     /// The service addressed.
     pub service: Service,
-    /// The name in logs: `InsertEntity`, `GetMessages`, `PutBlob`.
+    /// The name in logs: `InsertEntity`, `QueryEntity`, `EntityGroupTransaction`, `PutBlob`.
     pub operation: &'static str,
     /// The account addressed.
     pub account: String,
@@ -59,6 +59,8 @@ pub struct Request {
     pub response_bytes: u64,
     /// Whether `If-Match` names an ETag.
     pub is_conditional: bool,
+    /// Whether `If-Match` is `*`.
+    pub is_any_etag: bool,
     /// The entity addressed or inserted.
     pub keys: Option<Keys>,
     /// Size and number of properties of an entity that was written.
@@ -72,7 +74,7 @@ pub struct Request {
 }
 
 /// The keys of an entity; the RowKey is empty for a whole transaction.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Keys {
     /// PartitionKey.
     pub partition: String,
@@ -98,12 +100,18 @@ pub struct QueryFacts {
     pub azure_plan: String,
     /// Rows read.
     pub examined: u64,
+    /// Rows that the hosted service would read for the page. 0: not known.
+    pub azure_examined: u64,
+    /// The PartitionKey of which most rows were read, and how many; `None`: not known.
+    pub busiest: Option<(String, u64)>,
     /// Rows in the answer.
     pub returned: u64,
     /// `$filter`, decoded.
     pub filter: Option<String>,
     /// Whether `$select` names properties.
     pub has_projection: bool,
+    /// Whether it continues an earlier page.
+    pub is_continuation: bool,
 }
 
 /// The messages that Get Messages delivered.
@@ -131,6 +139,7 @@ impl Request {
             request_bytes: 0,
             response_bytes: 0,
             is_conditional: false,
+            is_any_etag: false,
             keys: None,
             entity: None,
             transaction_entities: 0,
@@ -156,6 +165,8 @@ impl Request {
             clip(&mut keys.partition);
             clip(&mut keys.row);
         }
+        let busiest = |query: &mut QueryFacts| query.busiest.as_mut().map(|(key, _)| clip(key));
+        self.query.as_mut().and_then(busiest);
         if let Some(filter) = self.query.as_mut().and_then(|query| query.filter.as_mut()) {
             let end = filter.floor_char_boundary(FILTER_BYTES_MAX);
             filter.truncate(end);

@@ -4,6 +4,8 @@
 //! Source of the reasons: Azure Storage table design guide; Performance and scalability checklists
 //! for Table, Queue and Blob Storage.
 
+use crate::heat::PARTITION_TARGET;
+
 /// A piece of advice that the server can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
@@ -17,7 +19,7 @@ pub enum Rule {
     NoProjection,
     /// Entities near the limits of the service.
     LargeEntity,
-    /// One partition takes most of the load.
+    /// A partition comes near its target.
     HotPartition,
     /// Entities are added in the order of their keys.
     OrderedKeys,
@@ -39,6 +41,16 @@ pub enum Rule {
     WholeUpload,
     /// A container is listed to find one blob.
     ListToFind,
+    /// A query, and then a read of each of its entities.
+    NPlusOne,
+    /// Entities are replaced whole for changes of a few properties.
+    ReplaceForMerge,
+    /// The same entities are read whole again and again.
+    FullRead,
+    /// Many small scans.
+    SmallScans,
+    /// Entities are read and then written with `*` as ETag.
+    AnyEtag,
 }
 
 /// Counters of one resource start again after this time, in seconds.
@@ -60,18 +72,22 @@ pub const WIDE_BYTES: u64 = 4096;
 pub const LARGE_BYTES: u64 = 943_718;
 /// Properties of a large entity: nine tenths of 252.
 pub const LARGE_PROPERTIES: u32 = 226;
-/// Entities that one partition takes in a minute before [`Rule::HotPartition`] fires.
-pub const HOT_ENTITIES: u64 = 3000;
-/// Percent of its table's load that a hot partition takes.
-pub const HOT_PERCENT: u64 = 50;
+/// The span in which [`Rule::HotPartition`] counts entities, in seconds.
+pub const HOT_SECONDS: u64 = 10;
+/// Percent of the target of a partition, over the whole span, before it fires.
+pub const HOT_PERCENT: u64 = 80;
+/// Entities of a span before it fires.
+pub const HOT_ENTITIES: u64 = PARTITION_TARGET * HOT_SECONDS * HOT_PERCENT / 100;
 /// Inserts in one direction before [`Rule::OrderedKeys`] fires.
 pub const ORDERED_INSERTS: u64 = 200;
-/// Percent of the inserts that go in one direction.
+/// Percent of the inserts that go beyond the highest key so far, or below the lowest.
 pub const ORDERED_PERCENT: u64 = 90;
 /// Deletes in a row before [`Rule::DeleteByEntity`] fires.
 pub const DELETES: u64 = 200;
 /// Inserts in a row before [`Rule::SingleInserts`] fires.
 pub const SINGLE_INSERTS: u64 = 100;
+/// Entities that one transaction holds.
+pub const BATCH_ENTITIES: usize = 100;
 /// Longest pause between inserts in a row, in seconds.
 pub const SINGLE_INSERT_PAUSE_SECONDS: u64 = 5;
 /// Numeric keys before [`Rule::UnpaddedNumbers`] fires.
@@ -80,6 +96,8 @@ pub const NUMERIC_KEYS: u64 = 20;
 pub const LOG_INSERTS: u64 = 500;
 /// Digits in the keys of an entity that look like a time.
 pub const LOG_DIGITS: usize = 8;
+/// Partitions of a table in which the order of a log is looked for, such as one for each host.
+pub const LOG_PARTITIONS: usize = 16;
 /// Refused writes before [`Rule::EtagContention`] fires.
 pub const CONFLICTS: u64 = 10;
 /// Percent of the conditional writes that are refused.
@@ -102,6 +120,31 @@ pub const UPLOAD_PERCENT: u64 = 10;
 pub const LISTINGS: u64 = 20;
 /// Bytes of a listing from which on it counts.
 pub const LISTING_BYTES: u64 = 8192;
+/// Rounds of a query and reads before [`Rule::NPlusOne`] fires.
+pub const N_PLUS_ONE_ROUNDS: u64 = 5;
+/// Fewest entities that the query of a round returns.
+pub const N_PLUS_ONE_ROWS: u64 = 5;
+/// Percent of the entities of the query that are read by their keys before the next query.
+pub const N_PLUS_ONE_PERCENT: u64 = 80;
+/// Replacements before [`Rule::ReplaceForMerge`] fires.
+pub const REPLACES: u64 = 20;
+/// Bytes of a replacement from which on it counts.
+pub const REPLACE_BYTES: u64 = 1024;
+/// Bytes by which a replacement may differ from the entity before; a tenth of the entity, if that is
+/// more. Answers have a few hundred bytes of metadata that requests do not have.
+pub const REPLACE_BYTES_NEAR: u64 = 384;
+/// Reads of the same filter before [`Rule::FullRead`] fires.
+pub const FULL_READS: u64 = 10;
+/// Fewest entities that such a read returns in its first page.
+pub const FULL_READ_ENTITIES: u64 = 500;
+/// Queries before [`Rule::SmallScans`] fires.
+pub const SMALL_SCANS: u64 = 200;
+/// Fewest entities that a small scan examines; the most is below [`WASTEFUL_EXAMINED`].
+pub const SMALL_SCAN_EXAMINED: u64 = 10;
+/// A small scan returns at most one in this number of the entities that it examines.
+pub const SMALL_SCAN_RATIO: u64 = 5;
+/// Writes before [`Rule::AnyEtag`] fires.
+pub const BLIND_WRITES: u64 = 20;
 
 /// The text about a rule for users.
 #[derive(Debug)]
@@ -123,7 +166,7 @@ pub struct Text {
 
 impl Rule {
     /// All rules, in the order of the documentation.
-    pub const ALL: [Rule; 16] = [
+    pub const ALL: [Rule; 21] = [
         Rule::WastefulScan,
         Rule::OrOnKeys,
         Rule::RowKeyWithoutPartitionKey,
@@ -140,6 +183,11 @@ impl Rule {
         Rule::ReturningMessages,
         Rule::WholeUpload,
         Rule::ListToFind,
+        Rule::NPlusOne,
+        Rule::ReplaceForMerge,
+        Rule::FullRead,
+        Rule::SmallScans,
+        Rule::AnyEtag,
     ];
 
     /// The sentences about the rule.
@@ -169,7 +217,15 @@ impl Rule {
             Rule::LogInTable => &["log-data-in-blobs"],
             Rule::EtagContention => &["etag-contention"],
             Rule::ReturningMessages => &["eventual-transactions"],
-            Rule::SingleInserts | Rule::BusyPolling | Rule::WholeUpload | Rule::ListToFind => &[],
+            Rule::SingleInserts => &["index-entities", "intra-partition-index"],
+            Rule::BusyPolling => &["eventual-transactions"],
+            Rule::WholeUpload => &["log-data-in-blobs"],
+            Rule::ListToFind => &["large-entities"],
+            Rule::NPlusOne => &["intra-partition-index", "denormalisation"],
+            Rule::ReplaceForMerge => &["data-series"],
+            Rule::FullRead => &["one-to-many", "denormalisation"],
+            Rule::SmallScans => &["intra-partition-index", "compound-key"],
+            Rule::AnyEtag => &["etag-contention"],
         }
     }
 
@@ -214,9 +270,10 @@ impl Rule {
             ),
             Rule::HotPartition => (
                 "hot-partition",
-                "One partition takes most of the load",
+                "A partition comes near its target",
                 "One server of the hosted service serves a partition, with a target of 2,000 entities of 1 KiB a second. A \
-                 partition cannot be split, so adding partitions is the only way to more throughput.",
+                 query counts the entities that it examines, not those that it returns. A partition cannot be split: requests \
+                 beyond the target are answered 503 Server Busy.",
                 "Choose a PartitionKey with more values, or add a bucket to it: a hash of the RowKey modulo the number of buckets.",
             ),
             Rule::OrderedKeys => (
@@ -290,6 +347,40 @@ impl Rule {
                 "Build the name from what is known and read the blob; ask for its properties to find out whether it exists. Otherwise \
                  narrow the listing with `prefix`, or search by blob index tags.",
             ),
+            Rule::NPlusOne => (
+                "n-plus-one",
+                "A query is followed by a read of each of its entities",
+                "Each entity costs a transaction and a round trip more, although the query examined it.",
+                "Let the query return the properties that are used. If it reads an index, store a full copy of each entity there.",
+            ),
+            Rule::ReplaceForMerge => (
+                "replace-for-merge",
+                "Entities are replaced whole for small changes",
+                "A replacement sends all properties, and overwrites those that another writer changed meanwhile.",
+                "Send the changed properties with Merge Entity.",
+            ),
+            Rule::FullRead => (
+                "full-read",
+                "The same entities are read whole again and again",
+                "A count or a sum that is computed from all entities reads each of them every time, in pages of 1,000, and the \
+                 reads count against the target of the partition.",
+                "Keep a summary entity beside the entities, and change both in one entity group transaction or let a worker \
+                 keep the summary from a queue. Keep a small table that hardly changes in the memory of the client.",
+            ),
+            Rule::SmallScans => (
+                "small-scans",
+                "Many small scans return little",
+                "A scan of a small partition grows with each entity that is added to it, and is a billed transaction like a point \
+                 query.",
+                "Choose a RowKey that the query can name, or store a second copy of each entity under one. Scans of many \
+                 partitions for one answer call for a PartitionKey that the query names.",
+            ),
+            Rule::AnyEtag => (
+                "any-etag",
+                "Entities are read and then written with `*` as ETag",
+                "`If-Match: *` writes whatever the entity holds by now: a change that another writer made after the read is lost.",
+                "Send the ETag of the read, and read again if the answer is 412. `*` is right for writes that need no read.",
+            ),
         }
     }
 
@@ -314,10 +405,11 @@ impl Rule {
                 )
             }
             Rule::HotPartition => format!(
-                "One partition took {HOT_ENTITIES} entities within a minute, and {HOT_PERCENT} % of the load of its table or more."
+                "A partition took {HOT_ENTITIES} entities within {HOT_SECONDS} seconds, {HOT_PERCENT} % of its target of \
+                 {PARTITION_TARGET} a second or more."
             ),
             Rule::OrderedKeys => format!(
-                "{ORDERED_INSERTS} inserts, of which {ORDERED_PERCENT} % or more had a greater key than the insert before; the same \
+                "{ORDERED_INSERTS} inserts, of which {ORDERED_PERCENT} % or more had a greater key than all before; the same \
                  for smaller keys."
             ),
             Rule::DeleteByEntity => format!(
@@ -325,15 +417,15 @@ impl Rule {
                  of the entities whose inserts were seen."
             ),
             Rule::SingleInserts => format!(
-                "{SINGLE_INSERTS} single inserts to the same partition followed each other, at most {SINGLE_INSERT_PAUSE_SECONDS} \
-                 seconds apart."
+                "{SINGLE_INSERTS} single inserts of different entities to the same partition followed each other, at most \
+                 {SINGLE_INSERT_PAUSE_SECONDS} seconds apart."
             ),
             Rule::UnpaddedNumbers => format!(
                 "{NUMERIC_KEYS} entities had keys that end in a number behind the same prefix, and the numbers had different lengths."
             ),
             Rule::LogInTable => format!(
-                "{LOG_INSERTS} entities were inserted in the order of keys with {LOG_DIGITS} digits or more, and fewer than one in a \
-                 hundred was updated, deleted or read by its keys."
+                "{LOG_INSERTS} entities were inserted in the order of keys with {LOG_DIGITS} digits or more, in the table or in each \
+                 of up to {LOG_PARTITIONS} partitions, and fewer than one in a hundred was updated, deleted or read by its keys."
             ),
             Rule::EtagContention => format!(
                 "{CONFLICTS} writes with `If-Match` were refused because the data had changed: {CONFLICT_PERCENT} % of all such \
@@ -353,6 +445,26 @@ impl Rule {
             ),
             Rule::ListToFind => format!(
                 "{LISTINGS} listings of {LISTING_BYTES} bytes or more, with about one read of a blob for each."
+            ),
+            Rule::NPlusOne => format!(
+                "{N_PLUS_ONE_ROUNDS} queries of {N_PLUS_ONE_ROWS} entities or more were each followed by reads by key of \
+                 {N_PLUS_ONE_PERCENT} % of as many entities or more, before the next query."
+            ),
+            Rule::ReplaceForMerge => format!(
+                "{REPLACES} entities were replaced by {REPLACE_BYTES} bytes or more, each with about the bytes of the read or write \
+                 before."
+            ),
+            Rule::FullRead => format!(
+                "{FULL_READS} queries with the same filter each returned {FULL_READ_ENTITIES} entities or more, and more than half of \
+                 those that they examined."
+            ),
+            Rule::SmallScans => format!(
+                "{SMALL_SCANS} queries each examined {SMALL_SCAN_EXAMINED} to {} entities and returned one in {SMALL_SCAN_RATIO} or \
+                 fewer.",
+                WASTEFUL_EXAMINED - 1
+            ),
+            Rule::AnyEtag => format!(
+                "{BLIND_WRITES} entities were read by their keys and then replaced or merged with `If-Match: *`."
             ),
         }
     }
@@ -392,5 +504,16 @@ mod tests {
         let names: std::collections::BTreeSet<_> =
             Rule::ALL.iter().map(|rule| rule.text().name).collect();
         assert_eq!(names.len(), Rule::ALL.len());
+    }
+
+    #[test]
+    fn every_rule_names_pages_of_the_cookbook_that_exist() {
+        let cookbook = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide");
+        for text in Rule::ALL.map(Rule::text) {
+            assert!(!text.guide.is_empty(), "{}", text.name);
+            for page in text.guide {
+                assert!(cookbook.join(format!("{page}.md")).is_file(), "{page}");
+            }
+        }
     }
 }

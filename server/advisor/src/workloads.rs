@@ -7,15 +7,15 @@ use crate::tally::EVIDENCE_MAX;
 use std::time::{Duration, SystemTime};
 
 /// Requests with a pause between them.
-struct Workload {
-    advisor: Advisor,
+pub(crate) struct Workload {
+    pub(crate) advisor: Advisor,
     at: SystemTime,
-    pause: Duration,
+    pub(crate) pause: Duration,
     sent: u32,
 }
 
 impl Workload {
-    fn new(pause_milliseconds: u64) -> Workload {
+    pub(crate) fn new(pause_milliseconds: u64) -> Workload {
         Workload {
             advisor: Advisor::default(),
             at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_020),
@@ -24,7 +24,12 @@ impl Workload {
         }
     }
 
-    fn send(&mut self, service: Service, operation: &'static str, edit: impl FnOnce(&mut Request)) {
+    pub(crate) fn send(
+        &mut self,
+        service: Service,
+        operation: &'static str,
+        edit: impl FnOnce(&mut Request),
+    ) {
         self.at += self.pause;
         self.sent += 1;
         let mut request = Request::new(service, operation, self.at);
@@ -35,17 +40,17 @@ impl Workload {
         self.advisor.observe(1, request);
     }
 
-    fn table(&mut self, operation: &'static str, partition: &str, row: &str) {
+    pub(crate) fn table(&mut self, operation: &'static str, partition: &str, row: &str) {
         self.send(Service::Table, operation, |request| {
             request.keys = Some(keys(partition, row));
         });
     }
 
-    fn insert(&mut self, partition: &str, row: &str) {
+    pub(crate) fn insert(&mut self, partition: &str, row: &str) {
         self.table("InsertEntity", partition, row);
     }
 
-    fn query(&mut self, filter: &str, examined: u64, returned: u64) {
+    pub(crate) fn query(&mut self, filter: &str, examined: u64, returned: u64) {
         self.send(Service::Table, "QueryEntities", |request| {
             request.query = Some(QueryFacts {
                 plan: "partition scan".to_owned(),
@@ -53,19 +58,19 @@ impl Workload {
                 examined,
                 returned,
                 filter: Some(filter.to_owned()),
-                has_projection: false,
+                ..QueryFacts::default()
             });
         });
     }
 
-    fn gives(&self, rule: Rule) -> bool {
+    pub(crate) fn gives(&self, rule: Rule) -> bool {
         let (report, _) = self.advisor.report();
         let name = rule.text().name;
         report.advice.iter().any(|advice| advice.rule == name)
     }
 }
 
-fn keys(partition: &str, row: &str) -> Keys {
+pub(crate) fn keys(partition: &str, row: &str) -> Keys {
     Keys {
         partition: partition.to_owned(),
         row: row.to_owned(),
@@ -73,7 +78,7 @@ fn keys(partition: &str, row: &str) -> Keys {
 }
 
 /// Numbers in no order, all different for 0 to 9,999.
-fn shuffled(number: u32) -> String {
+pub(crate) fn shuffled(number: u32) -> String {
     format!("k{:04}", number * 7919 % 10_000)
 }
 
@@ -165,17 +170,19 @@ fn entities_near_the_limits_are_noticed() {
 }
 
 #[test]
-fn partition_that_takes_most_of_the_load_is_hot() {
-    let given = |partitions: u32| {
-        let mut workload = Workload::new(1);
-        for number in 0..10_000 {
+fn partition_near_its_target_is_hot() {
+    let given = |partitions: u32, microseconds| {
+        let mut workload = Workload::new(0);
+        workload.pause = Duration::from_micros(microseconds);
+        for number in 0..40_000 {
             let partition = format!("p{}", number % partitions);
             workload.table("QueryEntity", &partition, "r");
         }
         workload.gives(Rule::HotPartition)
     };
-    assert!(given(1));
-    assert!(!given(100));
+    assert!(given(1, 500), "2,000 a second");
+    assert!(!given(1, 1000), "1,000 a second");
+    assert!(!given(100, 500));
 }
 
 #[test]

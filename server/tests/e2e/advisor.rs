@@ -90,6 +90,42 @@ fn workload_over_http_gets_its_advice() {
 }
 
 #[test]
+fn reads_and_writes_of_the_same_entities_get_their_advice() {
+    let server = with_table(Server::fresh());
+    for row in 0..6 {
+        insert(&server, "sales", &row.to_string());
+    }
+    let entity = |row: u32| format!("/Staff(PartitionKey='sales',RowKey='{row}')");
+    let get = |row| {
+        table("GET", &entity(row)).send(&server).is(200);
+    };
+    for _ in 0..6 {
+        let query = "/Staff()?$filter=PartitionKey%20eq%20'sales'&$select=RowKey";
+        table("GET", query).send(&server).is(200);
+        (0..6).for_each(get);
+    }
+    let given_names =
+        || -> Vec<String> { given(&server).into_iter().map(|(rule, _)| rule).collect() };
+    assert_eq!(given_names(), ["n-plus-one"]);
+    for _ in 0..10 {
+        let query = table("GET", "/Staff()?$filter=RowKey%20eq%20'1'");
+        let unwatched = query.header("x-lazurite-advisor", "ignore");
+        unwatched.send(&server).is(200);
+    }
+    assert_eq!(given_names(), ["n-plus-one"]);
+    let body = json!({ "Text": "x".repeat(2000) }).to_string();
+    for _ in 0..25 {
+        get(1);
+        let put = table("PUT", &entity(1)).header("If-Match", "*");
+        put.json(body.clone()).send(&server).is(204);
+    }
+    assert_eq!(
+        given_names(),
+        ["n-plus-one", "any-etag", "replace-for-merge"]
+    );
+}
+
+#[test]
 fn workload_as_the_guide_wants_it_gets_none() {
     let server = with_table(Server::fresh());
     for number in 0..150 {
@@ -123,7 +159,7 @@ fn queues_and_blobs_get_advice_too() {
         .argument("--requests-kept=3")
         .start();
     let nothing = shown(&server, "advisor");
-    assert!(nothing.contains("Nothing found. 16 rules"), "{nothing}");
+    assert!(nothing.contains("Nothing found. 21 rules"), "{nothing}");
     Request::new(Service::Queue, "PUT", "/work")
         .send(&server)
         .is(201);

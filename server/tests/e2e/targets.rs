@@ -122,6 +122,61 @@ fn entities_of_batches_and_pages_and_messages_of_a_response_count_each() {
     busy(&peek.send(&server), "queueMessages");
 }
 
+/// Inserts this number of entities into partition `p` with batches.
+fn fill(server: &Server, entities: u32) {
+    let part = |row: u32| {
+        let body = json!({ "PartitionKey": "p", "RowKey": format!("{row:05}"), "Mail": row });
+        format!(
+            "--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
+             POST http://h/devstoreaccount1/Tab HTTP/1.1\r\nContent-Type: application/json\r\n\r\n{body}\r\n"
+        )
+    };
+    for first in (0..entities).step_by(100) {
+        let parts: String = (first..first + 100).map(part).collect();
+        table("POST", "/$batch")
+            .header("Content-Type", "multipart/mixed; boundary=b")
+            .body(format!(
+                "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n"
+            ))
+            .send(server)
+            .is(202);
+    }
+}
+
+#[test]
+fn filter_that_examines_much_for_one_result_is_throttled_and_makes_its_partition_hot() {
+    let server = with_one_of_each();
+    fill(&server, 2000);
+    set(&server, &json!("azure"));
+    let ask = |filter: &str| {
+        let statuses = (0..50).map(|_| {
+            let answer = table("GET", &format!("/Tab()?$filter={filter}")).send(&server);
+            answer.status
+        });
+        statuses.filter(|status| *status == 503).count()
+    };
+    let point = "PartitionKey%20eq%20'p'%20and%20RowKey%20eq%20'00007'";
+    assert_eq!(ask(point), 0, "one row each");
+    let is_hot = || {
+        let advice = page("GET", "advice").send(&server).is(200).json();
+        let mut advice = advice["advice"].as_array().unwrap().iter();
+        advice.any(|one| one["rule"] == "hot-partition")
+    };
+    assert!(!is_hot());
+    let hits_before = hits(&server, "partitionEntities");
+    let refused = ask("PartitionKey%20eq%20'p'%20and%20Mail%20eq%207");
+    assert!(refused >= 10, "{refused}");
+    assert_eq!(hits_before, 0);
+    assert_eq!(hits(&server, "partitionEntities"), refused);
+    set(&server, &json!({}));
+    assert_eq!(ask("Mail%20eq%207"), 0);
+    assert!(is_hot());
+    let map = page("GET", "heatmap").send(&server).is(200).json();
+    assert_eq!(map["rows"][0]["partition"], "p");
+    assert_eq!(map["rows"][0]["is_over_target"], true);
+    assert!(map["rows"][0]["total"].as_u64().unwrap() >= 50 * 2000);
+}
+
 #[test]
 fn account_target_counts_the_requests_of_all_services() {
     let server = with_one_of_each();

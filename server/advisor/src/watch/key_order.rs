@@ -1,38 +1,124 @@
 //! The direction in which the keys of inserts go.
 
+use crate::bounded::BoundedMap;
 use crate::request::Keys;
-use crate::rules::ORDERED_PERCENT;
+use crate::rules::{LOG_PARTITIONS, ORDERED_PERCENT};
 use crate::watch::is_share;
 use std::cmp::Ordering;
 
+/// Inserts beyond the highest key so far and below the lowest one.
 #[derive(Debug, Default)]
-pub(crate) struct KeyOrder {
-    last: Option<Keys>,
+struct Directions {
+    all: u64,
     ascending: u64,
     descending: u64,
 }
 
-impl KeyOrder {
-    pub(crate) fn insert(&mut self, keys: &Keys, weight: u64) {
-        if let Some(last) = &self.last {
-            match (&keys.partition, &keys.row).cmp(&(&last.partition, &last.row)) {
-                Ordering::Greater => self.ascending += weight,
-                Ordering::Less => self.descending += weight,
-                Ordering::Equal => {}
-            }
+impl Directions {
+    fn add(&mut self, place: Option<Ordering>, weight: u64) {
+        self.all += weight;
+        match place {
+            Some(Ordering::Greater) => self.ascending += weight,
+            Some(Ordering::Less) => self.descending += weight,
+            Some(Ordering::Equal) | None => {}
         }
-        self.last = Some(keys.clone());
     }
 
     /// The direction that nearly all keys go; `None` if there is none.
-    pub(crate) fn direction(&self) -> Option<&'static str> {
-        let all = self.ascending + self.descending;
-        if all > 0 && is_share(self.ascending, all, ORDERED_PERCENT) {
+    fn direction(&self) -> Option<&'static str> {
+        if self.all == 0 {
+            None
+        } else if is_share(self.ascending, self.all, ORDERED_PERCENT) {
             Some("ascending")
-        } else if all > 0 && is_share(self.descending, all, ORDERED_PERCENT) {
+        } else if is_share(self.descending, self.all, ORDERED_PERCENT) {
             Some("descending")
         } else {
             None
         }
+    }
+}
+
+/// The lowest and the highest key so far. Keys between them have no direction: rounds over the same
+/// devices begin anew each time, although most keys are greater than the one before.
+#[derive(Debug)]
+struct Ends<K>(Option<(K, K)>);
+
+impl<K> Default for Ends<K> {
+    fn default() -> Ends<K> {
+        Ends(None)
+    }
+}
+
+impl<K: Ord + Clone> Ends<K> {
+    /// Where the key stands: above all, below all, or between; `None` for the first.
+    fn add(&mut self, key: &K) -> Option<Ordering> {
+        let Some((lowest, highest)) = &mut self.0 else {
+            self.0 = Some((key.clone(), key.clone()));
+            return None;
+        };
+        if key > highest {
+            highest.clone_from(key);
+            Some(Ordering::Greater)
+        } else if key < lowest {
+            lowest.clone_from(key);
+            Some(Ordering::Less)
+        } else {
+            Some(Ordering::Equal)
+        }
+    }
+}
+
+/// The direction of PartitionKey and RowKey.
+#[derive(Debug, Default)]
+pub(crate) struct KeyOrder {
+    ends: Ends<(String, String)>,
+    last: Option<Keys>,
+    directions: Directions,
+}
+
+impl KeyOrder {
+    /// An upsert of the same entity again has no direction and does not count.
+    pub(crate) fn insert(&mut self, keys: &Keys, weight: u64) {
+        if self.last.as_ref() == Some(keys) {
+            return;
+        }
+        self.last = Some(keys.clone());
+        let place = self.ends.add(&(keys.partition.clone(), keys.row.clone()));
+        if place.is_some() {
+            self.directions.add(place, weight);
+        }
+    }
+
+    /// The direction that nearly all keys go; `None` if there is none.
+    pub(crate) fn direction(&self) -> Option<&'static str> {
+        self.directions.direction()
+    }
+}
+
+/// The direction of RowKeys within their partitions: a log may have one for each host.
+#[derive(Debug)]
+pub(crate) struct RowOrder {
+    partitions: BoundedMap<String, Ends<String>>,
+    directions: Directions,
+}
+
+impl Default for RowOrder {
+    fn default() -> RowOrder {
+        RowOrder {
+            partitions: BoundedMap::new(LOG_PARTITIONS),
+            directions: Directions::default(),
+        }
+    }
+}
+
+impl RowOrder {
+    pub(crate) fn insert(&mut self, keys: &Keys, weight: u64) {
+        let ends = self.partitions.entry(keys.partition.clone());
+        let place = ends.add(&keys.row);
+        self.directions.add(place, weight);
+    }
+
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.directions.direction().is_some()
     }
 }

@@ -1,9 +1,12 @@
 //! The counters of one resource between requests, and the rules applied to them.
 
 pub(crate) mod blob;
+mod entities;
 mod key_order;
 mod numbers;
+mod partition_load;
 pub(crate) mod queue;
+mod scans;
 pub(crate) mod table;
 
 use crate::advice::Finding;

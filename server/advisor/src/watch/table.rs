@@ -4,21 +4,25 @@ use crate::advice::Finding;
 use crate::filter::Shape;
 use crate::request::{Keys, QueryFacts, Request};
 use crate::rules::{
-    DELETES, HOT_ENTITIES, HOT_PERCENT, KEY_QUERIES, LARGE_BYTES, LARGE_PROPERTIES, LOG_DIGITS,
-    LOG_INSERTS, NUMERIC_KEYS, ORDERED_INSERTS, Rule, SINGLE_INSERT_PAUSE_SECONDS, SINGLE_INSERTS,
+    BATCH_ENTITIES, DELETES, KEY_QUERIES, LARGE_BYTES, LARGE_PROPERTIES, LOG_DIGITS, LOG_INSERTS,
+    NUMERIC_KEYS, ORDERED_INSERTS, Rule, SINGLE_INSERT_PAUSE_SECONDS, SINGLE_INSERTS,
     WASTEFUL_EXAMINED, WASTEFUL_QUERIES, WASTEFUL_RATIO, WIDE_BYTES, WIDE_ENTITIES,
 };
 use crate::tally::Tally;
-use crate::watch::key_order::KeyOrder;
+use crate::watch::entities::Entities;
+use crate::watch::key_order::{KeyOrder, RowOrder};
 use crate::watch::numbers::Numbers;
+use crate::watch::partition_load::PartitionLoads;
+use crate::watch::scans::Scans;
 use crate::watch::{Contention, Window, is_share};
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 #[derive(Debug, Default)]
 pub(crate) struct TableWatch {
     window: Window,
     counters: Counters,
-    minute: Minute,
+    loads: PartitionLoads,
     deletes: Deletes,
     run: InsertRun,
 }
@@ -39,9 +43,12 @@ struct Counters {
     log_inserts: Tally,
     /// Inserts whose keys look like a time.
     time_keys: u64,
-    /// Updates, deletes and reads by key.
+    /// Updates, deletes, and reads by both keys or by a range of RowKeys in a partition.
     touched: u64,
     order: KeyOrder,
+    row_order: RowOrder,
+    entities: Entities,
+    scans: Scans,
     row_numbers: Numbers,
     partition_numbers: Numbers,
     numeric: Tally,
@@ -65,6 +72,9 @@ impl Default for Counters {
             time_keys: 0,
             touched: 0,
             order: KeyOrder::default(),
+            row_order: RowOrder::default(),
+            entities: Entities::default(),
+            scans: Scans::default(),
             row_numbers: Numbers::default(),
             partition_numbers: Numbers::default(),
             numeric: Tally::new(NUMERIC_KEYS),
@@ -84,25 +94,30 @@ impl TableWatch {
         if self.window.begins(request.at) {
             self.counters = Counters::default();
         }
-        let partition = partition_of(request, shape);
-        if let (Some(partition), true) = (partition, request.is_success()) {
-            self.minute
-                .see(request, partition, entities_of(request) * weight, findings);
+        if let (Some((partition, entities)), true) = (load_of(request, shape), request.is_success())
+        {
+            let entities = entities.saturating_mul(weight);
+            self.loads.see(request, partition, entities, findings);
         }
         match request.operation {
             "QueryEntities" if request.is_success() => {
                 self.counters.query(request, shape, weight, findings);
             }
-            "QueryEntity" => self.counters.touched += weight,
+            "QueryEntity" => {
+                self.counters.touched += weight;
+                self.counters.entities.read(request, weight, findings);
+            }
             "InsertEntity" | "InsertOrReplaceEntity" | "InsertOrMergeEntity"
                 if request.is_success() =>
             {
                 self.counters.insert(request, weight, findings);
+                self.counters.entities.write(request, weight, findings);
                 self.run.insert(request, weight, findings);
                 self.deletes.other_write(weight, true);
             }
             "UpdateEntity" | "MergeEntity" => {
                 self.counters.update(request, weight, findings);
+                self.counters.entities.write(request, weight, findings);
                 self.deletes.other_write(weight, false);
             }
             "DeleteEntity" => {
@@ -125,16 +140,24 @@ impl TableWatch {
     }
 }
 
-/// The partition that a request is confined to.
-pub(crate) fn partition_of<'a>(request: &'a Request, shape: Option<&'a Shape>) -> Option<&'a str> {
-    let addressed = request.keys.as_ref().map(|keys| keys.partition.as_str());
-    addressed.or_else(|| shape?.partition.as_deref())
-}
-
-/// Entities that count against the target of the partition.
-pub(crate) fn entities_of(request: &Request) -> u64 {
-    let returned = request.query.as_ref().map_or(1, |query| query.returned);
-    returned.max(u64::from(request.transaction_entities)).max(1)
+/// The partition that a request loads, and the entities that count against its target: those that a
+/// query examines, here or on the hosted service, whichever are more. `None` if it is not known. Of
+/// a query that reads several partitions, the one of which it reads most rows.
+pub(crate) fn load_of<'a>(
+    request: &'a Request,
+    shape: Option<&'a Shape>,
+) -> Option<(&'a str, u64)> {
+    if let Some(keys) = &request.keys {
+        let entities = u64::from(request.transaction_entities).max(1);
+        return Some((&keys.partition, entities));
+    }
+    let query = request.query.as_ref();
+    if let Some(partition) = shape.and_then(|shape| shape.partition.as_deref()) {
+        let examined = query.map_or(1, |query| query.examined.max(query.azure_examined));
+        return Some((partition, examined.max(1)));
+    }
+    let (partition, examined) = query?.busiest.as_ref()?;
+    Some((partition, *examined))
 }
 
 impl Counters {
@@ -149,15 +172,20 @@ impl Counters {
             return;
         };
         self.scan(request, query, weight, findings);
+        self.scans.see(request, query, weight, findings);
+        self.entities.query(query.returned);
         self.projection(request, query, weight, findings);
         let Some(shape) = shape else {
             return;
         };
+        if shape.partition.is_some() && shape.names_row_key {
+            self.touched += weight;
+        }
         if shape.has_or_on_keys() {
             self.or_on_keys.add(request, weight);
             if self.or_on_keys.fires() {
                 let text = format!(
-                    "{} queries joined keys with 'or'; the last one is a {} here and a {} on the hosted service",
+                    "{} queries joined keys with 'or'; the plan of the last one is '{}' here and '{}' on the hosted service",
                     self.or_on_keys.count,
                     named(&query.plan),
                     named(&query.azure_plan)
@@ -243,21 +271,23 @@ impl Counters {
             return;
         };
         self.order.insert(keys, weight);
+        self.row_order.insert(keys, weight);
         self.inserts.add(request, weight);
         self.numbers(request, keys, weight, findings);
         let digits = |key: &str| key.bytes().filter(u8::is_ascii_digit).count();
         if digits(&keys.partition) + digits(&keys.row) >= LOG_DIGITS {
             self.time_keys += weight;
         }
-        let Some(direction) = self.order.direction() else {
-            return;
-        };
-        if self.inserts.fires() {
+        if let Some(direction) = self.order.direction()
+            && self.inserts.fires()
+        {
             let count = self.inserts.count;
             let text = format!("{count} inserts have {direction} keys");
             findings.push(Finding::of(Rule::OrderedKeys, request, &self.inserts, text));
         }
-        self.log(request, weight, findings);
+        if self.order.direction().is_some() || self.row_order.is_ordered() {
+            self.log(request, weight, findings);
+        }
     }
 
     fn log(&mut self, request: &Request, weight: u64, findings: &mut Vec<Finding>) {
@@ -333,86 +363,7 @@ impl Counters {
 
 /// A plan as it was named, or that it is not known.
 fn named(plan: &str) -> &str {
-    if plan.is_empty() {
-        "unknown plan"
-    } else {
-        plan
-    }
-}
-
-/// Partitions that are counted in each minute.
-const PARTITIONS_MAX: usize = 16;
-
-/// The entities that each partition took in the current minute.
-#[derive(Debug)]
-struct Minute {
-    number: u64,
-    entities: u64,
-    /// The busiest ones: a new partition takes the place of the least busy one and inherits its
-    /// count, so no busy partition is missed. With each count, its inherited part.
-    partitions: Vec<(String, u64, u64)>,
-    hot: Tally,
-}
-
-impl Default for Minute {
-    fn default() -> Minute {
-        Minute {
-            number: 0,
-            entities: 0,
-            partitions: Vec::new(),
-            hot: Tally::new(1),
-        }
-    }
-}
-
-impl Minute {
-    fn see(
-        &mut self,
-        request: &Request,
-        partition: &str,
-        entities: u64,
-        findings: &mut Vec<Finding>,
-    ) {
-        let number = seconds(request.at) / 60;
-        if number < self.number {
-            // A slow request of an earlier minute.
-            return;
-        }
-        if number > self.number {
-            self.number = number;
-            self.entities = 0;
-            self.partitions.clear();
-            self.hot.restart(1);
-        }
-        self.entities += entities;
-        let sure = self.count(partition, entities);
-        if sure < HOT_ENTITIES || !is_share(sure, self.entities, HOT_PERCENT) {
-            return;
-        }
-        self.hot.add(request, 1);
-        if self.hot.fires() {
-            let text = format!(
-                "Partition '{partition}' took {sure} of {} entities within a minute",
-                self.entities
-            );
-            findings.push(Finding::of(Rule::HotPartition, request, &self.hot, text));
-        }
-    }
-
-    /// Counts entities of a partition; returns how many are certainly its own.
-    fn count(&mut self, partition: &str, entities: u64) -> u64 {
-        let found = self.partitions.iter_mut().find(|one| one.0 == partition);
-        if let Some((_, count, inherited)) = found {
-            *count += entities;
-            return *count - *inherited;
-        }
-        if self.partitions.len() < PARTITIONS_MAX {
-            self.partitions.push((partition.to_owned(), entities, 0));
-        } else if let Some(least) = self.partitions.iter_mut().min_by_key(|one| one.1) {
-            *least = (partition.to_owned(), least.1 + entities, least.1);
-        }
-        entities
-    }
+    if plan.is_empty() { "unknown" } else { plan }
 }
 
 /// Single deletes that follow each other.
@@ -465,6 +416,8 @@ impl Deletes {
 struct InsertRun {
     partition: String,
     last_at: SystemTime,
+    /// RowKeys of the transaction that the inserts would fill at present.
+    rows: HashSet<String>,
     in_a_row: Tally,
 }
 
@@ -473,6 +426,7 @@ impl Default for InsertRun {
         InsertRun {
             partition: String::new(),
             last_at: SystemTime::UNIX_EPOCH,
+            rows: HashSet::new(),
             in_a_row: Tally::new(SINGLE_INSERTS),
         }
     }
@@ -489,8 +443,16 @@ impl InsertRun {
         {
             self.partition.clone_from(&keys.partition);
             self.in_a_row.restart(SINGLE_INSERTS);
+            self.rows.clear();
         }
         self.last_at = request.at;
+        if self.rows.len() == BATCH_ENTITIES {
+            self.rows.clear();
+        }
+        // A transaction holds an entity once: an upsert of the same key again cannot join it.
+        if !self.rows.insert(keys.row.clone()) {
+            return;
+        }
         self.in_a_row.add(request, weight);
         if self.in_a_row.fires() {
             let text = format!(

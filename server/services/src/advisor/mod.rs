@@ -21,6 +21,10 @@ use lazurite_advisor::{
 };
 use lazurite_table::Entity;
 
+/// Requests with this header and the value `ignore` are not watched: a tool that measures a store
+/// would get advice on its own reads.
+pub const HEADER: &str = "x-lazurite-advisor";
+
 /// A sampled request that is under way.
 #[derive(Debug)]
 pub struct Watched {
@@ -38,6 +42,23 @@ pub struct TransactionFacts {
     pub table: String,
     pub partition_key: String,
     pub entities: u32,
+}
+
+/// The partition of which a page examined most rows: only its handler knows.
+#[derive(Debug, Clone)]
+pub struct BusiestPartition {
+    pub key: String,
+    pub rows: u64,
+}
+
+/// Fewer rows of a page do not make a partition hot.
+const BUSY_ROWS: u32 = 100;
+
+/// Notes the partition of which a page examined most rows, unless it is few.
+pub fn busiest(partition: Option<(String, u32)>) -> Option<BusiestPartition> {
+    let (key, rows) = partition.filter(|(_, rows)| *rows >= BUSY_ROWS)?;
+    let rows = rows.into();
+    Some(BusiestPartition { key, rows })
 }
 
 /// Leaves a fact in the response for the advisor.
@@ -89,6 +110,10 @@ impl Observer for Box<Watched> {
             return None;
         }
         let (context, operation) = (routing.context, routing.operation?);
+        let wish = context.headers.get(HEADER);
+        if wish.is_some_and(|wish| wish == "ignore") {
+            return None;
+        }
         let weight = advisor.sample(context.now)?;
         let service = match context.service {
             ServiceKind::Blob => Service::Blob,
@@ -100,7 +125,8 @@ impl Observer for Box<Watched> {
         request.account.clone_from(&context.account);
         request.request_bytes = number(&context.headers, CONTENT_LENGTH.as_str());
         let etag = context.headers.get(IF_MATCH.as_str());
-        request.is_conditional = etag.is_some_and(|etag| etag != "*");
+        request.is_any_etag = etag.is_some_and(|etag| etag == "*");
+        request.is_conditional = etag.is_some() && !request.is_any_etag;
         if service == Service::Table {
             read_table(context, &mut request);
         } else {
@@ -139,12 +165,18 @@ impl Observer for Box<Watched> {
                 row: String::new(),
             });
         }
+        let busiest = facts.remove::<BusiestPartition>();
         let headers = answer.headers();
         if let Some(query) = &mut request.query {
             query.plan = text(headers, "x-lazurite-plan").to_owned();
             query.azure_plan = text(headers, "x-lazurite-azure-plan").to_owned();
             query.examined = number(headers, "x-lazurite-examined");
             query.returned = number(headers, "x-lazurite-returned");
+            let rows = text(headers, "x-lazurite-azure-examined");
+            // An estimate begins with a tilde.
+            let rows = rows.trim_start_matches('~').parse();
+            query.azure_examined = rows.unwrap_or_default();
+            query.busiest = busiest.map(|BusiestPartition { key, rows }| (key, rows));
         }
         if request.operation == "InsertEntity" && request.keys.is_none() {
             request.keys = inserted_keys(text(headers, LOCATION.as_str()), &request.resource);
@@ -191,6 +223,7 @@ fn read_table(context: &Context, request: &mut Request) {
         let select = context.query.get("$select");
         request.query = Some(QueryFacts {
             filter: context.query.get("$filter"),
+            is_continuation: context.query.has("NextPartitionKey"),
             has_projection: select.is_some_and(|names| !matches!(names.trim(), "" | "*")),
             ..QueryFacts::default()
         });

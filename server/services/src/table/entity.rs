@@ -3,7 +3,7 @@
 use crate::advisor;
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
-use crate::faults::targets::{Meter, PartitionRows, Target};
+use crate::faults::targets::{Meter, PageRows, Target};
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
@@ -16,7 +16,8 @@ use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LOCATION};
 use lazurite_table::{
-    AccessKind, AccessRange, Cost, DateTime, ETag, Entity, InvalidInput, Query, TableService, Write,
+    AccessKind, AccessRange, Cost, DateTime, ETag, Entity, EntityView, InvalidInput, PageEnd,
+    Query, TableService, Visitor, Write,
 };
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -51,27 +52,15 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
                 .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
             access_range: request.range.as_ref(),
         };
-        let tables = &request.state.services.tables;
         let frame = frame(&request, select.as_deref());
         let mut body = frame.begin_list();
-        let mut rows = PartitionRows::default();
-        let page = tables.visit_entities(
-            request.account(),
-            &request.table,
-            &query,
-            &|| {
-                is_expired.set(Instant::now() > deadline);
-                is_expired.get()
-            },
-            &mut |entity| {
-                if meter.is_some() {
-                    rows.count(entity.partition_key());
-                }
-                frame.entity(&mut body, entity)
-            },
-        )?;
+        let expired = || {
+            is_expired.set(Instant::now() > deadline);
+            is_expired.get()
+        };
+        let entity = &mut |entity: &EntityView<'_>| frame.entity(&mut body, entity);
+        let page = visit(&request, &query, &expired, entity, meter.as_ref())?;
         if let Some(meter) = &meter {
-            rows.take(meter, request.account(), &request.table)?;
             let ended = [
                 (Target::QuerySeconds, time.is_some() && is_expired.get()),
                 (Target::PagePartitions, page.is_at_partition_end),
@@ -87,9 +76,38 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
             put_key("x-ms-continuation-nextrowkey", &row_key);
         }
         put_cost(&mut response, &page.cost);
+        advisor::note(&mut response, advisor::busiest(page.busiest));
         Ok(response)
     })
     .await
+}
+
+/// Reads the rows of a page, and counts those that it examines against the targets of their
+/// partitions. Errors: those of the query; `ServerBusy`.
+fn visit(
+    request: &Request,
+    query: &Query<'_>,
+    expired: &dyn Fn() -> bool,
+    entity: &mut dyn FnMut(&EntityView<'_>) -> lazurite_table::Result<()>,
+    meter: Option<&Meter<'_>>,
+) -> Result<PageEnd> {
+    let tables = &request.state.services.tables;
+    let (account, table) = (request.account(), request.table.as_str());
+    let Some(meter) = meter else {
+        let visitor = Visitor {
+            entity,
+            examined: None,
+        };
+        return Ok(tables.visit_entities(account, table, query, expired, visitor)?);
+    };
+    let mut rows = PageRows::new(meter, account, table);
+    let visitor = Visitor {
+        entity,
+        examined: Some(&mut |partition_key, examined| rows.count(partition_key, examined)),
+    };
+    let page = tables.visit_entities(account, table, query, expired, visitor)?;
+    rows.finish(page.cost.azure_examined.map(|count| count.rows))?;
+    Ok(page)
 }
 
 /// The keys at which the page begins, from the response with the page before.
