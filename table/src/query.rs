@@ -71,14 +71,17 @@ pub struct Page {
     pub cost: Cost,
 }
 
+/// Takes a PartitionKey and a number of its rows.
+pub type RowCounter<'a> = &'a mut dyn FnMut(&str, u32);
+
 /// What a page is passed to as it is read.
 pub struct Visitor<'a> {
     /// Takes each entity of the page.
     pub entity: &'a mut dyn FnMut(&EntityView<'_>) -> Result<()>,
-    /// Takes a PartitionKey and the rows of it that the page examined, whether they matched or not.
-    /// Called as the page leaves a partition, and at its end; more than once for a partition if the
+    /// Takes the rows of a partition that the page examined, whether they matched or not. Called as
+    /// the page leaves a partition, and at its end; more than once for a partition if the
     /// page returns to it. `None`: examined rows are not counted by partition.
-    pub examined: Option<&'a mut dyn FnMut(&str, u32)>,
+    pub examined: Option<RowCounter<'a>>,
 }
 
 /// The end of a page that was visited row by row.
@@ -355,7 +358,7 @@ impl Partitions {
 /// Counts the rows that a page examines by partition. Keys stay encoded until they are needed: a
 /// page may examine a row in each of very many partitions.
 struct ExaminedRows<'a> {
-    report: Option<&'a mut dyn FnMut(&str, u32)>,
+    report: Option<RowCounter<'a>>,
     /// The first component of the keys of the present partition, and its rows.
     present: (Vec<u8>, u32),
     /// The same of the partition with the most rows so far.
@@ -363,7 +366,7 @@ struct ExaminedRows<'a> {
 }
 
 impl<'a> ExaminedRows<'a> {
-    fn new(report: Option<&'a mut dyn FnMut(&str, u32)>) -> ExaminedRows<'a> {
+    fn new(report: Option<RowCounter<'a>>) -> ExaminedRows<'a> {
         ExaminedRows {
             report,
             present: (Vec::new(), 0),
