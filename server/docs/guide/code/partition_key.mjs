@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { odata } from "@azure/data-tables";
 import { all, compare, costOf, insertAll, newTable } from "./store.mjs";
 
-const [CUSTOMERS, ORDERS] = [["ann", "bob", "cem", "dora"], 50];
+const [CUSTOMERS, ORDERS] = [["ann", "bob", "cem", "dora"], 30];
 const alone = await newTable("Alone");
 const each = await newTable("Each");
 const byCustomer = await newTable("ByCustomer");
@@ -103,7 +103,7 @@ for (const [label, table, keys] of designs) {
   console.log(
     `${label}: ${change.requests} requests to change 20 orders, ${answer.examined} examined in ` +
       `${answer.requests} requests for a range of 20, ${await cancelledOfAChangeThatFails(table, keys)} changed by a change that ` +
-      `fails, ${await fullestPartition(table)} of 200 orders in the fullest partition`,
+      `fails, ${await fullestPartition(table)} of 120 orders in the fullest partition`,
   );
 }
 await compare(

@@ -5,7 +5,7 @@ from collections import Counter
 from azure.core.exceptions import HttpResponseError
 from store import compare, cost_of, insert_all, new_table
 
-CUSTOMERS, ORDERS = ["ann", "bob", "cem", "dora"], 50
+CUSTOMERS, ORDERS = ["ann", "bob", "cem", "dora"], 30
 
 
 # region naive
@@ -106,7 +106,7 @@ for label, table, keys in designs:
     print(
         f"{label}: {change.requests} requests to change 20 orders, {answer.examined} examined "
         f"in {answer.requests} requests for a range of 20, {cancelled_of_a_change_that_fails(table, keys)} changed by a change "
-        f"that fails, {max(partitions.values())} of 200 orders in the fullest partition"
+        f"that fails, {max(partitions.values())} of 120 orders in the fullest partition"
     )
 compare(
     lambda: cancel(each, one_for_each, "cem", range(20)),
