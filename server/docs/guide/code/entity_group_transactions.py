@@ -2,6 +2,7 @@
 all."""
 
 import random
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -99,7 +100,9 @@ def refusal(operations):
         raise AssertionError("the transaction was accepted")
     except HttpResponseError as error:
         assert sorted(one["RowKey"] for one in together.list_entities()) == before
-        return error.status_code, error.error_code, getattr(error, "index", None)
+        index = re.match(r"(\d+):", error.message)
+        operation = f", operation {index[1]}" if index else ""
+        return f"{error.status_code} {error.error_code}{operation}"
     except ValueError:
         # The client does not send it.
         return "refused by the client"

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { odata } from "@azure/data-tables";
 import { all, compare, costOf, insertAll, newTable } from "./store.mjs";
 
-const [CUSTOMERS, ORDERS] = [["ann", "bob", "cem", "dora"], 50];
+const [CUSTOMERS, ORDERS] = [["ann", "bob", "cem", "dora"], 30];
 const alone = await newTable("Alone");
 const each = await newTable("Each");
 const byCustomer = await newTable("ByCustomer");
@@ -101,10 +101,16 @@ for (const [label, table, keys] of designs) {
     numbers(10, 30),
   );
   console.log(
-    `${label}: ${change.requests} requests to change 20 orders, ${answer.examined} examined in ` +
-      `${answer.requests} requests for a range of 20, ${await cancelledOfAChangeThatFails(table, keys)} changed by a change that ` +
-      `fails, ${await fullestPartition(table)} of 200 orders in the fullest partition`,
+    `${label}: 20 changes in ${change.requests}, a range of 20 examines ${answer.examined}`,
   );
+  const failed = await cancelledOfAChangeThatFails(table, keys);
+  const fullest = await fullestPartition(table);
+  console.log(
+    `${label}: ${failed} changed by a failed change, ${fullest} in the fullest partition`,
+  );
+  const pages = answer.requests;
+  // With --as-azure the end of a partition ends a page.
+  assert.ok(pages === 1 || (pages === 20 && table === each));
 }
 await compare(
   () => cancel(each, oneForEach, "cem", numbers(0, 20)),
