@@ -431,6 +431,19 @@ mod tests {
     }
 
     #[test]
+    fn bodies_without_checksums_are_read() {
+        let empty = [&[1, 23, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0][..], &[1], &[0; 9]].concat();
+        assert_eq!(decode(&empty, 7, 0).unwrap(), b"");
+        let two = [
+            &[1, 36, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0][..],
+            b"\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00a",
+            b"\x02\x00\x02\x00\x00\x00\x00\x00\x00\x00bc",
+        ];
+        assert_eq!(decode(&two.concat(), 7, 3).unwrap(), b"abc");
+        assert!(decode(&two[..2].concat(), 7, 3).is_err());
+    }
+
+    #[test]
     fn a_body_cut_short_or_too_long_is_refused() {
         let body = encode(b"123456789", 9, 4);
         for cut in 0..body.len() {
