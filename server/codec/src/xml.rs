@@ -404,11 +404,11 @@ mod tests {
 
     #[test]
     fn children_are_found_by_name_and_decoded_if_they_say_so() {
-        let document =
-            "<r><a>1</a><n Encoded='true'>a%EF%BF%BF</n><n>b%20</n><a Encoded='false'>%20</a></r>";
+        let document = "<r><a>1</a><n Encoded='true'>a%EF%BF%BF</n><n>b%20</n><a Encoded='false'>%20</a><u>%20</u></r>";
         let root = parse(document.as_bytes()).unwrap();
         assert_eq!(root.child_name("n"), "a\u{ffff}");
         assert_eq!(root.child_name("a"), "1");
+        assert_eq!(root.child_name("u"), "%20");
         assert_eq!(root.child_name("x"), "");
         let texts: Vec<_> = root.all("a").map(|child| child.text.as_str()).collect();
         assert_eq!(texts, ["1", "%20"]);
