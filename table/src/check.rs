@@ -213,5 +213,22 @@ mod tests {
             );
         }
         assert_eq!(key_bytes("p", "é😀"), 4 + 2 * 4);
+        let properties = vec![
+            ("a".to_owned(), Value::Int32(0)),
+            ("bc".to_owned(), Value::Boolean(true)),
+        ];
+        let bytes = (4 + 2 * 2) + (8 + 2 + 4) + (8 + 4 + 1);
+        assert_eq!(entity_bytes(&Entity::new("p", "r", properties)), bytes);
+    }
+
+    #[test]
+    fn metrics_tables_begin_with_a_dollar_and_are_as_long_as_other_tables() {
+        let long = |length: usize| format!("$Metrics{}", "x".repeat(length - METRICS.len()));
+        for name in ["$metrics", "$METRICSHourly1", &long(63)] {
+            assert!(is_metrics_table(name), "{name}");
+        }
+        for name in ["people", "customers", "$metric", "$metrics-x", &long(64)] {
+            assert!(!is_metrics_table(name), "{name}");
+        }
     }
 }

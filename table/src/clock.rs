@@ -341,6 +341,28 @@ mod tests {
     }
 
     #[test]
+    fn a_scan_that_finds_no_row_ahead_lowers_the_bound_of_rows_stamped_before_it() {
+        with_db(|db| {
+            let row = open(db, NOW + HOUR).0.stamp(None);
+            let (clock, _) = open(db, NOW);
+            let admission = db.admit().unwrap();
+            let scan = |during: Option<DateTime>| {
+                clock.begin_scan();
+                if let Some(previous) = during {
+                    clock.stamp(Some(previous));
+                }
+                clock.lower_rows_bound(None, &admission).unwrap();
+                let next_process = open(db, NOW).0;
+                assert_eq!(next_process.rows_may_be_ahead(), during.is_some());
+                clock.rows_may_be_ahead()
+            };
+            clock.stamp(Some(row));
+            assert!(scan(Some(row)), "a row was stamped during the scan");
+            assert!(!scan(None));
+        });
+    }
+
+    #[test]
     fn bound_recorded_under_a_wrong_clock_is_not_followed_but_rows_are_read() {
         with_db(|db| {
             let row = open(db, NOW + HOUR).0.stamp(None);

@@ -88,3 +88,37 @@ impl Stripe {
         known.ids.insert(key.into(), id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stripe_remembers_a_bounded_number_of_tables() {
+        let stripe = Stripe::default();
+        let key = |table: usize| table.to_le_bytes();
+        for table in 0..KNOWN_TABLES_MAX {
+            stripe.remember(&key(table), table as TableId, 0);
+        }
+        for table in 0..KNOWN_TABLES_MAX {
+            assert_eq!(stripe.find(&key(table)), Ok(table as TableId));
+        }
+        stripe.remember(&key(KNOWN_TABLES_MAX), 7, 0);
+        assert_eq!(stripe.find(&key(KNOWN_TABLES_MAX)), Ok(7));
+        assert!(stripe.lock().ids.len() <= KNOWN_TABLES_MAX);
+    }
+
+    #[test]
+    fn an_id_that_was_read_before_a_change_is_not_remembered() {
+        let tables = KnownTables::default();
+        let stripe = tables.stripe(b"t");
+        let before = stripe.find(b"t").unwrap_err();
+        stripe.remember(b"t", 1, before);
+        drop(tables.changing(b"t".to_vec()));
+        let after = stripe.find(b"t").unwrap_err();
+        stripe.remember(b"t", 1, before);
+        assert_eq!(stripe.find(b"t"), Err(after));
+        stripe.remember(b"t", 2, after);
+        assert_eq!(stripe.find(b"t"), Ok(2));
+    }
+}

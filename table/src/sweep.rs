@@ -143,6 +143,8 @@ mod tests {
             let first = replace(&service, "right");
             sweep(&service);
             assert!(service.clock.rows_may_be_ahead(), "in the first minute");
+            let (restarted, _) = open(db, NOW + HOUR);
+            assert!(restarted.clock.rows_may_be_ahead(), "no scan has begun");
             wall.advance(MINUTE);
             sweep(&service);
             replace(&service, "right");

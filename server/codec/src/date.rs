@@ -170,6 +170,7 @@ mod tests {
     #[test]
     fn headers_hold_any_year_of_the_protocol() {
         let form = |text| rfc1123(parse_iso8601(text).unwrap());
+        assert_eq!(form("0001-01-01"), "Mon, 01 Jan 0001 00:00:00 GMT");
         assert_eq!(form("1601-01-01"), "Mon, 01 Jan 1601 00:00:00 GMT");
         assert_eq!(
             form("2024-03-01T12:34:56.9Z"),
@@ -192,13 +193,19 @@ mod tests {
             "2024-02-30",
             "2023-02-29",
             "2024-3-1",
+            "0000-03-01",
+            "2024-03-01-01",
             "2024-03-01T24:00Z",
+            "2024-03-01T00:60Z",
+            "2024-03-01T00:00:60Z",
             "2024-03-01T00:00",
             "2024-03-01T00:00:00.Z",
         ];
         for text in forms {
             assert_eq!(parse_iso8601(text), None, "{text}");
+            assert!(!is_date(text), "{text}");
         }
+        assert!(is_date("2024-02-29") && !is_date("2024-02-29T00:00Z"));
     }
 
     #[test]
@@ -258,5 +265,6 @@ mod tests {
         assert_eq!(rfc1123(year_10000), "Fri, 31 Dec 9999 00:00:00 GMT");
         let year_0 = UNIX_EPOCH - Duration::from_secs(62_135_596_801);
         assert_eq!(iso8601(year_0), "0001-01-01T23:59:59.0000000Z");
+        assert_eq!(iso8601_seconds(year_0), "0001-01-01T23:59:59Z");
     }
 }

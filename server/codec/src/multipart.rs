@@ -413,6 +413,50 @@ mod tests {
         }
     }
 
+    fn independent(parts: usize, headers: usize) -> Bytes {
+        let headers = "a: b\r\n".repeat(headers);
+        let part = format!("--batch_1\r\n{headers}\r\nDELETE /c/b HTTP/1.1\r\n\r\n");
+        (part.repeat(parts) + "--batch_1--").into()
+    }
+
+    #[test]
+    fn parts_and_headers_of_a_batch_are_bounded() {
+        let read = |parts, headers| read_each(TYPE, &independent(parts, headers));
+        assert_eq!(read(PARTS_MAX, 1).unwrap().len(), PARTS_MAX);
+        assert!(read(PARTS_MAX + 1, 1).is_err());
+        assert!(read(1, HEADERS_MAX).is_ok());
+        assert!(read(1, HEADERS_MAX + 1).is_err());
+    }
+
+    #[test]
+    fn independent_requests_and_responses_have_their_ids() {
+        let body = "--batch_1\r\n\r\nDELETE /c/a HTTP/1.1\r\n\r\n\
+                    --batch_1\r\nContent-ID: x\r\n\r\nDELETE /c/b HTTP/1.1\r\n\r\n--batch_1--";
+        let requests = read_each(TYPE, &Bytes::from(body)).unwrap();
+        let parts: Vec<_> = requests
+            .iter()
+            .map(|(id, request)| (id.as_str(), request.target.as_str()))
+            .collect();
+        assert_eq!(parts, [("0", "/c/a"), ("x", "/c/b")]);
+        let response = |status: u16, body: &'static str| {
+            let response = Response::builder().status(status).header("etag", "1");
+            response.body(Bytes::from(body)).unwrap()
+        };
+        let responses = [
+            ("0".to_owned(), response(202, "")),
+            ("x".to_owned(), response(404, "<Error/>")),
+        ];
+        let (boundary, written) = write_each("7", &responses);
+        assert_eq!(boundary, "batchresponse_7");
+        assert_eq!(
+            String::from_utf8(written).unwrap(),
+            "--batchresponse_7\r\nContent-Type: application/http\r\nContent-ID: 0\r\n\r\n\
+             HTTP/1.1 202 Accepted\r\netag: 1\r\n\r\n\
+             --batchresponse_7\r\nContent-Type: application/http\r\nContent-ID: x\r\n\r\n\
+             HTTP/1.1 404 Not Found\r\netag: 1\r\n\r\n<Error/>\r\n--batchresponse_7--"
+        );
+    }
+
     #[test]
     fn responses_have_the_bytes_that_parsers_expect() {
         let empty = SubResponse {

@@ -254,3 +254,87 @@ pub fn decode(raw: &str) -> Cow<'_, str> {
         raw.into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(raw: &str) -> Query {
+        Query::parse(raw).unwrap()
+    }
+
+    #[test]
+    fn values_are_found_by_name_in_any_case() {
+        let query = parse("comp=list&&%70refix=a%2Fb+c&Prefix=second&empty&x=%zz");
+        assert_eq!(query.get("COMP").as_deref(), Some("list"));
+        assert_eq!(query.get("prefix").as_deref(), Some("a/b c"));
+        assert_eq!(query.get_literal("prefix").as_deref(), Some("a/b+c"));
+        assert_eq!(query.get("empty").as_deref(), Some(""));
+        assert_eq!(query.get("x").as_deref(), Some("%zz"));
+        for absent in ["", "com", "comps", "cost", "prefi", "zz"] {
+            assert!(
+                !query.has(absent) && query.get(absent).is_none(),
+                "{absent}"
+            );
+        }
+        let as_sent: Vec<_> = query.pairs().skip(1).take(3).collect();
+        let expected = [("prefix", "a%2Fb+c"), ("Prefix", "second"), ("empty", "")];
+        assert_eq!(as_sent, expected);
+        assert_eq!(query.decoded_pairs().nth(1), Some(("prefix", "a/b+c")));
+    }
+
+    #[test]
+    fn lists_may_be_one_value_or_several() {
+        let query = parse("include=a%20b+c&x=1&Include=d,e");
+        assert_eq!(query.joined("include"), "a b c,d,e");
+        assert_eq!(query.joined("y"), "");
+        assert_eq!(query.contradicted(), None);
+    }
+
+    #[test]
+    fn a_parameter_that_is_given_twice_is_found() {
+        let repeated = |raw| {
+            let query = parse(raw);
+            let repeated = query
+                .repeated()
+                .map(|(name, again, first)| (name.to_owned(), format!("{again} after {first}")));
+            (
+                repeated.collect::<Vec<_>>(),
+                query.contradicted().map(str::to_owned),
+            )
+        };
+        assert_eq!(repeated("sp=r&sr=b&sig=x"), (vec![], None));
+        let same = ("SP".to_owned(), "r after r".to_owned());
+        assert_eq!(repeated("sp=r&sr=b&SP=r"), (vec![same], None));
+        let other = ("sp".to_owned(), "w after r".to_owned());
+        assert_eq!(
+            repeated("sp=r&sr=b&sp=w"),
+            (vec![other], Some("sp".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_removed_parameter_is_gone_and_others_stay() {
+        let mut query = parse("a=1&sig=2&SIG=3&b=4");
+        query.remove("Sig");
+        let left: Vec<_> = query.pairs().collect();
+        assert_eq!(left, [("a", "1"), ("b", "4")]);
+        assert!(!query.has("sig") && query.has("b"));
+    }
+
+    #[test]
+    fn texts_that_are_not_utf8_and_too_many_parameters_are_refused() {
+        let refused = |raw: &str| Query::parse(raw).unwrap_err();
+        assert_eq!(refused("a=1&%ff=2"), QueryError::Name);
+        let value = QueryError::Value {
+            name: "b".to_owned(),
+            value: "%ff".to_owned(),
+        };
+        assert_eq!(refused("a=1&b=%ff"), value);
+        assert!(Query::parse(&"a=1&".repeat(PARAMETERS_MAX)).is_ok());
+        assert_eq!(
+            refused(&"a=1&".repeat(PARAMETERS_MAX + 1)),
+            QueryError::TooMany
+        );
+    }
+}

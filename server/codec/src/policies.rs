@@ -103,6 +103,46 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_with_one_field_is_written_with_it() {
+        let time = date::parse_iso8601("2024-03-01");
+        let only = |start, expiry, permission: Option<&str>| StoredPolicy {
+            id: "a".to_owned(),
+            start,
+            expiry,
+            permission: permission.map(str::to_owned),
+        };
+        let policies = [
+            only(time, None, None),
+            only(None, time, None),
+            only(None, None, Some("r")),
+        ];
+        for policy in policies {
+            let document = parse(write(std::slice::from_ref(&policy)).as_bytes()).unwrap();
+            assert_eq!(read(&document), Some(vec![policy]));
+        }
+        assert!(!write(&[only(None, None, None)]).contains("AccessPolicy"));
+    }
+
+    #[test]
+    fn parts_that_would_be_lost_are_refused() {
+        for parts in [
+            "<Id>a</Id><Id>b</Id>",
+            "<Id>a</Id><Other/>",
+            "<Id>a</Id>text",
+            "<Id>a<Other/></Id>",
+            "<Id>a</Id><AccessPolicy><Other/></AccessPolicy>",
+            "<Id>a</Id><AccessPolicy>text</AccessPolicy>",
+            "<Id>a</Id><AccessPolicy><Permission>r</Permission><Permission>w</Permission></AccessPolicy>",
+            "<Id>a</Id><AccessPolicy><Permission>r<Other/></Permission></AccessPolicy>",
+        ] {
+            let document = format!(
+                "<SignedIdentifiers><SignedIdentifier>{parts}</SignedIdentifier></SignedIdentifiers>"
+            );
+            assert_eq!(read(&parse(document.as_bytes()).unwrap()), None, "{parts}");
+        }
+    }
+
+    #[test]
     fn other_documents_are_refused() {
         for document in [
             "<Other/>",

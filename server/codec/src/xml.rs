@@ -374,7 +374,8 @@ mod tests {
 
     #[test]
     fn malformed_documents_are_refused() {
-        let deep = "<a>".repeat(20) + &"</a>".repeat(20);
+        let deep = |depth| "<a>".repeat(depth) + &"</a>".repeat(depth);
+        assert!(text(&deep(DEPTH_MAX)).is_ok());
         for document in [
             "",
             "x",
@@ -388,7 +389,7 @@ mod tests {
             "<a>&#0;</a>",
             "<a>\u{1}</a>",
             "<a",
-            &deep,
+            &deep(DEPTH_MAX + 1),
         ] {
             assert!(text(document).is_err(), "{document}");
         }
@@ -399,6 +400,28 @@ mod tests {
         let flat = |count| format!("<a>{}</a>", "<b/>".repeat(count));
         assert!(text(&flat(ELEMENTS_MAX - 1)).is_ok());
         assert!(text(&flat(ELEMENTS_MAX)).is_err());
+    }
+
+    #[test]
+    fn children_are_found_by_name_and_decoded_if_they_say_so() {
+        let document = "<r><a>1</a><n Encoded='true'>a%EF%BF%BF</n><n>b%20</n><a Encoded='false'>%20</a><u>%20</u></r>";
+        let root = parse(document.as_bytes()).unwrap();
+        assert_eq!(root.child_name("n"), "a\u{ffff}");
+        assert_eq!(root.child_name("a"), "1");
+        assert_eq!(root.child_name("u"), "%20");
+        assert_eq!(root.child_name("x"), "");
+        let texts: Vec<_> = root.all("a").map(|child| child.text.as_str()).collect();
+        assert_eq!(texts, ["1", "%20"]);
+        assert!(!root.children[3].is_encoded);
+    }
+
+    #[test]
+    fn characters_that_xml_cannot_hold_are_replaced() {
+        let mut writer = Writer::new();
+        writer.open("a");
+        writer.text("<\u{1}\u{ffff}>");
+        writer.close("a");
+        assert!(writer.finish().ends_with("<a>&lt;\u{fffd}\u{fffd}&gt;</a>"));
     }
 
     fn list(document: &str) -> Result<Vec<(String, String)>, Malformed> {
@@ -450,6 +473,7 @@ mod tests {
             "emoji 😀",
             "]]>",
             "<MessageText/>",
+            "&<>\"",
         ] {
             let mut writer = Writer::new();
             writer.open_with("a", &[("b", content)]);

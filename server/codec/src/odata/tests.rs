@@ -117,6 +117,28 @@ fn values_without_a_type_are_refused() {
     }
 }
 
+#[test]
+fn members_of_an_entity_are_bounded() {
+    let object = |count: usize| {
+        let members: Vec<_> = (0..count).map(|n| format!(r#""p{n}":null"#)).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    assert_eq!(read(&object(5 * 255)).unwrap(), []);
+    let refused = read(&object(5 * 255 + 1)).unwrap_err();
+    assert!(matches!(refused, Error::TooManyProperties));
+}
+
+#[test]
+fn a_key_that_is_annotated_with_another_type_than_string_is_reported() {
+    for (annotation, is_typed) in [("Edm.String", false), ("Edm.Guid", true)] {
+        for key in ["PartitionKey", "RowKey"] {
+            let body = format!(r#"{{"{key}":"k","{key}@odata.type":"{annotation}"}}"#);
+            let read = read_entity(body.as_bytes()).unwrap();
+            assert_eq!(read.has_typed_key, is_typed, "{body}");
+        }
+    }
+}
+
 fn entity() -> Entity {
     let properties = vec![
         (
@@ -126,6 +148,8 @@ fn entity() -> Entity {
         ("Big".to_owned(), Value::Int64(9)),
         ("D".to_owned(), Value::Double(5.0)),
         ("N".to_owned(), Value::Double(f64::NAN)),
+        ("I".to_owned(), Value::Double(f64::NEG_INFINITY)),
+        ("Q".to_owned(), Value::String("\"".to_owned())),
     ];
     let timestamp = DateTime::parse("2021-09-20T21:54:20.9694602Z").unwrap();
     Entity {
@@ -159,7 +183,7 @@ fn the_three_metadata_levels_have_their_annotations() {
             .single(&(&entity()).into())
             .unwrap(),
         format!(
-            r#"{{"PartitionKey":"p'k","RowKey":"r k","Timestamp":"2021-09-20T21:54:20.9694602Z",{own}"Big":"9","D":5.0,"N":"NaN"}}"#
+            r#"{{"PartitionKey":"p'k","RowKey":"r k","Timestamp":"2021-09-20T21:54:20.9694602Z",{own}"Big":"9","D":5.0,"N":"NaN","I":"-Infinity","Q":"\""}}"#
         )
     );
     assert_eq!(
@@ -167,7 +191,7 @@ fn the_three_metadata_levels_have_their_annotations() {
             .single(&(&entity()).into())
             .unwrap(),
         format!(
-            r#"{{"odata.metadata":"https://A.table/$metadata#T/@Element","odata.etag":"W/\"datetime'2021-09-20T21%3A54%3A20.9694602Z'\"","PartitionKey":"p'k","RowKey":"r k","Timestamp":"2021-09-20T21:54:20.9694602Z",{own}"Big@odata.type":"Edm.Int64","Big":"9","D":5.0,"N@odata.type":"Edm.Double","N":"NaN"}}"#
+            r#"{{"odata.metadata":"https://A.table/$metadata#T/@Element","odata.etag":"W/\"datetime'2021-09-20T21%3A54%3A20.9694602Z'\"","PartitionKey":"p'k","RowKey":"r k","Timestamp":"2021-09-20T21:54:20.9694602Z",{own}"Big@odata.type":"Edm.Int64","Big":"9","D":5.0,"N@odata.type":"Edm.Double","N":"NaN","I@odata.type":"Edm.Double","I":"-Infinity","Q":"\""}}"#
         )
     );
     let full = list(frame(Level::Full, None));
@@ -210,6 +234,42 @@ fn every_type_comes_back_from_its_own_json() {
         format!("{:?}", entity().properties)
     );
     assert_eq!(read_back.partition_key.as_deref(), Some("p'k"));
+}
+
+#[test]
+fn tables_have_the_annotations_of_their_level() {
+    let single = |level| table_single(level, "https://A.table", "A", "T");
+    assert_eq!(single(Level::None), r#"{"TableName":"T"}"#);
+    assert_eq!(
+        single(Level::Minimal),
+        r#"{"odata.metadata":"https://A.table/$metadata#Tables/@Element","TableName":"T"}"#
+    );
+    let of_table = |table: &str| {
+        format!(
+            r#""odata.type":"A.Tables","odata.id":"https://A.table/Tables('{table}')","odata.editLink":"Tables('{table}')","TableName":"{table}""#
+        )
+    };
+    assert_eq!(
+        single(Level::Full),
+        format!(
+            r#"{{"odata.metadata":"https://A.table/$metadata#Tables/@Element",{}}}"#,
+            of_table("T")
+        )
+    );
+    let names = ["T".to_owned(), "U".to_owned()];
+    let list = |level| table_list(level, "https://A.table", "A", &names);
+    assert_eq!(
+        list(Level::None),
+        r#"{"value":[{"TableName":"T"},{"TableName":"U"}]}"#
+    );
+    assert_eq!(
+        list(Level::Full),
+        format!(
+            r#"{{"odata.metadata":"https://A.table/$metadata#Tables","value":[{{{}}},{{{}}}]}}"#,
+            of_table("T"),
+            of_table("U")
+        )
+    );
 }
 
 /// The JavaScript client takes braces in an answer of a batch for an error document.
