@@ -103,6 +103,7 @@ await compare(
   () => store(bins),
   "requests",
 );
+assert.deepEqual([await partsIn(single), await partsIn(together)], [BINS * PARTS, BINS * PARTS]);
 
 // One program dies between its two writes. A transaction has no place between.
 await assert.rejects(moveInTwoWrites("bin_000", "bin_001", 5, die), Death);

@@ -114,6 +114,7 @@ def creation(number, **properties):
 
 
 compare(lambda: store_one_by_one(bins()), lambda: store(bins()), "requests")
+assert parts_in(single) == parts_in(together) == BINS * PARTS
 
 # One program dies between its two writes. A transaction has no place between.
 try:

@@ -117,3 +117,5 @@ await compare(
   () => cancel(byCustomer, oneForEachCustomer, "cem", numbers(0, 20)),
   "requests",
 );
+// The change that failed has left 10 behind.
+assert.deepEqual([(await cancelled(each)) - 10, await cancelled(byCustomer)], [40, 40]);
