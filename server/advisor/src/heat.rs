@@ -10,7 +10,8 @@
 //! take more. Source: Scalability and performance targets for Table Storage and for Queue Storage.
 
 use crate::evidence::as_text;
-use crate::request::Service;
+use crate::request::{Service, seconds};
+use crate::targets::{ACCOUNT_TARGET, BLOB_TARGET, PARTITION_TARGET};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
@@ -19,12 +20,6 @@ use std::time::{Duration, SystemTime};
 pub const MINUTES: usize = 60;
 /// Partitions with a row of their own.
 pub const CELLS_MAX: usize = 256;
-/// Entities or messages a second that one partition may take.
-pub const PARTITION_TARGET: u64 = 2000;
-/// Requests a second that one blob may take.
-pub const BLOB_TARGET: u64 = 500;
-/// Requests a second that one account may take.
-pub const ACCOUNT_TARGET: u64 = 20_000;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Place {
@@ -180,7 +175,7 @@ impl Heat {
 
     /// The map of the minutes up to the one of `now`.
     pub(crate) fn report(&mut self, now: SystemTime) -> HeatMap {
-        let newest = crate::watch::table::seconds(now) / 60;
+        let newest = seconds(now) / 60;
         let oldest = (newest + 1).saturating_sub(MINUTES as u64);
         let cells = self.cells.values_mut().chain(self.others.values_mut());
         for cell in cells.chain(self.accounts.values_mut()) {

@@ -20,6 +20,7 @@ mod heat;
 mod request;
 pub mod rules;
 mod tally;
+mod targets;
 mod watch;
 
 #[cfg(test)]
@@ -30,9 +31,7 @@ mod workloads;
 pub use advice::{ADVICE_MAX, Advice};
 pub use advisor::{Advisor, FULL_A_SECOND, RESOURCES_MAX, Report, SAMPLE_MEAN, SHARD_MAX};
 pub use evidence::Evidence;
-pub use heat::{
-    ACCOUNT_TARGET, AccountLoad, BLOB_TARGET, CELLS_MAX, HeatMap, MINUTES, Others,
-    PARTITION_TARGET, PartitionLoad, Splits,
-};
+pub use heat::{AccountLoad, CELLS_MAX, HeatMap, MINUTES, Others, PartitionLoad, Splits};
 pub use request::{Delivered, EntitySize, Keys, NAME_BYTES_MAX, QueryFacts, Request, Service};
 pub use tally::EVIDENCE_MAX;
+pub use targets::{ACCOUNT_TARGET, BLOB_TARGET, PARTITION_TARGET};

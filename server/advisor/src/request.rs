@@ -8,6 +8,13 @@ use std::time::{Duration, SystemTime};
 /// keys that differ only further on count as one.
 pub const NAME_BYTES_MAX: usize = 256;
 
+/// Seconds from 1970 to an instant; 0 for earlier ones.
+pub(crate) fn seconds(at: SystemTime) -> u64 {
+    at.duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
 /// The service that a request addressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -4,7 +4,7 @@
 //! Source of the reasons: Azure Storage table design guide; Performance and scalability checklists
 //! for Table, Queue and Blob Storage.
 
-use crate::heat::PARTITION_TARGET;
+use crate::targets::PARTITION_TARGET;
 
 /// A piece of advice that the server can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

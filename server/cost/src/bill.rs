@@ -2,33 +2,11 @@
 
 use crate::class::{Class, Service};
 use crate::growth::Growth;
+use crate::load::Load;
 use crate::pages::PageRules;
 use crate::prices::{BATCH_NOTE, BatchCounting, GIB, PRICED_TRANSACTIONS, Prices};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// The load of a month.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Load {
-    /// Items that are kept: N.
-    pub items: f64,
-    /// Reads of the application: R.
-    pub reads: f64,
-    /// Writes of the application: W.
-    pub writes: f64,
-}
-
-impl Default for Load {
-    /// Ten million of each.
-    fn default() -> Load {
-        Load {
-            items: 1e7,
-            reads: 1e7,
-            writes: 1e7,
-        }
-    }
-}
 
 /// What a step of a write or of a read sends.
 #[derive(Debug, Clone, PartialEq, Serialize)]

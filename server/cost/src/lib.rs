@@ -16,6 +16,7 @@
 mod bill;
 mod class;
 mod growth;
+mod load;
 mod pages;
 mod prices;
 mod size;
@@ -23,9 +24,10 @@ mod size;
 #[cfg(test)]
 mod bill_tests;
 
-pub use bill::{Bill, Design, Line, Load, Part, Step, Stored, Work};
+pub use bill::{Bill, Design, Line, Part, Step, Stored, Work};
 pub use class::{Class, Service, is_billed};
 pub use growth::{FitError, Growth, Point, Shape};
+pub use load::Load;
 pub use pages::{PAGE_ENTITIES_MAX, PAGE_SECONDS_MAX, PageRules};
 pub use prices::{
     BATCH_NOTE, BatchCounting, Capacity, GIB, Prices, PricesError, Transactions, Transfer,

@@ -1,7 +1,7 @@
 //! The price file: what its keys mean, their example values, and how it is read.
 
-use crate::bill::Load;
 use crate::class::Class;
+use crate::load::Load;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

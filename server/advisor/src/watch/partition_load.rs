@@ -1,11 +1,10 @@
 //! The entities that partitions take within a few seconds, beside the target of one partition.
 
 use crate::advice::Finding;
-use crate::heat::PARTITION_TARGET;
-use crate::request::Request;
+use crate::request::{Request, seconds};
 use crate::rules::{HOT_ENTITIES, HOT_SECONDS, Rule};
 use crate::tally::Tally;
-use crate::watch::table::seconds;
+use crate::targets::PARTITION_TARGET;
 
 /// Partitions that are counted in each span.
 const PARTITIONS_MAX: usize = 16;

@@ -468,9 +468,3 @@ impl InsertRun {
         }
     }
 }
-
-pub(crate) fn seconds(at: SystemTime) -> u64 {
-    at.duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
-}
