@@ -111,7 +111,7 @@ fn rendered(markdown: &str) -> String {
     pulldown_cmark::html::push_html(&mut out, kept);
     // The policy of the console allows no style in the markup. A table that is wider than the
     // window scrolls by itself, with keys as well.
-    let table = r#"<div class="scroll" tabindex="0" role="region" aria-label="Table"><table>"#;
+    let table = r#"<div class="scroll" tabindex="0"><table>"#;
     out.replace(r#" style="text-align: right""#, r#" class="number""#)
         .replace("<table>", table)
         .replace("</table>", "</table></div>")
