@@ -5,7 +5,7 @@ use crate::growth::Growth;
 use crate::load::Load;
 use crate::pages::PageRules;
 use crate::prices::{BATCH_NOTE, BatchCounting, GIB, PRICED_TRANSACTIONS, Prices};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fmt;
 
 /// What a step of a write or of a read sends.
