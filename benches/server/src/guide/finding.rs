@@ -2,7 +2,7 @@
 
 use crate::guide::advice::Advice;
 use crate::guide::pattern::Pattern;
-use crate::guide::prices::Stored;
+use crate::guide::prices::{QueryGrowth, Stored};
 use crate::guide::usage::Usage;
 
 /// The measurements of one design.
@@ -11,6 +11,8 @@ pub(super) struct Measured {
     pub(super) build: Usage,
     pub(super) ask: Usage,
     pub(super) stored: Stored,
+    /// How the queries of `ask` grow with the items.
+    pub(super) queries: QueryGrowth,
     /// Seconds of each run to build and to ask. The usage above is that of the first run with the
     /// medians of these.
     pub(super) build_seconds: Vec<f64>,
@@ -27,4 +29,17 @@ pub(super) struct Finding {
     pub(super) advice: Vec<Advice>,
     pub(super) writes: usize,
     pub(super) questions: usize,
+}
+
+impl Finding {
+    /// Fits the growth of the queries of each design to this run and to those with smaller data.
+    pub(super) fn fit_queries(&mut self, smaller: &[Finding]) {
+        for at in 0..self.designs.len() {
+            let sizes = smaller.iter().chain([&*self]).filter_map(|finding| {
+                let design = finding.designs.get(at)?;
+                Some((finding.writes, &design.ask))
+            });
+            self.designs[at].queries = QueryGrowth::fit(sizes);
+        }
+    }
 }

@@ -1,13 +1,12 @@
-//! Prices of transactions and capacity, and the load that they are computed for. Read from a file
-//! that one can edit.
+//! The price file, and the bill of a design from what a run counted. The model and its sources are
+//! in the crate `lazurite-cost`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use lazurite_bench_common::Outcome;
-use serde_json::{Map, Value, json};
+use lazurite_cost::{Bill, Class, Design, Growth, Point, Prices, Service, Step, Work};
 
-use crate::guide::usage::{Class, Usage};
+use crate::guide::usage::Usage;
 
 /// The stored bytes of a design.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,130 +21,179 @@ impl Stored {
     }
 }
 
-pub(super) struct Prices {
-    pub(super) currency: String,
-    per_10_000: BTreeMap<Class, f64>,
-    table_gb_month: f64,
-    blob_gb_month: f64,
-    /// A month's load of one application.
-    pub(super) writes: f64,
-    pub(super) questions: f64,
-    pub(super) items_kept: f64,
+/// Reads the price file. Errors: a sentence.
+pub(super) fn read(path: &Path) -> Outcome<Prices> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("the prices in {shown} cannot be read: {error}"))?;
+    Prices::from_json(&text)
+        .map_err(|error| format!("the prices in {shown} are not usable: {error}").into())
 }
 
-impl Default for Prices {
-    fn default() -> Prices {
-        Prices {
-            currency: "USD".into(),
-            per_10_000: Class::ALL.map(|class| (class, example(class))).into(),
-            table_gb_month: 0.045,
-            blob_gb_month: 0.018,
-            writes: 1e7,
-            questions: 1e7,
-            items_kept: 1e7,
+/// How the queries of a design grow with the items that are stored.
+#[derive(Clone, Debug)]
+pub(super) struct QueryGrowth {
+    /// Rows that one query examines.
+    pub(super) examined: Growth,
+    /// Rows that one query returns.
+    pub(super) returned: Growth,
+}
+
+impl Default for QueryGrowth {
+    /// No rows.
+    fn default() -> QueryGrowth {
+        QueryGrowth {
+            examined: Growth::constant(0.0),
+            returned: Growth::constant(0.0),
         }
     }
 }
 
-/// An example price of 10,000 transactions.
-fn example(class: Class) -> f64 {
-    match class {
-        Class::Table => 0.00036,
-        Class::BlobWrite | Class::BlobList => 0.05,
-        Class::BlobRead | Class::Queue => 0.004,
-        Class::BlobDelete => 0.0,
+impl QueryGrowth {
+    /// Fitted to a run at each size, with its items and the requests to answer. If a pattern has
+    /// the same data at all sizes, or fewer than three were run, the last run's figures hold for any
+    /// number of items.
+    pub(super) fn fit<'u>(sizes: impl Iterator<Item = (usize, &'u Usage)> + Clone) -> QueryGrowth {
+        let per_query = |usage: &Usage, rows: u64| rows as f64 / usage.queries.max(1) as f64;
+        let fit = |rows: &dyn Fn(&Usage) -> u64| {
+            let points = sizes.clone().map(|(items, usage)| Point {
+                items: items as f64,
+                value: per_query(usage, rows(usage)),
+            });
+            let points: Vec<Point> = points.collect();
+            let last = points.last().map_or(0.0, |point| point.value);
+            Growth::fit(&points).unwrap_or_else(|_| Growth::constant(last))
+        };
+        QueryGrowth {
+            examined: fit(&Usage::rows_of_queries),
+            returned: fit(&|usage| usage.returned),
+        }
     }
 }
 
-impl Prices {
-    pub(super) fn read(path: &Path) -> Outcome<Prices> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("the prices in {shown} cannot be read: {error}"))?;
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|error| format!("the prices in {shown} are not JSON: {error}"))?;
-        Prices::parse(&value)
-            .map_err(|name| format!("the prices in {shown} have no usable `{name}`").into())
-    }
+/// What a run counted of a design.
+pub(super) struct Counted<'a> {
+    pub(super) build: &'a Usage,
+    pub(super) ask: &'a Usage,
+    pub(super) queries: &'a QueryGrowth,
+    pub(super) stored: Stored,
+    pub(super) writes: usize,
+    pub(super) questions: usize,
+}
 
-    /// Errors name the field that is missing or negative.
-    fn parse(value: &Value) -> Result<Prices, String> {
-        let number = |group: &str, name: &str| {
-            let found = value[group][name].as_f64().filter(|number| *number >= 0.0);
-            found.ok_or_else(|| format!("{group}.{name}"))
+impl Counted<'_> {
+    /// The bill of a month at the load of the price file.
+    pub(super) fn bill(&self, prices: &Prices) -> Bill {
+        let writes = self.writes.max(1) as f64;
+        let per_item = |what: &str, service, bytes: u64| lazurite_cost::Stored {
+            what: what.to_owned(),
+            service,
+            bytes: bytes as f64 / writes,
         };
-        let price = |class: Class| Ok((class, number("per_10_000_transactions", class.name())?));
-        Ok(Prices {
-            currency: value["currency"].as_str().ok_or("currency")?.to_owned(),
-            per_10_000: Class::ALL
-                .map(price)
-                .into_iter()
-                .collect::<Result<_, String>>()?,
-            table_gb_month: number("per_gb_and_month", "table")?,
-            blob_gb_month: number("per_gb_and_month", "blob")?,
-            writes: number("load_per_month", "writes")?,
-            questions: number("load_per_month", "questions")?,
-            items_kept: number("load_per_month", "items_kept")?,
-        })
+        let item = [
+            per_item("entities", Service::Table, self.stored.table_bytes),
+            per_item("blobs", Service::Blob, self.stored.blob_bytes),
+        ];
+        let questions = self.questions.max(1) as f64;
+        let design = Design {
+            write: steps(self.build, writes, None, prices),
+            read: steps(self.ask, questions, Some(self.queries), prices),
+            item: item.into_iter().filter(|item| item.bytes > 0.0).collect(),
+            written_bytes: 0.0,
+            received_bytes: self.ask.received_bytes as f64 / questions,
+        };
+        design.bill(prices.load_per_month, prices)
     }
+}
 
-    pub(super) fn to_json(&self) -> Value {
-        let prices = self.per_10_000.iter();
-        let prices: Map<String, Value> = prices
-            .map(|(class, price)| (class.name().to_owned(), json!(price)))
-            .collect();
-        json!({
-            "note": "Examples. Replace them with the prices of your region and redundancy.",
-            "currency": self.currency,
-            "per_10_000_transactions": prices,
-            "per_gb_and_month": { "table": self.table_gb_month, "blob": self.blob_gb_month },
-            "load_per_month": {
-                "writes": self.writes, "questions": self.questions, "items_kept": self.items_kept,
+/// The steps of one of `operations` writes or questions. Queries of writes are billed as they were
+/// counted, those of questions as they grow.
+fn steps(
+    usage: &Usage,
+    operations: f64,
+    queries: Option<&QueryGrowth>,
+    prices: &Prices,
+) -> Vec<Step> {
+    let step = |(class, count): (&Class, &u64)| {
+        let times = *count as f64 / operations;
+        let work = match (class, queries) {
+            (Class::TableBatchWrite, _) => Work::Batches {
+                times,
+                entities: usage.batch_entities as f64 / *count as f64,
             },
-        })
-    }
-
-    /// The price of the transactions of `usage`.
-    pub(super) fn of(&self, usage: &Usage) -> f64 {
-        let transactions = usage.transactions.iter();
-        transactions
-            .map(|(class, count)| *count as f64 / 1e4 * self.per_10_000[class])
-            .sum()
-    }
-
-    /// The price of keeping it for a month.
-    pub(super) fn of_stored(&self, stored: Stored) -> f64 {
-        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-        gigabytes(stored.table_bytes) * self.table_gb_month
-            + gigabytes(stored.blob_bytes) * self.blob_gb_month
-    }
+            (Class::TableScan, Some(growth)) => Work::Scan {
+                times: usage.queries as f64 / operations,
+                examined: growth.examined.clone(),
+                returned: growth.returned.clone(),
+                boundaries: Growth::constant(0.0),
+                pages: prices.page_rules(),
+            },
+            (class, _) => Work::Requests {
+                class: *class,
+                times,
+            },
+        };
+        Step {
+            what: class.name().replace('_', " "),
+            work,
+        }
+    };
+    usage.transactions.iter().map(step).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazurite_cost::{BatchCounting, Part};
 
-    #[test]
-    fn printed_prices_are_read_back_and_a_missing_price_is_named() {
-        let mut value = Prices::default().to_json();
-        let read = Prices::parse(&value).unwrap();
-        assert_eq!(read.to_json(), value);
-        value["per_10_000_transactions"]["blob_read"] = json!(-1);
-        let error = Prices::parse(&value).err().unwrap();
-        assert_eq!(error, "per_10_000_transactions.blob_read");
+    fn scanned(rows: u64) -> Usage {
+        let mut usage = Usage::default();
+        (usage.queries, usage.returned) = (20, 20);
+        usage.examined = Some(20 * rows);
+        usage.transactions.insert(Class::TableScan, 20);
+        usage
     }
 
     #[test]
-    fn transactions_and_capacity_are_priced() {
-        let mut usage = Usage::default();
-        usage.transactions.insert(Class::Table, 20_000);
-        usage.transactions.insert(Class::BlobWrite, 10_000);
-        let prices = Prices::default();
-        assert!((prices.of(&usage) - 0.05072).abs() < 1e-9);
-        let stored = Stored {
-            table_bytes: 2_000_000_000,
-            blob_bytes: 0,
+    fn scan_costs_more_with_the_items_that_are_kept() {
+        let runs = [
+            (500, scanned(500)),
+            (1000, scanned(1000)),
+            (2000, scanned(2000)),
+        ];
+        let queries = QueryGrowth::fit(runs.iter().map(|(items, usage)| (*items, usage)));
+        let mut build = Usage::default();
+        build.transactions.insert(Class::TableBatchWrite, 20);
+        build.batch_entities = 2000;
+        let counted = Counted {
+            build: &build,
+            ask: &runs[2].1,
+            queries: &queries,
+            stored: Stored {
+                table_bytes: 200_000,
+                blob_bytes: 0,
+            },
+            writes: 2000,
+            questions: 20,
         };
-        assert!((prices.of_stored(stored) - 0.09).abs() < 1e-9);
+        let prices = Prices::default();
+        let bill = counted.bill(&prices);
+        // 10,000,000 rows at 2,000 a second are 5,000 seconds: 1,000 pages for each of 10,000,000
+        // questions, at 0.00036 for 10,000.
+        assert!((bill.total_of(Part::Reads) - 360.0).abs() < 0.01, "{bill}");
+        // 10,000,000 entities, or 100,000 batches.
+        assert!((bill.total_of(Part::Writes) - 0.36).abs() < 1e-9, "{bill}");
+        let saved = bill.total() - bill.total_under(BatchCounting::Request);
+        assert!((saved - 0.3564).abs() < 1e-9, "{bill}");
+        // 10,000,000 x 100 bytes in GiB at 0.045.
+        let capacity = 1e9 / 1_073_741_824.0 * 0.045;
+        assert!((bill.total_of(Part::Capacity) - capacity).abs() < 1e-9);
+    }
+
+    #[test]
+    fn figures_of_one_size_hold_for_any() {
+        let usage = scanned(7);
+        let queries = QueryGrowth::fit([(100, &usage)].into_iter());
+        assert_eq!(queries.examined.at(1e7), 7.0);
     }
 }
