@@ -13,6 +13,13 @@ const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const ANSWER_SECONDS_MAX = 30;
 
+/** A store refuses some requests for a moment (503) and some answers are lost: the clients repeat
+ * such requests. Their defaults wait for seconds each time, as suits a store far away that serves
+ * many. */
+const [TRIES, DELAY] = [50, { retryDelayInMs: 50, maxRetryDelayInMs: 500 }];
+export const STORAGE_RETRIES = { retryOptions: { maxTries: TRIES, ...DELAY } };
+export const TABLE_RETRIES = { retryOptions: { maxRetries: TRIES, ...DELAY } };
+
 /** A server on free ports whose data outlives it. */
 class Server {
   ports = { blob: 0, queue: 0, table: 0 };
@@ -164,8 +171,8 @@ async function useStore(connection, work) {
 
 const UNANSWERED = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "REQUEST_SEND_ERROR", "PARSE_ERROR"];
 
-/** Repeats `work` while the server does not answer. A write whose answer was lost may have been
- * made: every step in `work` must be one that may be repeated. */
+/** Repeats `work` while the server does not answer, after the client has given up. A write whose
+ * answer was lost may have been made: every step in `work` must be one that may be repeated. */
 export async function patiently(work) {
   const deadline = Date.now() + ANSWER_SECONDS_MAX * 1000;
   for (;;) {

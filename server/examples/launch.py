@@ -10,14 +10,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from azure.core.exceptions import IncompleteReadError, ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import (
+    HttpResponseError,
+    IncompleteReadError,
+    ResourceExistsError,
+    ServiceRequestError,
+    ServiceResponseError,
+)
+from azure.data.tables import TableServiceClient
+from azure.storage.blob import BlobServiceClient
+from azure.storage.blob import LinearRetry as BlobRetry
+from azure.storage.queue import LinearRetry as QueueRetry
+from azure.storage.queue import QueueServiceClient
 
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 SERVICES = ("blob", "queue", "table")
 ANSWER_SECONDS_MAX = 30
+
+# A store refuses some requests for a moment (503) and some answers are lost: the clients repeat such
+# requests. Their defaults wait for seconds each time, as suits a store far away that serves many.
+TRIES = {f"retry_{kind}": 50 for kind in ("total", "connect", "read", "status")}
+STORAGE_RETRIES = {**TRIES, "backoff": 0.1, "random_jitter_range": 0.05}
+TABLE_RETRIES = {**TRIES, "retry_backoff_factor": 0.05, "retry_backoff_max": 0.5}
 
 
 class Server:
@@ -146,9 +163,57 @@ def store(options):
             server.stop()
 
 
+def clients(connection):
+    """The clients of the three services, which repeat what the store refuses for a moment."""
+    return (
+        TableServiceClient.from_connection_string(connection, **TABLE_RETRIES),
+        BlobServiceClient.from_connection_string(
+            connection, retry_policy=BlobRetry(**STORAGE_RETRIES)
+        ),
+        QueueServiceClient.from_connection_string(
+            connection, retry_policy=QueueRetry(**STORAGE_RETRIES)
+        ),
+    )
+
+
+def table(tables, name):
+    """A table that is there afterwards, also if the answer to the first request was lost."""
+    return patiently(lambda: tables.create_table_if_not_exists(name))
+
+
+def container(blobs, name):
+    """A container that is there afterwards."""
+    made = blobs.get_container_client(name)
+    with suppress(ResourceExistsError):
+        made.create_container()
+    return made
+
+
+def queue(queues, name):
+    """A queue that is there afterwards."""
+    made = queues.get_queue_client(name)
+    with suppress(ResourceExistsError):
+        made.create_queue()
+    return made
+
+
+def delete_all(tables=(), containers=(), queues=()):
+    """Deletes them. A request whose answer was lost may have done it, or have begun to."""
+    deletions = [one.delete_table for one in tables]
+    deletions += [one.delete_container for one in containers]
+    deletions += [one.delete_queue for one in queues]
+    for delete in deletions:
+        try:
+            delete()
+        except HttpResponseError as error:
+            if error.status_code not in (404, 409):
+                raise
+
+
 def patiently(work):
-    """Repeats `work` while the server does not answer. A write whose answer was lost may have been
-    made: every step in `work` must be one that may be repeated."""
+    """Repeats `work` while the server does not answer, for what the clients do not repeat: some
+    writes, and downloads that broke off. A write whose answer was lost may have been made: every step in `work`
+    must be one that may be repeated."""
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while True:
         try:

@@ -7,8 +7,8 @@ mod flag_tests;
 mod values;
 
 pub use command::{
-    ClockAction, Command, CopyArguments, FaultsAction, QueryFormat, ResetArguments, ShimAction,
-    StateAction, StoreArguments,
+    ClockAction, Command, CopyArguments, FaultsAction, Language, QueryFormat, ResetArguments,
+    ShimAction, StateAction, StoreArguments,
 };
 
 use crate::accounts::Accounts;

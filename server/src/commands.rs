@@ -6,6 +6,7 @@ mod clock;
 mod doctor;
 mod faults;
 mod files;
+mod guide;
 mod health;
 mod mcp;
 mod messages;
@@ -55,6 +56,7 @@ impl Command {
                 filter: filter.as_deref(),
                 errors: *errors,
             }),
+            Command::Guide { page, program } => guide::run(page.as_deref(), *program),
             Command::Status {
                 connection_string,
                 json,

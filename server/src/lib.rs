@@ -16,6 +16,7 @@ mod announce;
 mod cli;
 mod commands;
 mod console;
+mod cookbook;
 mod data_directory;
 mod embedded;
 mod initial_resources;

@@ -51,7 +51,6 @@ pub struct Decoder {
     state: State,
     /// Bytes of a head or a checksum that is not whole yet.
     partial: BytesMut,
-    checked: bool,
     segments: u16,
     segment: u16,
     /// Content bytes still to come in all, and in this segment.
@@ -77,7 +76,6 @@ impl Decoder {
         Decoder {
             state: State::MessageHead,
             partial: BytesMut::new(),
-            checked: false,
             segments: 0,
             segment: 0,
             content_left: content_length,
@@ -168,16 +166,15 @@ impl Decoder {
         let length = head.get_u64_le();
         let flags = head.get_u16_le();
         self.segments = head.get_u16_le();
-        if flags & !FLAG_CRC64 != 0 {
+        // The header of the request says `properties=crc64`, and the answer repeats it: a body
+        // without checksums would be called checked.
+        if flags != FLAG_CRC64 {
             return Err(Malformed::Framing(
-                "the structured body has flags that are not known",
+                "the structured body's flags are not those of CRC64 checksums alone",
             ));
         }
-        self.checked = flags & FLAG_CRC64 != 0;
-        let checksum = if self.checked { CRC64 as u64 } else { 0 };
-        let frames = MESSAGE_HEAD as u64
-            + checksum
-            + u64::from(self.segments) * (SEGMENT_HEAD as u64 + checksum);
+        let frames = (MESSAGE_HEAD + CRC64) as u64
+            + u64::from(self.segments) * (SEGMENT_HEAD + CRC64) as u64;
         if length.checked_sub(frames) != Some(self.content_left) {
             return Err(Malformed::Framing(
                 "the structured body's length is not that of its content and its frames",
@@ -211,11 +208,7 @@ impl Decoder {
         if self.segment_left > 0 {
             return;
         }
-        if self.checked {
-            self.state = State::SegmentChecksum;
-        } else {
-            self.state = self.state_after_segment();
-        }
+        self.state = State::SegmentChecksum;
     }
 
     fn after_segment(&mut self) -> Result<(), Malformed> {
@@ -232,10 +225,8 @@ impl Decoder {
     fn state_after_segment(&self) -> State {
         if self.segment < self.segments {
             State::SegmentHead
-        } else if self.checked {
-            State::MessageChecksum
         } else {
-            State::Ended
+            State::MessageChecksum
         }
     }
 }
@@ -428,6 +419,19 @@ mod tests {
                 && is_served("xsm/1.0;properties=CRC64")
                 && !is_served("XSM/2.0")
         );
+    }
+
+    #[test]
+    fn a_body_without_checksums_is_refused() {
+        let unchecked = [
+            &[1, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0][..],
+            &[1, 0, 9, 0, 0, 0, 0, 0, 0, 0],
+            b"123456789",
+        ];
+        assert!(matches!(
+            decode(&unchecked.concat(), 100, 9),
+            Err(Malformed::Framing(reason)) if reason.contains("CRC64")
+        ));
     }
 
     #[test]

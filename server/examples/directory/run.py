@@ -17,16 +17,24 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.data.tables import (
     TableAccessPolicy,
     TableClient,
-    TableServiceClient,
     TableTransactionError,
     UpdateMode,
     generate_table_sas,
 )
-from azure.storage.blob import BlobServiceClient
-from azure.storage.queue import QueueServiceClient
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from launch import Kills, parse, patiently, store
+from launch import (
+    TABLE_RETRIES,
+    Kills,
+    clients,
+    container,
+    delete_all,
+    parse,
+    patiently,
+    queue,
+    store,
+    table,
+)
 
 TENANTS = ["contoso", "fabrikam", "northwind"]
 PEOPLE = 15
@@ -45,21 +53,13 @@ class Directory:
 
     def __init__(self, connection):
         suffix = secrets.token_hex(4)
-        # The default is to repeat requests after seconds. `patiently` does it after milliseconds.
-        once = {"retry_total": 0}
-        self.tables = TableServiceClient.from_connection_string(connection, **once)
-        self.table = self.tables.create_table("Directory" + suffix)
-        self.photos = BlobServiceClient.from_connection_string(connection, **once).create_container(
-            "photos-" + suffix
-        )
-        self.changes = QueueServiceClient.from_connection_string(connection, **once).create_queue(
-            "changes-" + suffix
-        )
+        self.tables, blobs, queues = clients(connection)
+        self.table = table(self.tables, "Directory" + suffix)
+        self.photos = container(blobs, "photos-" + suffix)
+        self.changes = queue(queues, "changes-" + suffix)
 
     def delete(self):
-        self.table.delete_table()
-        self.photos.delete_container()
-        self.changes.delete_queue()
+        delete_all([self.table], [self.photos], [self.changes])
 
     # Writers
 
@@ -175,7 +175,7 @@ class Directory:
             self.tables.url,
             self.table.table_name,
             credential=AzureSasCredential(signature),
-            retry_total=0,
+            **TABLE_RETRIES,
         )
 
     def revoke(self):
@@ -216,7 +216,7 @@ def run(directory, kills):
                 kills.at(len(added))
                 time.sleep(0.01)
             # One writer dies between two writes.
-            die_on_the_way(directory)
+            patiently(lambda: die_on_the_way(directory))
             deadline = time.monotonic() + 60
             while directory.changes.get_queue_properties().approximate_message_count:
                 assert time.monotonic() < deadline, "messages are left after a minute"
@@ -234,7 +234,8 @@ def die_on_the_way(directory):
     """What `add` does until a death before the entity for the login."""
     message = json.dumps({"tenant": "contoso", "id": LATE["Id"]})
     directory.changes.send_message(message, visibility_timeout=WRITER_SECONDS_MAX)
-    directory.photos.upload_blob(f"contoso/{LATE['Id']}", photo_of("contoso", LATE))
+    photo = photo_of("contoso", LATE)
+    directory.photos.upload_blob(f"contoso/{LATE['Id']}", photo, overwrite=True)
     directory.add_to_tenant("contoso", LATE)
 
 
@@ -277,7 +278,8 @@ def check_signatures(directory):
     assert [one["Mail"] for one in people.list_entities()] == [
         one["Mail"] for one in people_of(tenant)
     ]
-    notes.upsert_entity({"PartitionKey": tenant, "RowKey": f"note_{id}_1", "Text": "call Ann"})
+    note = {"PartitionKey": tenant, "RowKey": f"note_{id}_1", "Text": "call Ann"}
+    patiently(lambda: notes.upsert_entity(note))
     assert [one["Text"] for one in notes.list_entities()] == ["call Ann"]
     refused = [
         lambda: people.get_entity("contoso", "person_000001"),
@@ -294,7 +296,7 @@ def check_signatures(directory):
 
 def is_refused(work):
     try:
-        work()
+        patiently(work)
     except HttpResponseError as error:
         return error.status_code == 403
     return False

@@ -7,7 +7,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { odata, TableClient, TableServiceClient } from "@azure/data-tables";
 import { BlobServiceClient } from "@azure/storage-blob";
 import { QueueServiceClient } from "@azure/storage-queue";
-import { Kills, parse, patiently, withStore } from "../launch.mjs";
+import {
+  Kills,
+  parse,
+  patiently,
+  STORAGE_RETRIES,
+  TABLE_RETRIES,
+  withStore,
+} from "../launch.mjs";
 
 const SERVERS = ["web-1", "web-2", "web-3"];
 const BATCHES = 30;
@@ -24,29 +31,27 @@ const [PAUSE_MIN, PAUSE_MAX] = [20, 640];
 class Pipeline {
   constructor(connection) {
     const suffix = randomBytes(4).toString("hex");
-    // The default is to repeat requests after seconds. `patiently` does it after milliseconds.
-    const once = { retryOptions: { maxTries: 1, maxRetries: 0 } };
-    this.tableOptions = { allowInsecureConnection: true, ...once };
+    this.tableOptions = { allowInsecureConnection: true, ...TABLE_RETRIES };
     this.connection = connection;
     this.tailPrefix = `Tail${suffix}`;
     this.tables = TableServiceClient.fromConnectionString(connection, this.tableOptions);
-    this.log = BlobServiceClient.fromConnectionString(connection, once).getContainerClient(
+    this.log = BlobServiceClient.fromConnectionString(connection, STORAGE_RETRIES).getContainerClient(
       `log-${suffix}`,
     );
-    this.batches = QueueServiceClient.fromConnectionString(connection, once).getQueueClient(
+    this.batches = QueueServiceClient.fromConnectionString(connection, STORAGE_RETRIES).getQueueClient(
       `batches-${suffix}`,
     );
     this.newestHour = "";
   }
 
   async create() {
-    await this.log.create();
-    await this.batches.create();
+    await this.log.createIfNotExists();
+    await this.batches.createIfNotExists();
   }
 
   async delete() {
-    await this.log.delete();
-    await this.batches.delete();
+    await this.log.deleteIfExists();
+    await this.batches.deleteIfExists();
     for (const hour of await this.tailHours())
       await this.tables.deleteTable(this.tailPrefix + hour);
   }

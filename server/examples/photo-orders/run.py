@@ -11,12 +11,10 @@ from pathlib import Path
 
 from azure.core import MatchConditions
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-from azure.data.tables import TableServiceClient, UpdateMode
-from azure.storage.blob import BlobServiceClient
-from azure.storage.queue import QueueServiceClient
+from azure.data.tables import UpdateMode
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from launch import Kills, parse, patiently, store
+from launch import Kills, clients, container, delete_all, parse, patiently, queue, store, table
 
 CUSTOMERS = ["ann", "bob", "cho"]
 ORDERS_A_CUSTOMER = 12
@@ -31,19 +29,15 @@ WIDTH, HEIGHT = 64, 48
 class Shop:
     def __init__(self, connection):
         suffix = secrets.token_hex(4)
-        # The default is to repeat requests after seconds. `patiently` does it after milliseconds.
-        once = {"retry_total": 0}
-        tables = TableServiceClient.from_connection_string(connection, **once)
-        blobs = BlobServiceClient.from_connection_string(connection, **once)
-        queues = QueueServiceClient.from_connection_string(connection, **once)
+        tables, blobs, queues = clients(connection)
         self.orders, self.archive = (
-            tables.create_table(kind + suffix) for kind in ("Orders", "Archive")
+            table(tables, kind + suffix) for kind in ("Orders", "Archive")
         )
         self.photos, self.prints = (
-            blobs.create_container(f"{kind}-{suffix}") for kind in ("photos", "prints")
+            container(blobs, f"{kind}-{suffix}") for kind in ("photos", "prints")
         )
         self.work, self.moves, self.poison = (
-            queues.create_queue(f"{kind}-{suffix}") for kind in ("work", "moves", "poison")
+            queue(queues, f"{kind}-{suffix}") for kind in ("work", "moves", "poison")
         )
 
     # The customer
@@ -117,12 +111,11 @@ class Shop:
         return patiently(lambda: {message.content for message in self.poison.peek_messages(32)})
 
     def delete(self):
-        for table in (self.orders, self.archive):
-            table.delete_table()
-        for container in (self.photos, self.prints):
-            container.delete_container()
-        for queue in (self.work, self.moves, self.poison):
-            queue.delete_queue()
+        delete_all(
+            [self.orders, self.archive],
+            [self.photos, self.prints],
+            [self.work, self.moves, self.poison],
+        )
 
 
 def photo_of(customer, number):

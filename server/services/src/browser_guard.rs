@@ -33,12 +33,22 @@ pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> 
 
 /// Whether a host name leads to this machine, or was named with `--allowed-host`.
 pub fn may_lead_here(host: &str, allowed_hosts: &[String]) -> bool {
-    name_of(host).is_some_and(|name| {
-        leads_here(name)
-            || allowed_hosts
-                .iter()
-                .any(|allowed| allowed.eq_ignore_ascii_case(name))
-    })
+    name_of(host).is_some_and(|name| leads_here(name) || is_among(name, allowed_hosts))
+}
+
+/// Whether a host is one of those that `--allowed-host` names. An address of IPv6 may stand in
+/// brackets on either side.
+pub fn is_among(host: &str, allowed_hosts: &[String]) -> bool {
+    let host = without_brackets(host);
+    let is_same = |allowed: &String| without_brackets(allowed).eq_ignore_ascii_case(host);
+    allowed_hosts.iter().any(is_same)
+}
+
+fn without_brackets(host: &str) -> &str {
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(host)
 }
 
 /// Whether a proxy passed the request on: its sender is then not known by the address it comes
@@ -237,6 +247,15 @@ mod tests {
         }
         let status = status_of_sender("x:y@evil.example", "user-agent", "curl/8");
         assert_eq!(status, Some(400));
+    }
+
+    #[test]
+    fn addresses_are_allowed_with_and_without_brackets() {
+        for allowed in ["fd00::7", "[fd00::7]", "FD00::7"] {
+            let allowed = [allowed.to_owned()];
+            assert!(is_among("[fd00::7]", &allowed) && is_among("fd00::7", &allowed));
+            assert!(!is_among("[fd00::8]", &allowed) && !is_among("", &allowed));
+        }
     }
 
     #[test]

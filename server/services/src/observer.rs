@@ -85,8 +85,9 @@ pub struct ExchangeFacts {
     pub is_own: bool,
     pub method: Method,
     pub target: Uri,
-    /// Of the body, as the request declares them.
-    pub request_bytes: Option<u64>,
+    /// Bytes of the request's body as its head declares them; `None` for a body in chunks and for
+    /// no body.
+    pub declared_bytes: Option<u64>,
     pub started: Instant,
     /// Whose resource the request names; `None` if it was refused before that was known.
     pub account: Option<Arc<str>>,
@@ -112,7 +113,7 @@ impl ExchangeFacts {
             is_own: false,
             method,
             target,
-            request_bytes: content_length(headers),
+            declared_bytes: content_length(headers),
             started: Instant::now(),
             account: None,
             operation: "",

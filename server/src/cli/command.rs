@@ -57,6 +57,17 @@ pub enum Command {
         #[arg(value_name = "CONNECTION STRING")]
         connection_string: Option<String>,
     },
+    /// Print the table design cookbook: all pages, a page, or its program
+    ///
+    /// The console shows the same pages at /_lazurite/guide.
+    Guide {
+        /// The page, as the list of pages names it
+        #[arg(value_name = "PAGE")]
+        page: Option<String>,
+        /// Print the whole program of the page in this language instead
+        #[arg(long, value_enum, value_name = "LANGUAGE", requires = "page")]
+        program: Option<Language>,
+    },
     /// Print the last requests that a running server had, with the reason of each refusal
     ///
     /// The server keeps them in memory: see docs/console.md.
@@ -492,4 +503,21 @@ pub enum ShimAction {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
+}
+
+/// The languages of the programs of the cookbook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Python,
+    Javascript,
+}
+
+impl Language {
+    /// The end of the names of its files.
+    pub fn file_end(self) -> &'static str {
+        match self {
+            Language::Python => "py",
+            Language::Javascript => "mjs",
+        }
+    }
 }

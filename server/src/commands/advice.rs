@@ -30,6 +30,9 @@ fn printed(report: &Value) -> String {
         let _ = writeln!(out, "  seen:    {}", text("finding"));
         let _ = writeln!(out, "  why:     {}", text("reason"));
         let _ = writeln!(out, "  do:      {}", text("pattern"));
+        for page in advice["guide"].as_array().into_iter().flatten() {
+            let _ = writeln!(out, "  read:    lazurite guide {}", plain(page));
+        }
         for request in advice["requests"].as_array().into_iter().flatten() {
             let text = |name: &str| plain(&request[name]);
             let _ = writeln!(

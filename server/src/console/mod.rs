@@ -25,6 +25,7 @@ mod form;
 mod format;
 mod guard;
 mod guesses;
+mod guide;
 mod health;
 mod home;
 mod layout;
@@ -70,6 +71,7 @@ pub fn router(console: Arc<Console>) -> Router {
             .merge(blobs::routes())
             .merge(requests::routes())
             .merge(advisor::routes())
+            .merge(guide::routes())
             .merge(state::routes());
         routes = routes
             .merge(layout::assets())

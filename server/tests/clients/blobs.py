@@ -225,7 +225,9 @@ class Containers(harness.Test):
             ("/index.html", 200, b"home"),
             ("/deep/", 200, b"deep"),
             ("/style.css?v=1&snapshot=x", 200, b"body {}"),
-            ("/deep", 404, b"lost"),
+            # Without a slash a directory is answered with its index, not with a redirect.
+            ("/deep", 200, b"deep"),
+            ("/nowhere", 404, b"lost"),
             ("/INDEX.html", 404, b"lost"),
             ("/devstoreaccount1/$web/index.html", 404, b"lost"),
         ]:

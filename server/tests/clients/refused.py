@@ -1,6 +1,7 @@
 """Uploads that the server refuses before it has read them: every client sees the status and the code, whatever is left to send. A
 server of HTTPS is asked over HTTP too. `LAZURITE_REFUSED_BYTES` sets the largest body."""
 
+import asyncio
 import http.client
 import os
 import re
@@ -11,6 +12,7 @@ import tempfile
 import unittest
 from urllib.parse import urlsplit
 
+import aiohttp
 import urllib3
 
 import harness
@@ -61,6 +63,21 @@ class RefusedTest(harness.Test):
                 return answer.status, answer.headers["x-ms-error-code"]
 
             self.check(put)
+
+    def test_aiohttp(self):
+        async def send(url, size, headers):
+            async def body():
+                for piece in pieces(size):
+                    yield piece
+
+            # It names the coding of a body without length itself.
+            headers = {name: value for name, value in headers.items() if name != "Transfer-Encoding"}
+            async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session:
+                async with session.put(url, data=body(), headers=headers) as answer:
+                    await answer.read()
+                    return answer.status, answer.headers["x-ms-error-code"]
+
+        self.check(lambda *request: asyncio.run(send(*request)))
 
     @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
     def test_curl(self):

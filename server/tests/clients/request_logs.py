@@ -15,6 +15,7 @@ from azure.storage.queue import QueueAnalyticsLogging, QueueServiceClient
 
 import harness
 from harness import ACCOUNT, CONNECTION, eventually, unique
+from log_lines import fields
 
 FIELDS = 30
 NAME, STATUS, CODE, ACCESS, OWNER, SERVICE, URL, KEY = 2, 3, 4, 7, 9, 10, 11, 12
@@ -24,18 +25,6 @@ blobs = BlobServiceClient.from_connection_string(CONNECTION)
 queues = QueueServiceClient.from_connection_string(CONNECTION)
 tables = TableServiceClient.from_connection_string(CONNECTION)
 logs = blobs.get_container_client("$logs")
-
-
-def fields(line):
-    """The fields of a line: semicolons inside quotes are part of theirs."""
-    found, quoted = [""], False
-    for letter in line:
-        quoted ^= letter == '"'
-        if letter == ";" and not quoted:
-            found.append("")
-        else:
-            found[-1] += letter
-    return found
 
 
 def entries(service, about):

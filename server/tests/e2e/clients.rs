@@ -285,6 +285,17 @@ fn python_request_logs() {
     run(python_command(), "request_logs.py", &launch.start());
 }
 
+/// It starts a server of its own, whose access log it reads.
+#[test]
+fn python_exchanges_over_a_bad_network() {
+    if skips_clients() {
+        return;
+    }
+    let mut command = python_command();
+    command.env("LAZURITE", env!("CARGO_BIN_EXE_lazurite"));
+    run_script(command, "exchanges.py");
+}
+
 #[test]
 fn python_copies_from_other_servers() {
     if skips_clients() {

@@ -436,10 +436,12 @@ fn unread_output_never_blocks_a_request() {
 /// Docker gives a container ten seconds; half a head used to take three of them.
 #[test]
 fn a_signal_does_not_wait_for_idle_clients() {
-    let server = Server::fresh();
+    // Whoever waited for them would wait for the whole minute.
+    const MINUTE: &str = "--shutdown-timeout=60";
+    let (_location, server) = started(&[MINUTE]);
     let mut half = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
     half.write_all(b"GET /x HT").unwrap();
-    let secure = Server::fresh_secure(&[]);
+    let secure = Server::fresh_secure(&[MINUTE]);
     let mut handshake = TcpStream::connect(("127.0.0.1", secure.ports.blob)).unwrap();
     handshake.write_all(&[0x16, 0x03, 0x01]).unwrap();
     std::thread::sleep(Duration::from_millis(200));
@@ -448,7 +450,7 @@ fn a_signal_does_not_wait_for_idle_clients() {
         let (status, _) = server.signal("TERM");
         assert!(status.success());
         let took = began.elapsed();
-        assert!(took < Duration::from_millis(2500), "{took:?}");
+        assert!(took < Duration::from_secs(30), "{took:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http::{Connection, Request};
-use crate::server::{ACCOUNT, Launch, Server, Service};
+use crate::server::{ACCOUNT, Launch, PATIENCE, Server, Service};
 use crate::state::{names, put, restore, set, state, take};
 use crate::test_clock::page;
 
@@ -51,7 +51,7 @@ pub(crate) fn with_names(names: &[&str], arguments: &[&str]) -> (TempDir, Server
 
 /// Waits until the directory of stores holds no more than this many.
 fn wait_for_directories(location: &TempDir, count: usize) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     let present = || {
         std::fs::read_dir(location.path().join("stores"))
             .unwrap()
@@ -218,12 +218,12 @@ fn forks_at_first_use_come_from_the_snapshot_that_the_flag_names() {
 
 #[test]
 fn fork_ends_after_its_lifetime_without_requests_and_at_a_restart() {
-    let (location, server) = with_names(&["aaa"], &["--fork-lifetime=1"]);
+    let (location, server) = with_names(&["aaa"], &["--fork-lifetime=4"]);
     fork(&server, &json!({"name": "kept"}));
     fork(&server, &json!({"name": "idle"}));
     let began = Instant::now();
     while listed(&server).len() == 2 {
-        assert!(began.elapsed() < Duration::from_secs(20));
+        assert!(began.elapsed() < PATIENCE);
         list().in_fork("kept").send(&server).is(200);
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -10,13 +10,25 @@ use tempfile::TempDir;
 use crate::clients::{
     SCRIPT_TIME_MAX, finish, node, node_command, python_command, run, skips_clients, text,
 };
-use crate::server::Server;
+use crate::server::{Launch, Server};
+use crate::test_clock;
 
 const SERVER: &str = env!("CARGO_MANIFEST_DIR");
 const PATTERNS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../benches/server/src/guide/patterns"
 );
+
+/// Pages that teach and have no program. All other pages but the index are patterns.
+const TEXTS: [&str; 3] = ["guidelines.md", "model.md", "partitions.md"];
+
+/// The sections that end the text of every pattern, in this order.
+const SECTIONS: [&str; 4] = [
+    "## What to watch out for",
+    "## Use it when",
+    "## Do not use it when",
+    "## Related patterns",
+];
 
 const EXAMPLES: [&str; 3] = ["photo-orders", "log-pipeline", "directory"];
 
@@ -58,12 +70,33 @@ fn directory_has_true_indexes_although_the_server_is_killed() {
     }
 }
 
-/// Runs an application on a server that is there, and on one of its own, which it kills.
+/// A server with the limits of the hosted service, which refuses some requests for a moment, and
+/// some of whose answers are lost.
+fn unreliable(location: &Path) -> Server {
+    let server = Launch::on(location).argument("--as-azure").start();
+    let rules = r#"{"rules":[{"fault":"503","probability":0.01},{"fault":"lose-answer","probability":0.01}]}"#;
+    test_clock::page("PUT", "faults")
+        .body(rules)
+        .send(&server)
+        .is(200);
+    server
+}
+
+/// Runs an application on a server that is there, on one that fails now and then, and on one of its
+/// own, which it kills.
 fn run_example(interpreter: fn() -> Command, script: &Path) {
     let examples = examples();
-    let server = Server::fresh();
-    let connection = server.connection_string();
-    let runs: [&[&str]; 2] = [&["--connection-string", &connection], &["--kill"]];
+    let location = TempDir::new().unwrap();
+    let (reliable, unreliable) = (Server::fresh(), unreliable(location.path()));
+    let [first, second] = [reliable, unreliable].map(|server| {
+        let connection = server.connection_string();
+        (server, connection)
+    });
+    let runs: [&[&str]; 3] = [
+        &["--connection-string", &first.1],
+        &["--connection-string", &second.1],
+        &["--kill"],
+    ];
     for arguments in runs {
         let mut command = interpreter();
         command.arg(examples.path().join(script)).args(arguments);
@@ -121,9 +154,7 @@ fn pages_of_the_cookbook_quote_their_programs() {
 }
 
 #[test]
-fn every_pattern_of_the_bench_has_a_page_and_programs() {
-    let index = fs::read_to_string(guide().join("README.md")).unwrap();
-    let mut expected = vec!["README.md".to_string()];
+fn every_pattern_of_the_bench_has_a_page_and_figures() {
     for entry in fs::read_dir(PATTERNS).unwrap() {
         let stem = stem_of(&entry.unwrap().path());
         if stem == "mod" {
@@ -131,22 +162,65 @@ fn every_pattern_of_the_bench_has_a_page_and_programs() {
         }
         let pattern = stem.replace('_', "-");
         let page = format!("{pattern}.md");
-        assert!(index.contains(&format!("]({page})")), "{page}");
         let text = fs::read_to_string(guide().join(&page)).unwrap();
-        for design in ["naive", "advised"] {
-            for language in ["py", "mjs"] {
-                let quotation = format!("<!-- code: {stem}.{language}#{design} -->");
-                assert!(text.contains(&quotation), "{page}: {quotation}");
-            }
-        }
         let figures = format!("<!-- figures: {pattern} -->\n");
         assert_eq!(text.matches(&figures).count(), 1, "{page}");
-        expected.push(page);
     }
-    expected.sort();
-    let mut found: Vec<String> = pages().iter().map(|page| name_of(page)).collect();
-    found.sort();
-    assert_eq!(found, expected);
+}
+
+#[test]
+fn every_pattern_has_programs_and_says_when_to_use_it() {
+    for page in pages() {
+        let name = name_of(&page);
+        if name == "README.md" || TEXTS.contains(&name.as_str()) {
+            continue;
+        }
+        let text = fs::read_to_string(&page).unwrap();
+        let program = stem_of(&page).replace('-', "_");
+        for design in ["naive", "advised"] {
+            for language in ["py", "mjs"] {
+                let quotation = format!("<!-- code: {program}.{language}#{design} -->");
+                assert!(text.contains(&quotation), "{name}: {quotation}");
+            }
+        }
+        let sections: Vec<&str> = text
+            .lines()
+            .filter(|line| SECTIONS.contains(line))
+            .collect();
+        assert_eq!(sections, SECTIONS, "{name}");
+    }
+}
+
+#[test]
+fn every_program_of_the_cookbook_has_a_page() {
+    const SHARED: [&str; 3] = ["all", "staff", "store"];
+    for entry in fs::read_dir(guide().join("code")).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = stem_of(&path);
+        let page = format!("{}.md", stem.replace('_', "-"));
+        let has_page = guide().join(&page).exists();
+        assert!(has_page || SHARED.contains(&stem.as_str()), "{path:?}");
+    }
+}
+
+#[test]
+fn index_and_map_of_the_cookbook_lead_to_every_page() {
+    let index = fs::read_to_string(guide().join("README.md")).unwrap();
+    let map = fs::read_to_string(guide().join("map.svg")).unwrap();
+    for page in pages() {
+        let name = name_of(&page);
+        if name == "README.md" {
+            continue;
+        }
+        assert!(index.contains(&format!("]({name})")), "{name}");
+        let is_pattern = !TEXTS.contains(&name.as_str());
+        let is_on_map = map.contains(&format!("href=\"{name}\""));
+        assert!(is_on_map || !is_pattern, "{name} is not on the map");
+    }
+    for link in map.split("href=\"").skip(1) {
+        let target = link.split('"').next().unwrap();
+        assert!(guide().join(target).exists(), "map.svg: {target}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::http::{Connection, Request, Response};
 use crate::server::{Server, Service};
-use std::time::Duration;
+use crate::test_clock;
 
 const OUT_OF_RANGE: &str =
     "One of the query parameters specified in the request URI is outside the permissible range.";
@@ -111,13 +111,13 @@ fn messages_as_xml() {
     .is(204);
 }
 
-/// Sends a request whose last bytes come seconds after the others.
+/// Sends a request whose last bytes come two minutes after its head was read.
 fn send_slowly(server: &Server, request: &Request, method: &str) -> Response {
-    let bytes = request.bytes();
+    let bytes = request.clone().header("Expect", "100-continue").bytes();
     let (most, rest) = bytes.split_at(bytes.len() - 10);
     let mut connection = Connection::open(server, Service::Queue).unwrap();
-    connection.write(most).unwrap();
-    std::thread::sleep(Duration::from_secs(3));
+    connection.send_bytes(most, method).unwrap().is(100);
+    test_clock::advance(server, 120);
     connection.send_bytes(rest, method).unwrap()
 }
 
@@ -125,7 +125,7 @@ fn send_slowly(server: &Server, request: &Request, method: &str) -> Response {
 fn a_timeout_begins_when_the_body_has_come() {
     let server = with_queue();
     let body = "<QueueMessage><MessageText>slow</MessageText></QueueMessage>";
-    let put = request("POST", "/q-1/messages?messagettl=2").body(body);
+    let put = request("POST", "/q-1/messages?messagettl=60").body(body);
     send_slowly(&server, &put, "POST").is(201);
     let got = request("GET", "/q-1/messages").send(&server);
     assert_eq!(got.element("MessageText").as_deref(), Some("slow"));
@@ -136,7 +136,7 @@ fn a_timeout_begins_when_the_body_has_come() {
         got.element("MessageId").unwrap(),
         got.element("PopReceipt").unwrap(),
     );
-    let target = format!("/q-1/messages/{id}?popreceipt={receipt}&visibilitytimeout=2");
+    let target = format!("/q-1/messages/{id}?popreceipt={receipt}&visibilitytimeout=60");
     send_slowly(&server, &request("PUT", &target).body(body), "PUT").is(204);
     let others = request("GET", "/q-1/messages").send(&server);
     assert_eq!(others.element("QueueMessagesList").as_deref(), Some(""));

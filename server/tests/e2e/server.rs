@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long the server may take for anything before a test calls it hung.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The account every start without `AZURITE_ACCOUNTS` has, and its well-known key.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";

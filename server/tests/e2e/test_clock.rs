@@ -22,6 +22,11 @@ fn move_by(server: &Server, step: &Value) -> Response {
     page("PUT", "clock").body(body).send(server)
 }
 
+/// Lets that many seconds pass on the clock of the server.
+pub(crate) fn advance(server: &Server, seconds: u32) {
+    move_by(server, &json!({"advance": format!("PT{seconds}S")})).is(200);
+}
+
 fn offset(server: &Server) -> f64 {
     let clock = page("GET", "clock").send(server).is(200).json();
     clock["offsetSeconds"].as_f64().unwrap()

@@ -13,10 +13,19 @@ table = new_table("Staff")
 moves, poison = new_queue("moves"), new_queue("poison")
 
 
+# region archive
+def archive_of(number):
+    # Ten partitions by the last digit: one alone would take all writes to the archive.
+    return "Archive_" + number[-1]
+
+
+# endregion
+
+
 # region naive
 def move_directly(department, number):
     entity = table.get_entity(department, number)
-    table.upsert_entity({**entity, "PartitionKey": "Archive"}, mode=UpdateMode.REPLACE)
+    table.upsert_entity({**entity, "PartitionKey": archive_of(number)}, mode=UpdateMode.REPLACE)
     # A program that dies here leaves the employee in both partitions, and nothing that says so.
     table.delete_entity(department, number)
 
@@ -38,9 +47,12 @@ def carry_out(message, reached=lambda step: None):
         poison.send_message(message.content)
     else:
         move = json.loads(message.content)
+        department, number = move["department"], move["id"]
         try:
-            entity = table.get_entity(move["department"], move["id"])
-            table.upsert_entity({**entity, "PartitionKey": "Archive"}, mode=UpdateMode.REPLACE)
+            entity = table.get_entity(department, number)
+            table.upsert_entity(
+                {**entity, "PartitionKey": archive_of(number)}, mode=UpdateMode.REPLACE
+            )
             reached("copied")
             # Fails if the employee has changed in the meantime. The message then comes back, and a
             # worker copies again.
@@ -52,7 +64,7 @@ def carry_out(message, reached=lambda step: None):
             reached("deleted")
         except ResourceNotFoundError:
             # A worker moved it, and died before it deleted the message.
-            table.get_entity("Archive", move["id"])
+            table.get_entity(archive_of(number), number)
     # Last of all: until then the message comes back if this worker dies.
     moves.delete_message(message)
 
@@ -94,7 +106,8 @@ while (message := moves.receive_message(visibility_timeout=30)) is not None:
         moves.update_message(message.id, message.pop_receipt, visibility_timeout=0)
     attempts += 1
 assert attempts > len(staff)
-assert [one["RowKey"] for one in table.list_entities()] == [one["Id"] for one in staff]
-assert {one["PartitionKey"] for one in table.list_entities()} == {"Archive"}
+assert [(one["PartitionKey"], one["RowKey"]) for one in table.list_entities()] == sorted(
+    (archive_of(one["Id"]), one["Id"]) for one in staff
+)
 assert [message.content for message in poison.receive_messages()] == ["no JSON at all"]
 print(f"{len(staff)} employees moved in {attempts} deliveries, 1 message put aside")

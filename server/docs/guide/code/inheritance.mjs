@@ -32,13 +32,15 @@ async function fromThreeTables(partition) {
 // #endregion
 
 // #region advised
-// The property kind says which other properties there are. A kind that was added later gets a line,
-// too.
+// Kind and version say which other properties there are. A kind or a version that was added later
+// gets a line, too.
 function describe(one) {
-  switch (one.kind) {
-    case "manager":
+  switch (`${one.kind} ${one.version ?? 1}`) {
+    case "manager 1":
       return `${one.mail}: manager of ${one.reports}`;
-    case "contractor":
+    case "manager 2":
+      return `${one.mail}: manager of ${one.reportIds.split(",").length}`;
+    case "contractor 1":
       return `${one.mail}: contractor of ${one.company}`;
     default:
       return `${one.mail}: ${one.kind}`;
@@ -62,5 +64,14 @@ await compare(
   () => fromOneTable("Jones"),
   "requests",
 );
+await people.createEntity({
+  partitionKey: "Jones",
+  rowKey: "000999",
+  mail: "new@example.com",
+  kind: "manager",
+  version: 2,
+  reportIds: "000001,000002",
+});
+assert.ok((await fromOneTable("Jones")).includes("new@example.com: manager of 2"));
 await changeMail("Jones", "000014", "j14@example.com");
 assert.ok((await fromOneTable("Jones")).includes("j14@example.com: manager of 28"));

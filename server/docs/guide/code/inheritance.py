@@ -40,14 +40,16 @@ def from_three_tables(partition):
 
 # region advised
 def describe(one):
-    # The property Kind says which other properties there are. A kind that was added later gets a
-    # line, too.
-    match one["Kind"]:
-        case "manager":
+    # Kind and Version say which other properties there are. A kind or a version that was added
+    # later gets a line, too.
+    match one["Kind"], one.get("Version", 1):
+        case "manager", 1:
             return f"{one['Mail']}: manager of {one['Reports']}"
-        case "contractor":
+        case "manager", 2:
+            return f"{one['Mail']}: manager of {len(one['ReportIds'].split(','))}"
+        case "contractor", 1:
             return f"{one['Mail']}: contractor of {one['Company']}"
-        case kind:
+        case kind, _:
             return f"{one['Mail']}: {kind}"
 
 
@@ -70,5 +72,16 @@ for one in map(person, employees()):
     tables_by_kind[one["Kind"]].upsert_entity(one)
 insert_all(people, map(person, employees()))
 compare(lambda: from_three_tables("Jones"), lambda: from_one_table("Jones"), "requests")
+people.create_entity(
+    {
+        "PartitionKey": "Jones",
+        "RowKey": "000999",
+        "Mail": "new@example.com",
+        "Kind": "manager",
+        "Version": 2,
+        "ReportIds": "000001,000002",
+    }
+)
+assert "new@example.com: manager of 2" in from_one_table("Jones")
 change_mail("Jones", "000014", "j14@example.com")
 assert "j14@example.com: manager of 28" in from_one_table("Jones"), from_one_table("Jones")

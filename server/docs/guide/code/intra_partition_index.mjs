@@ -17,6 +17,13 @@ async function findByScan(department, mail) {
   const [found] = await all(scanned.listEntities({ queryOptions: { filter } }));
   return found.id;
 }
+
+async function mailsByScan(department, first, end) {
+  const filter = odata`PartitionKey eq ${department} and mail ge ${first} and mail lt ${end}`;
+  const found = await all(scanned.listEntities({ queryOptions: { filter } }));
+  // They come in the order of the ids: the client sorts.
+  return found.map((one) => one.mail).sort();
+}
 // #endregion
 
 // #region advised
@@ -29,6 +36,14 @@ async function storeTwice(one) {
 
 const findByMail = async (department, mail) =>
   (await indexed.getEntity(department, `mail_${mail}`)).id;
+
+// A range of the copies under the mail addresses: no other is read, and they come in order.
+async function mailsBetween(department, first, end) {
+  const keys = odata`RowKey ge ${`mail_${first}`} and RowKey lt ${`mail_${end}`}`;
+  const filter = odata`PartitionKey eq ${department} and ` + keys;
+  const found = await all(indexed.listEntities({ queryOptions: { filter } }));
+  return found.map((one) => one.mail);
+}
 
 // The prefix keeps the copies under the mail addresses out: '`' is the character after '_'.
 const allOf = (department) =>
@@ -48,6 +63,11 @@ for (const one of employees()) {
 await compare(
   () => findByScan("Sales", "novak.3@example.com"),
   () => findByMail("Sales", "novak.3@example.com"),
+  "examined",
+);
+await compare(
+  () => mailsByScan("Sales", "c", "n"),
+  () => mailsBetween("Sales", "c", "n"),
   "examined",
 );
 const sales = employees().filter((one) => one.department === "Sales");

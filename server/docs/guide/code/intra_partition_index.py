@@ -20,6 +20,13 @@ def find_by_scan(department, mail):
     return found[0]["Id"]
 
 
+def mails_by_scan(department, first, end):
+    filter = "PartitionKey eq @department and Mail ge @first and Mail lt @end"
+    parameters = {"department": department, "first": first, "end": end}
+    # They come in the order of the ids: the client sorts.
+    return sorted(one["Mail"] for one in scanned.query_entities(filter, parameters=parameters))
+
+
 # endregion
 
 
@@ -33,6 +40,14 @@ def store_twice(one):
 
 def find_by_mail(department, mail):
     return indexed.get_entity(department, "mail_" + mail)["Id"]
+
+
+def mails_between(department, first, end):
+    # A range of the copies under the mail addresses: no other is read, and they come in order.
+    filter = "PartitionKey eq @department and RowKey ge @first and RowKey lt @end"
+    keys = {"first": "mail_" + first, "end": "mail_" + end}
+    found = indexed.query_entities(filter, parameters={"department": department, **keys})
+    return [one["Mail"] for one in found]
 
 
 def all_of(department):
@@ -50,6 +65,11 @@ for one in employees():
 compare(
     lambda: find_by_scan("Sales", "novak.3@example.com"),
     lambda: find_by_mail("Sales", "novak.3@example.com"),
+    "examined",
+)
+compare(
+    lambda: mails_by_scan("Sales", "c", "n"),
+    lambda: mails_between("Sales", "c", "n"),
     "examined",
 )
 assert [one["Id"] for one in all_of("Sales")] == [

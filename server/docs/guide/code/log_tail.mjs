@@ -11,7 +11,10 @@ const claims = { filter: "PartitionKey eq 'claims'" };
 const ticks = (moment) =>
   (BigInt(moment.getTime()) - BigInt(new Date("0001-01-01T00:00:00Z").getTime())) * 10_000n;
 
-const ascendingKey = (moment) => String(ticks(moment)).padStart(19, "0");
+const keyOf = (number, claim) =>
+  `${String(number).padStart(19, "0")}_${String(claim).padStart(6, "0")}`;
+
+const ascendingKey = (moment, claim) => keyOf(ticks(moment), claim);
 
 async function newestAtTheEnd(count) {
   // The newest are last, and a query reads forwards only: all are read.
@@ -26,8 +29,9 @@ async function newestAtTheEnd(count) {
 // #region advised
 const TICKS_MAX = ticks(new Date("9999-12-31T23:59:59.999Z"));
 
-// The later the moment, the smaller the number: new entities come first in the partition.
-const invertedKey = (moment) => String(TICKS_MAX - ticks(moment)).padStart(19, "0");
+// The later the moment, the smaller the number: new entities come first in the partition. The claim
+// makes the key unique.
+const invertedKey = (moment, claim) => keyOf(TICKS_MAX - ticks(moment), claim);
 
 async function newestFirst(count) {
   // One page of `count` entities; the rest is not read.
@@ -44,7 +48,8 @@ for (const [table, key] of [
 ]) {
   const entity = (_, claim) => ({
     partitionKey: "claims",
-    rowKey: key(new Date(start + claim * 17_000)),
+    // Claims 50 and 51 are of the same moment.
+    rowKey: key(new Date(start + (claim === 51 ? 50 : claim) * 17_000), claim),
     claim,
   });
   await insertAll(table, Array.from({ length: 200 }, entity));
@@ -55,3 +60,5 @@ await compare(
   "examined",
 );
 assert.deepEqual(await newestFirst(3), [199, 198, 197]);
+// No claim has taken the place of another.
+assert.equal(new Set(await newestFirst(200)).size, 200);

@@ -13,8 +13,8 @@ def ticks(moment):
     return (moment - datetime(1, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1) * 10
 
 
-def ascending_key(moment):
-    return f"{ticks(moment):019}"
+def ascending_key(moment, claim):
+    return f"{ticks(moment):019}_{claim:06}"
 
 
 def newest_at_the_end(count):
@@ -30,9 +30,10 @@ def newest_at_the_end(count):
 TICKS_MAX = ticks(datetime.max.replace(tzinfo=timezone.utc))
 
 
-def inverted_key(moment):
-    # The later the moment, the smaller the number: new entities come first in the partition.
-    return f"{TICKS_MAX - ticks(moment):019}"
+def inverted_key(moment, claim):
+    # The later the moment, the smaller the number: new entities come first in the partition. The
+    # claim makes the key unique.
+    return f"{TICKS_MAX - ticks(moment):019}_{claim:06}"
 
 
 def newest_first(count):
@@ -46,13 +47,18 @@ def newest_first(count):
 
 start = datetime(2026, 1, 1, tzinfo=timezone.utc)
 for table, key in ((ascending, ascending_key), (inverted, inverted_key)):
-    moments = [(claim, start + timedelta(seconds=17 * claim)) for claim in range(200)]
+    # Claims 50 and 51 are of the same moment.
+    moments = [
+        (claim, start + timedelta(seconds=17 * (50 if claim == 51 else claim)))
+        for claim in range(200)
+    ]
     insert_all(
         table,
         (
-            {"PartitionKey": "claims", "RowKey": key(moment), "Claim": claim}
+            {"PartitionKey": "claims", "RowKey": key(moment, claim), "Claim": claim}
             for claim, moment in moments
         ),
     )
 compare(lambda: newest_at_the_end(10), lambda: newest_first(10), "examined")
 assert newest_first(3) == [199, 198, 197]
+assert sorted(newest_first(200)) == list(range(200)), "a claim has taken the place of another"

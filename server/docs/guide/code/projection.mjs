@@ -1,5 +1,6 @@
 // Projection: only the properties that are shown.
 
+import assert from "node:assert/strict";
 import { employees } from "./staff.mjs";
 import { all, compare, insertAll, newTable } from "./store.mjs";
 
@@ -24,4 +25,7 @@ await insertAll(
   table,
   employees().map((one) => ({ partitionKey: "Sales", rowKey: one.id, ...one, curriculum })),
 );
+const [one] = await all(table.listEntities({ queryOptions: { filter, select: ["lastName"] } }));
+// Keys come if they are selected.
+assert.deepEqual([one.rowKey, one.partitionKey, one.timestamp], [undefined, undefined, undefined]);
 await compare(namesFromWholeEntities, names, "received");

@@ -33,4 +33,6 @@ insert_all(
         for one in employees()
     ),
 )
+(one, *_) = table.query_entities("PartitionKey eq 'Sales'", select=["LastName"])
+assert set(one) == {"LastName"}, "keys come if they are selected"
 compare(names_from_whole_entities, names, "received")

@@ -10,14 +10,15 @@ import { newPipeline as newQueuePipeline, QueueServiceClient } from "@azure/stor
 export const connection =
   process.env.AZURE_STORAGE_CONNECTION_STRING ?? "UseDevelopmentStorage=true";
 
-/** What the requests so far cost: their number, the bytes that came back, and the entities that
- * the server examined. */
-const total = { requests: 0, received: 0, examined: 0 };
+/** What the requests so far cost: their number, the bytes of bodies that were sent and that came
+ * back, and the entities that the server examined. */
+const total = { requests: 0, sent: 0, received: 0, examined: 0 };
 // Azure does not report the entities that it examined.
 let isExaminedKnown = false;
 
 function count(request, response) {
   total.requests += 1;
+  total.sent += Buffer.byteLength(request.body ?? "");
   // Azure sends the answers of tables in chunks, without their length.
   total.received += Number(
     response.headers.get("content-length") ?? response.bodyAsText?.length ?? 0,
@@ -125,7 +126,7 @@ export async function costOf(work) {
 }
 
 /** Runs both designs, checks that they answer alike, and that the advised one needs less:
- * `requests`, `received` or `examined`. */
+ * `requests`, `sent`, `received` or `examined`. */
 export async function compare(naive, advised, fewer) {
   const [expected, before] = await costOf(naive);
   const [found, after] = await costOf(advised);

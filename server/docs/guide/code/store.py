@@ -15,17 +15,18 @@ CONNECTION = os.environ.get("AZURE_STORAGE_CONNECTION_STRING", "UseDevelopmentSt
 
 
 class Cost:
-    """What some requests cost: their number, the bytes that came back, and the entities that the
-    server examined."""
+    """What some requests cost: their number, the bytes of bodies that were sent and that came back,
+    and the entities that the server examined."""
 
     def __init__(self):
-        self.requests = self.received = self.examined = 0
+        self.requests = self.sent = self.received = self.examined = 0
         # Azure does not report the entities that it examined.
         self.is_examined_known = False
 
     def count(self, response):
         headers = response.http_response.headers
         self.requests += 1
+        self.sent += int(response.http_request.headers.get("Content-Length") or 0)
         # Azure sends the answers of tables in chunks, without their length.
         length = headers.get("Content-Length")
         self.received += len(response.http_response.body()) if length is None else int(length)
@@ -93,7 +94,7 @@ def cost_of(work):
     before = dict(vars(_total))
     answer = work()
     cost = Cost()
-    for measure in ("requests", "received", "examined"):
+    for measure in ("requests", "sent", "received", "examined"):
         setattr(cost, measure, getattr(_total, measure) - before[measure])
     cost.is_examined_known = _total.is_examined_known
     return answer, cost
@@ -101,7 +102,7 @@ def cost_of(work):
 
 def compare(naive, advised, fewer):
     """Runs both designs, checks that they answer alike, and that the advised one needs less:
-    `requests`, `received` or `examined`."""
+    `requests`, `sent`, `received` or `examined`."""
     expected, cost_before = cost_of(naive)
     found, cost_after = cost_of(advised)
     assert found == expected, f"{found} instead of {expected}"

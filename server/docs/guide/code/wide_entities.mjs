@@ -1,45 +1,29 @@
 // Wide entities: 400 properties in two entities of one partition.
 
+import assert from "node:assert/strict";
 import { odata } from "@azure/data-tables";
-import { all, compare, insertAll, newTable } from "./store.mjs";
+import { all, compare, newTable } from "./store.mjs";
 
 const PROPERTIES = 400;
-const [tall, wide] = [await newTable("Tall"), await newTable("Wide")];
-// #region naive
-const rowsOf = (table, subject) =>
-  all(table.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${subject}` } }));
+const left = await newTable("Left");
+const right = await newTable("Right");
+const wide = await newTable("Wide");
+// #region parts
+const PROPERTIES_A_ROW = 200;
 const padded = (number) => String(number).padStart(3, "0");
 
-// An entity for each property, because one entity holds at most 252.
-const storeRows = (subject, values) =>
-  insertAll(
-    tall,
-    values.map((value, number) => ({ partitionKey: subject, rowKey: padded(number), value })),
-  );
-
-const readRows = async (subject) => (await rowsOf(tall, subject)).map((row) => row.value);
-// #endregion
-
-// #region advised
-const PROPERTIES_A_ROW = 200;
-
-async function store(subject, values) {
-  const rows = [];
-  for (let start = 0; start < values.length; start += PROPERTIES_A_ROW) {
-    const some = values.slice(start, start + PROPERTIES_A_ROW);
-    const properties = some.map((value, number) => [`P${padded(start + number)}`, value]);
-    rows.push({
-      partitionKey: subject,
-      rowKey: padded(rows.length),
-      ...Object.fromEntries(properties),
-    });
+/** The properties of each entity, because one entity holds at most 252. */
+function parts(values) {
+  const found = [];
+  for (const [number, value] of values.entries()) {
+    if (number % PROPERTIES_A_ROW === 0) found.push({});
+    found.at(-1)[`P${padded(number)}`] = value;
   }
-  // One transaction: no reader finds rows of different versions.
-  await wide.submitTransaction(rows.map((row) => ["upsert", row, "Replace"]));
+  return found;
 }
 
-async function read(subject) {
-  const properties = (await rowsOf(wide, subject)).flatMap((row) => Object.entries(row));
+function joined(rows) {
+  const properties = rows.flatMap((row) => Object.entries(row));
   const values = properties
     .filter(([key]) => /^P\d+$/.test(key))
     .sort(([a], [b]) => (a < b ? -1 : 1));
@@ -47,11 +31,55 @@ async function read(subject) {
 }
 // #endregion
 
+// #region naive
+async function storeInTwoTables(subject, values, reached = () => {}) {
+  const keys = { partitionKey: subject, rowKey: "" };
+  const [first, second] = parts(values);
+  await left.upsertEntity({ ...keys, ...first }, "Replace");
+  // A program that dies here leaves halves of different versions.
+  reached("half");
+  await right.upsertEntity({ ...keys, ...second }, "Replace");
+}
+
+const readFromTwoTables = async (subject) =>
+  joined([await left.getEntity(subject, ""), await right.getEntity(subject, "")]);
+// #endregion
+
+// #region advised
+// One transaction: no reader finds rows of different versions.
+const store = (subject, values) =>
+  wide.submitTransaction(
+    parts(values).map((part, number) => [
+      "upsert",
+      { partitionKey: subject, rowKey: padded(number), ...part },
+      "Replace",
+    ]),
+  );
+
+const read = async (subject) =>
+  joined(
+    await all(wide.listEntities({ queryOptions: { filter: odata`PartitionKey eq ${subject}` } })),
+  );
+// #endregion
+
+class Death extends Error {}
+
 const figures = Array.from({ length: PROPERTIES }, (_, number) => (number * number) % 977);
-await storeRows("sensor", figures);
+await storeInTwoTables("sensor", figures);
 await store("sensor", figures);
 await compare(
-  () => readRows("sensor"),
+  () => readFromTwoTables("sensor"),
   () => read("sensor"),
-  "examined",
+  "requests",
 );
+const changed = figures.map((figure) => figure + 1);
+const die = () => {
+  throw new Death();
+};
+await assert.rejects(storeInTwoTables("sensor", changed, die), Death);
+// Halves of two versions.
+const halves = await readFromTwoTables("sensor");
+assert.notDeepEqual(halves, figures);
+assert.notDeepEqual(halves, changed);
+await store("sensor", changed);
+assert.deepEqual(await read("sensor"), changed);

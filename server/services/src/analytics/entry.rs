@@ -5,7 +5,8 @@ use crate::codec::date;
 use crate::observer::{
     CLIENT_CLOSED_REQUEST, End, ExchangeFacts, HowEnded, Routing, content_length,
 };
-use crate::properties::{LogVersion, ServiceProperties};
+use crate::properties::metrics_tables::Grain;
+use crate::properties::{LogVersion, Metrics, ServiceProperties};
 use crate::request::context::{Context, ServiceKind, decode};
 use crate::request::operation::{LogClass, Logged};
 use crate::request::target::redact;
@@ -93,6 +94,9 @@ pub struct Entry {
     pub operation: Logged,
     /// Whether the account wants such in its log.
     wanted: bool,
+    /// The settings by which it is counted, in the order of [`Grain::ALL`]: those of the time when
+    /// it came, as later ones are for later requests.
+    pub metrics: [Metrics; 2],
     pub started_at: SystemTime,
     answered_after: Duration,
     took: Duration,
@@ -181,12 +185,11 @@ impl Entry {
             return None;
         }
         let operation = routing.operation?;
-        let wanted = logging.covers(operation.class);
-        let begin = || Box::new(Entry::begin(routing.context, operation, wanted));
-        (wanted || keeps_metrics).then(begin)
+        let begin = || Box::new(Entry::begin(routing.context, operation, properties));
+        (logging.covers(operation.class) || keeps_metrics).then(begin)
     }
 
-    fn begin(context: &Context, operation: Logged, wanted: bool) -> Entry {
+    fn begin(context: &Context, operation: Logged, properties: &ServiceProperties) -> Entry {
         let headers = &context.headers;
         let conditions = CONDITIONS.iter().filter_map(|name| {
             let value = headers.get(name).map(crate::request::context::text_of)?;
@@ -197,7 +200,8 @@ impl Entry {
             service: context.service,
             secondary: context.secondary,
             operation,
-            wanted,
+            wanted: properties.logging.covers(operation.class),
+            metrics: Grain::ALL.map(|grain| grain.settings(properties).clone()),
             started_at: context.now,
             answered_after: Duration::ZERO,
             took: Duration::ZERO,
@@ -481,6 +485,13 @@ mod tests {
         Logged { name, class }
     }
 
+    /// Properties that want writes in the log.
+    fn writes_logged() -> ServiceProperties {
+        let mut properties = ServiceProperties::default();
+        properties.logging.write = true;
+        properties
+    }
+
     fn entry(method: &str, target: &str, headers: &[(&str, &str)], access: Access) -> Entry {
         let context = request(
             ServiceKind::Blob,
@@ -489,7 +500,7 @@ mod tests {
             "devstoreaccount1",
             headers,
         );
-        let entry = Entry::begin(&context, logged("PutBlob"), true);
+        let entry = Entry::begin(&context, logged("PutBlob"), &writes_logged());
         Entry { access, ..entry }
     }
 
@@ -627,7 +638,7 @@ mod tests {
             let headers = [headers, &[("x-ms-version", "2021-08-06")]].concat();
             let service = ServiceKind::Blob;
             let context = request(service, "PUT", target, "devstoreaccount1", &headers);
-            Entry::begin(&context, logged("PutBlob"), true)
+            Entry::begin(&context, logged("PutBlob"), &writes_logged())
                 .access
                 .prefix()
         };

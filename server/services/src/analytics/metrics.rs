@@ -175,10 +175,9 @@ pub struct PendingMetrics(HashMap<MetricsKey, BTreeMap<String, Figures>>);
 
 impl PendingMetrics {
     /// Counts a request, if its account wants that.
-    pub fn take(&mut self, entry: &Entry, properties: &ServiceProperties) {
+    pub fn take(&mut self, entry: &Entry) {
         let outcome = entry.outcome();
-        for grain in Grain::ALL {
-            let settings = grain.settings(properties);
+        for (grain, settings) in Grain::ALL.into_iter().zip(&entry.metrics) {
             if !settings.enabled {
                 continue;
             }

@@ -145,12 +145,12 @@ impl Writer {
     }
 
     async fn take(&mut self, entry: Box<Entry>) {
-        let settings = self.inputs.properties.get(entry.service, &entry.account);
-        self.figures.take(&entry, &settings);
+        self.figures.take(&entry);
         if !entry.is_logged() {
             return;
         }
-        let version = settings.logging.version;
+        let properties = self.inputs.properties.get(entry.service, &entry.account);
+        let version = properties.logging.version;
         let key = LogKey::of(&entry);
         let due = Instant::now() + self.interval;
         let log = self.logs.entry(key.clone()).or_insert_with(|| Log {

@@ -13,6 +13,7 @@ use crate::blob::permissions::{
 };
 use crate::blob::remote_source::RemoteSource;
 use crate::blob::request::Request;
+use crate::browser_guard;
 use crate::request::blob_names::blob_names;
 use crate::request::checksums;
 use crate::request::context::{Context, RequestOrigin, ServiceKind, decode};
@@ -198,10 +199,9 @@ fn own_authority(request: &Request) -> Option<Authority> {
 /// `--allowed-host` names. Another host with the same port is another server, as often in one
 /// network.
 fn is_own_host(request: &Request, host: &str) -> bool {
-    let allowed = &request.state.allowed_hosts;
     is_same_host(request, host)
         || is_this_machine(host)
-        || allowed.iter().any(|name| name.eq_ignore_ascii_case(host))
+        || browser_guard::is_among(host, &request.state.allowed_hosts)
 }
 
 fn is_same_host(request: &Request, host: &str) -> bool {

@@ -59,10 +59,11 @@ pub async fn serve(
         parts,
     };
     if website.enabled {
-        let found = site.get(&document_of(website, &path), &parts.headers).await;
-        match found {
-            Err(failure) if is_missing(&failure) => {}
-            found => return found,
+        for document in documents_of(website, &path) {
+            match site.get(&document, &parts.headers).await {
+                Err(failure) if is_missing(&failure) => {}
+                found => return found,
+            }
         }
         if let Some(document) = &website.error_document_404_path {
             // Whole, whatever part of the page or state of it the browser asked for.
@@ -77,17 +78,22 @@ pub async fn serve(
     Ok(not_found(&parts.method))
 }
 
-/// The blob that stands for a path: the path itself, or what a directory shows.
-pub fn document_of(website: &StaticWebsite, path: &str) -> String {
+/// The blobs that may stand for a path, in the order in which they are looked for: the path itself,
+/// and what a directory shows. A directory may be named without its slash; it is answered with the
+/// index and without a redirect, as the hosted service does.
+pub fn documents_of(website: &StaticWebsite, path: &str) -> Vec<String> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let is_directory = path.is_empty() || path.ends_with('/');
     match (
         &website.index_document,
         &website.default_index_document_path,
     ) {
-        (Some(index), _) if is_directory => format!("{path}{index}"),
-        (None, Some(default)) if is_directory => default.trim_start_matches('/').to_owned(),
-        _ => path.to_owned(),
+        (Some(index), _) if is_directory => vec![format!("{path}{index}")],
+        (Some(index), _) => vec![path.to_owned(), format!("{path}/{index}")],
+        (None, Some(default)) if is_directory => {
+            vec![default.trim_start_matches('/').to_owned()]
+        }
+        _ => vec![path.to_owned()],
     }
 }
 
@@ -186,18 +192,19 @@ mod tests {
             error_document_404_path: None,
         };
         let index = website(Some("index.html"), None);
-        for (path, document) in [
-            ("/", "index.html"),
-            ("", "index.html"),
-            ("/a/", "a/index.html"),
-            ("/a", "a"),
-            ("//a", "/a"),
-            ("/a/b.css", "a/b.css"),
+        for (path, documents) in [
+            ("/", &["index.html"][..]),
+            ("", &["index.html"]),
+            ("/a/", &["a/index.html"]),
+            ("/a", &["a", "a/index.html"]),
+            ("//a", &["/a", "/a/index.html"]),
+            ("/a/b.css", &["a/b.css", "a/b.css/index.html"]),
         ] {
-            assert_eq!(document_of(&index, path), document, "{path}");
+            assert_eq!(documents_of(&index, path), documents, "{path}");
         }
         let default = website(None, Some("/pages/home.html"));
-        assert_eq!(document_of(&default, "/any/"), "pages/home.html");
-        assert_eq!(document_of(&website(None, None), "/a/"), "a/");
+        assert_eq!(documents_of(&default, "/any/"), ["pages/home.html"]);
+        assert_eq!(documents_of(&default, "/any"), ["any"]);
+        assert_eq!(documents_of(&website(None, None), "/a/"), ["a/"]);
     }
 }

@@ -253,7 +253,7 @@ proptest! {
         let _ = browser_guard::check_host(&host, &browser_headers(), &[]);
         let _ = blob::website::account_of(&host, &accounts());
         let website = StaticWebsite { index_document: Some(extra.clone()), ..StaticWebsite::default() };
-        let _ = blob::website::document_of(&website, &target);
+        let _ = blob::website::documents_of(&website, &target);
         let request = Request::builder().header("x-ms-version", &extra).header("x-ms-client-request-id", &query);
         let _ = request.body(()).map(|request| CommonHeaders::of(&request));
         let _ = target.parse::<Uri>().map(|uri| crate::pipeline::refusal::error_format(ServiceKind::Table, &uri, None));

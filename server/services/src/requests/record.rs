@@ -34,7 +34,9 @@ pub struct Record {
     pub operation: &'static str,
     pub status: u16,
     pub refusal: Option<Arc<WhyRefused>>,
-    pub request_bytes: Option<u64>,
+    /// Bytes of the request's body that came, and that its head declared.
+    pub request_bytes: u64,
+    pub declared_bytes: Option<u64>,
     /// Bytes of the body that were sent.
     pub response_bytes: u64,
     /// How the response ended.
@@ -54,6 +56,11 @@ pub struct Bodies {
 }
 
 impl Record {
+    /// Whether the request had a body, even if it was refused before any of it came.
+    pub fn has_body(&self) -> bool {
+        self.request_bytes > 0 || self.declared_bytes.is_some_and(|bytes| bytes > 0)
+    }
+
     fn text(&self) -> Cow<'_, str> {
         text_in(&self.head)
     }

@@ -83,8 +83,6 @@ impl Observer for RequestUnderWay {
         if end.how == HowEnded::BrokenOff && !exchange.is_refused() {
             ring.count_error();
         }
-        // A chunked body has no declared length.
-        let received = Some(end.received).filter(|bytes| *bytes > 0);
         let origin = &exchange.origin;
         ring.push(Record {
             number: 0,
@@ -98,7 +96,8 @@ impl Observer for RequestUnderWay {
             operation: exchange.operation,
             status: exchange.status.as_u16(),
             refusal: exchange.refusal.clone(),
-            request_bytes: exchange.request_bytes.or(received),
+            request_bytes: end.received,
+            declared_bytes: exchange.declared_bytes,
             response_bytes: end.sent,
             ended: end.how,
             resource: 0,

@@ -36,7 +36,10 @@ fn advice_page(console: &Console, visit: &Visit) -> Html {
     let links = html! { a.quiet.button href=(links::path(HEAT_MAP, &[])) { "Heat map" } };
     let content = html! {
         h1 { "Advice" }
-        p { "The rules of the table design guide and its siblings, applied to the requests that the server sees." }
+        p {
+            "The rules of the table design guide and its siblings, applied to the requests that the server sees. "
+            a href="/_lazurite/guide" { "The cookbook" } " has the patterns with their programs."
+        }
         (wanted.form(ADVICE, "words, a rule, a table, queue or container", &links))
         div data-fresh="advice" {
             (limits(console, &report))
@@ -151,12 +154,11 @@ fn resource(advice: &Advice) -> Markup {
     html! { a href=(path) { (name) } }
 }
 
-/// The files of the documentation: the console itself has no copy of them.
 fn cookbook(pages: &[&str]) -> Markup {
     html! {
         @for (index, page) in pages.iter().enumerate() {
             @if index > 0 { ", " }
-            code { "server/docs/guide/" (page) ".md" }
+            a href={ "/_lazurite/guide/" (page) } { (page) }
         }
     }
 }

@@ -97,14 +97,13 @@ impl Sending {
         };
         let lines = request.iter().filter(is_kept);
         let body = body::whole_request_text(record, BODY_BYTES_MAX);
-        let is_empty = record.request_bytes.is_none_or(|bytes| bytes == 0);
         Sending {
             method: record.method(),
             target: without_sas(&record.target()),
             headers: lines
                 .map(|(name, value)| format!("{name}: {value}\n"))
                 .collect(),
-            body: body.or_else(|| is_empty.then(String::new)),
+            body: body.or_else(|| (!record.has_body()).then(String::new)),
         }
     }
 

@@ -44,7 +44,7 @@ pub fn curl(record: &Record, origin: &str) -> String {
     match body.filter(|body| !body.is_empty()) {
         // As it is: of other options, a first `@` is the name of a file.
         Some(body) => command.push_str(&format!(" \\\n  --data-raw {}", quoted(&body))),
-        None if record.request_bytes.is_some_and(|bytes| bytes > 0) => {
+        None if record.has_body() => {
             command.push_str(" \\\n  --data-binary @body");
         }
         None => {}

@@ -121,11 +121,22 @@ fn facts(record: &Record) -> Markup {
             div { dt { "Client" } dd { (cut(&client(record), 300)) " at " (record.peer) } }
             @if let Some(version) = record.header("x-ms-version") { div { dt { "API version" } dd { (cut(&version, 40)) } } }
             @if let Some(partition) = partition(record) { div { dt { "Partition" } dd { (cut(&partition, 200)) } } }
-            @if let Some(bytes) = record.request_bytes { div { dt { "Sent" } dd { (count(bytes)) " bytes" } } }
+            @if record.has_body() { div { dt { "Sent" } dd { (sent(record)) } } }
             div { dt { "Answered" } dd { (count(record.response_bytes)) " bytes" @if record.ended != HowEnded::Whole { ", " (record.ended.word()) } } }
             @if let Some(plan) = plan(record) { div { dt { "Plan" } dd { (plan) } } }
             @if let Some(azure) = record.response_header("x-lazurite-azure-plan") { div { dt { "On Azure" } dd { (azure) } } }
         }
+    }
+}
+
+/// The bytes of the request's body that came, and those that its head promised if not all did.
+fn sent(record: &Record) -> String {
+    let came = count(record.request_bytes);
+    match record.declared_bytes {
+        Some(declared) if declared > record.request_bytes => {
+            format!("{came} of {} bytes", count(declared))
+        }
+        _ => format!("{came} bytes"),
     }
 }
 

@@ -48,7 +48,6 @@ fn entry(record: &Record) -> Value {
     let [request, response] = record.headers();
     let milliseconds = record.took.as_secs_f64() * 1000.0;
     let kind = record.response_header("content-type").unwrap_or_default();
-    let bytes = |bytes: Option<u64>| bytes.map_or(json!(-1), |bytes| json!(bytes));
     let why = record
         .refusal
         .as_ref()
@@ -58,7 +57,7 @@ fn entry(record: &Record) -> Value {
         "time": milliseconds,
         "request": {
             "method": record.method(), "url": url(record), "httpVersion": "HTTP/1.1", "cookies": [], "headers": pairs(&request),
-            "queryString": [], "headersSize": -1, "bodySize": bytes(record.request_bytes),
+            "queryString": [], "headersSize": -1, "bodySize": record.request_bytes,
         },
         "response": {
             "status": record.status, "statusText": "", "httpVersion": "HTTP/1.1", "cookies": [], "headers": pairs(&response),

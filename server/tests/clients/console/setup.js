@@ -202,6 +202,8 @@ const PAGES = {
   entity: `tables/${link(account, "Orders", "entity")}?pk=customer-0&rk=000000`,
   "entity-evil": `tables/${link(account, "Orders", "entity")}?pk=${encodeURIComponent(EVIL)}&rk=${encodeURIComponent(`"'&<>`)}`,
   "entity-new": `tables/${link(account, "Orders", "new")}`,
+  guide: "guide",
+  "guide-page": "guide/log-tail",
   requests: "requests",
   "requests-errors": "requests?errors=yes&filter=PartitionKey",
   advice: "advisor",

@@ -5,7 +5,8 @@ use super::{put_blob, request, with_container};
 use crate::http::{Connection, Response};
 use crate::rights::service_sas;
 use crate::server::{ACCOUNT, Server, Service};
-use std::time::{Duration, SystemTime};
+use crate::test_clock;
+use std::time::SystemTime;
 
 fn head(server: &Server, name: &str) -> Response {
     request("HEAD", &format!("/con/{name}")).send(server)
@@ -182,11 +183,11 @@ fn a_slow_write_is_as_late_as_its_commit() {
     let mut connection = Connection::open(&server, Service::Blob).unwrap();
     let begun = connection.send_bytes(&slow[..begin], "PUT").unwrap();
     begun.is(100);
-    std::thread::sleep(Duration::from_millis(1100));
+    test_clock::advance(&server, 2);
     let quick = put_blob("b", "quick").send(&server);
     let seen = time_of(quick.is(201));
     // Last-Modified has no fractions of a second.
-    std::thread::sleep(Duration::from_millis(1100));
+    test_clock::advance(&server, 2);
     let written = connection.send_bytes(&slow[begin..], "PUT").unwrap();
     assert!(time_of(written.is(201)) > seen);
     assert!(time_of(&head(&server, "b")) > seen);

@@ -1,0 +1,77 @@
+//! `lazurite guide`: prints the table design cookbook.
+
+use crate::cli::Language;
+use crate::commands::terminal::print_line;
+use crate::cookbook::{self, CONTENTS};
+use std::process::ExitCode;
+
+/// Prints the list of pages, a page, or the program of a page. The error is a sentence.
+pub fn run(page: Option<&str>, program: Option<Language>) -> Result<ExitCode, String> {
+    match (page, program) {
+        (None, _) => print_line(list().trim_end()),
+        (Some(name), None) => print_line(without_marks(&page_named(name)?).trim_end()),
+        (Some(name), Some(language)) => print_line(program_of(name, language)?.trim_end()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each page, with its title.
+fn list() -> String {
+    let names = cookbook::names();
+    let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
+    let line = |name: &&str| {
+        let title = cookbook::page(name).map_or("", cookbook::title);
+        format!("{name:width$}  {title}\n")
+    };
+    let lines: String = names.iter().map(line).collect();
+    format!("{lines}\n`lazurite guide PAGE` prints a page, `--program python` the whole program.\n")
+}
+
+fn page_named(name: &str) -> Result<String, String> {
+    let name = name.strip_suffix(".md").unwrap_or(name);
+    let page = cookbook::page(name).filter(|_| name != CONTENTS);
+    page.map(str::to_owned)
+        .ok_or_else(|| format!("there is no page {name:?}: `lazurite guide` lists them"))
+}
+
+fn program_of(name: &str, language: Language) -> Result<&'static str, String> {
+    page_named(name)?;
+    let file = format!("{}.{}", name.replace('-', "_"), language.file_end());
+    cookbook::program(&file).ok_or_else(|| format!("the page {name} has no program of its own"))
+}
+
+/// The page without the comments that name where its code and figures come from.
+fn without_marks(page: &str) -> String {
+    let is_mark = |line: &&str| line.starts_with("<!--") && line.ends_with("-->");
+    let lines = page.lines().filter(|line| !is_mark(line));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_and_programs_are_found_by_name() {
+        assert!(list().contains("log-tail"));
+        let page = without_marks(&page_named("log-tail").unwrap());
+        assert!(page.starts_with("# Log tail\n") && !page.contains("<!--"));
+        assert_eq!(page_named("log-tail.md"), page_named("log-tail"));
+        assert!(
+            program_of("log-tail", Language::Python)
+                .unwrap()
+                .contains("import")
+        );
+        assert!(
+            program_of("log-tail", Language::Javascript)
+                .unwrap()
+                .contains("import")
+        );
+        for name in ["README", "none", "../advisor", ""] {
+            assert!(
+                page_named(name).unwrap_err().contains("lazurite guide"),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The table design cookbook: its contents, its pages, and the programs that they quote.
+
+use crate::console::context::Console;
+use crate::console::layout::page;
+use crate::console::respond::{Page, text};
+use crate::cookbook::{self, CONTENTS};
+use crate::response::error::Failure;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_SECURITY_POLICY;
+use axum::http::{HeaderValue, Response};
+use axum::routing::get;
+use maud::{PreEscaped, html};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
+use std::sync::Arc;
+
+/// Advice leads to the pages.
+const SECTION: &str = "Advice";
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new()
+        .route("/_lazurite/guide", get(contents))
+        .route("/_lazurite/guide/{page}", get(named))
+        .route("/_lazurite/guide/map.svg", get(map))
+        .route("/_lazurite/guide/code/{program}", get(program))
+}
+
+async fn contents(State(console): State<Arc<Console>>) -> Page {
+    shown(&console, CONTENTS)
+}
+
+async fn named(State(console): State<Arc<Console>>, Path(name): Path<String>) -> Page {
+    // The links of the map have the names of files.
+    shown(&console, name.strip_suffix(".md").unwrap_or(&name))
+}
+
+/// The map of the patterns, whose boxes are links. It brings its own style.
+async fn map() -> Response<Body> {
+    let mut response = text("image/svg+xml", cookbook::MAP);
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    response
+        .headers_mut()
+        .insert(CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+async fn program(Path(name): Path<String>) -> Page<Response<Body>> {
+    let program = cookbook::program(&name).ok_or_else(|| missing(&name))?;
+    Ok(text("text/plain; charset=utf-8", program))
+}
+
+fn shown(console: &Console, name: &str) -> Page {
+    let markdown = cookbook::page(name).ok_or_else(|| missing(name))?;
+    let content = html! {
+        article.guide {
+            @if name != CONTENTS { p { a href="/_lazurite/guide" { "All pages" } } }
+            (PreEscaped(rendered(markdown)))
+        }
+    };
+    Ok(page(console, SECTION, cookbook::title(markdown), content))
+}
+
+fn missing(name: &str) -> Failure {
+    Failure::new(
+        404,
+        "PageNotFound",
+        format!("The guide has no page {name:?}."),
+    )
+}
+
+/// A page as HTML. The text is ours, so its HTML is passed on.
+fn rendered(markdown: &str) -> String {
+    let parser = Parser::new_ext(markdown, Options::ENABLE_TABLES);
+    let events = with_anchors(parser.collect());
+    let mut out = String::new();
+    // Links to pages that are not in the program show their text alone.
+    let mut is_left_out = false;
+    let kept = events.into_iter().filter_map(|event| match event {
+        Event::Start(Tag::Link {
+            link_type,
+            dest_url,
+            title,
+            id,
+        }) => match address(&dest_url) {
+            Some(address) => Some(Event::Start(Tag::Link {
+                link_type,
+                dest_url: address.into(),
+                title,
+                id,
+            })),
+            None => {
+                is_left_out = true;
+                None
+            }
+        },
+        Event::Start(Tag::Image {
+            link_type,
+            dest_url,
+            title,
+            id,
+        }) => Some(Event::Start(Tag::Image {
+            link_type,
+            dest_url: address(&dest_url).unwrap_or_default().into(),
+            title,
+            id,
+        })),
+        Event::End(TagEnd::Link) if std::mem::take(&mut is_left_out) => None,
+        event => Some(event),
+    });
+    pulldown_cmark::html::push_html(&mut out, kept);
+    // The policy of the console allows no style in the markup.
+    out.replace(r#" style="text-align: right""#, r#" class="number""#)
+}
+
+/// Gives each heading the anchor that links use: its words in lower case, joined by hyphens.
+fn with_anchors(mut events: Vec<Event<'_>>) -> Vec<Event<'_>> {
+    for at in 0..events.len() {
+        if !matches!(events[at], Event::Start(Tag::Heading { .. })) {
+            continue;
+        }
+        let texts = events[at + 1..]
+            .iter()
+            .take_while(|event| !matches!(event, Event::End(TagEnd::Heading(_))));
+        let anchor: String = texts
+            .filter_map(|event| match event {
+                Event::Text(text) | Event::Code(text) => Some(anchor_of(text)),
+                _ => None,
+            })
+            .collect();
+        if let Event::Start(Tag::Heading { id, .. }) = &mut events[at] {
+            *id = Some(CowStr::from(anchor));
+        }
+    }
+    events
+}
+
+fn anchor_of(text: &str) -> String {
+    let kept = text
+        .chars()
+        .filter(|c| c.is_alphanumeric() || "- _".contains(*c));
+    kept.map(|c| {
+        if c == ' ' {
+            '-'
+        } else {
+            c.to_ascii_lowercase()
+        }
+    })
+    .collect()
+}
+
+/// Where a link of a page leads in the console; `None` if it leads out of the guide.
+fn address(target: &str) -> Option<String> {
+    let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+    let hash = if anchor.is_empty() { "" } else { "#" };
+    let path = match file.strip_suffix(".md") {
+        _ if file.is_empty() => String::new(),
+        _ if file.starts_with("https://") => return Some(target.to_owned()),
+        _ if file.contains("..") => return None,
+        Some(CONTENTS) => "/_lazurite/guide".to_owned(),
+        Some(page) => format!("/_lazurite/guide/{page}"),
+        None if file.starts_with("code/") || file.ends_with(".svg") => {
+            format!("/_lazurite/guide/{file}")
+        }
+        None => return None,
+    };
+    Some(format!("{path}{hash}{anchor}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_lead_to_pages_and_programs_of_the_console() {
+        for (target, expected) in [
+            ("log-tail.md", Some("/_lazurite/guide/log-tail")),
+            (
+                "README.md#run-the-programs",
+                Some("/_lazurite/guide#run-the-programs"),
+            ),
+            (
+                "code/log_tail.py",
+                Some("/_lazurite/guide/code/log_tail.py"),
+            ),
+            ("map.svg", Some("/_lazurite/guide/map.svg")),
+            ("#what-it-costs", Some("#what-it-costs")),
+            ("../advisor.md", None),
+            ("code", None),
+        ] {
+            assert_eq!(address(target).as_deref(), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn every_link_of_the_guide_leads_to_something_that_is_served() {
+        for name in cookbook::names().into_iter().chain([CONTENTS]) {
+            let html = rendered(cookbook::page(name).unwrap());
+            for rest in html.split("href=\"").skip(1) {
+                let target = rest.split('"').next().unwrap();
+                let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+                let page = match path.strip_prefix("/_lazurite/guide") {
+                    Some("") => CONTENTS,
+                    Some("/map.svg") => continue,
+                    Some(program) if program.starts_with("/code/") => {
+                        assert!(
+                            cookbook::program(&program[6..]).is_some(),
+                            "{name}: {target}"
+                        );
+                        continue;
+                    }
+                    Some(page) => &page[1..],
+                    None if path.is_empty() => name,
+                    None => panic!("{name}: {target}"),
+                };
+                let page = rendered(cookbook::page(page).expect(target));
+                let is_there = anchor.is_empty() || page.contains(&format!("id=\"{anchor}\""));
+                assert!(is_there, "{name}: {target}");
+            }
+        }
+    }
+}
