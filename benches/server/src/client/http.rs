@@ -94,9 +94,10 @@ impl Client {
         }
     }
 
-    /// The same client, whose requests the advisor of our server ignores.
+    /// The same client, whose requests no observer counts and the advisor of our server ignores.
     pub(crate) fn unwatched(&self) -> Client {
         Client {
+            observer: None,
             is_unwatched: true,
             ..self.clone()
         }

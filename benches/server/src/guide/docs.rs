@@ -161,9 +161,11 @@ fn figures(report: &Report, finding: &Finding) -> String {
         let (currency, cells) = (&report.prices.currency, cells.join(" | "));
         let _ = writeln!(text, "| {cells} {currency} |");
     }
+    let batch_prices = report.batch_prices(finding);
+    let batch_prices = batch_prices.map_or_else(String::new, |prices| format!("\n\n{prices}."));
     let _ = write!(
         text,
-        "\n**In one sentence**: {}.\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} \
+        "\n**In one sentence**: {}.{batch_prices}\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} \
          `lazurite-bench guide --only {} --write-docs` wrote these figures.",
         report.sentence(finding),
         counted(finding.writes, "write"),

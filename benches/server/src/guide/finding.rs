@@ -2,7 +2,7 @@
 
 use crate::guide::advice::Advice;
 use crate::guide::pattern::Pattern;
-use crate::guide::prices::{QueryGrowth, Stored};
+use crate::guide::prices::{Asked, QuestionGrowth, Stored};
 use crate::guide::usage::Usage;
 
 /// The measurements of one design.
@@ -11,8 +11,8 @@ pub(super) struct Measured {
     pub(super) build: Usage,
     pub(super) ask: Usage,
     pub(super) stored: Stored,
-    /// How the queries of `ask` grow with the items.
-    pub(super) queries: QueryGrowth,
+    /// How `ask` grows with the items.
+    pub(super) growth: QuestionGrowth,
     /// Seconds of each run to build and to ask. The usage above is that of the first run with the
     /// medians of these.
     pub(super) build_seconds: Vec<f64>,
@@ -32,14 +32,18 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    /// Fits the growth of the queries of each design to this run and to those with smaller data.
-    pub(super) fn fit_queries(&mut self, smaller: &[Finding]) {
+    /// Fits the growth of each design to this run and to those with smaller data.
+    pub(super) fn fit_growth(&mut self, smaller: &[Finding]) {
         for at in 0..self.designs.len() {
-            let sizes = smaller.iter().chain([&*self]).filter_map(|finding| {
-                let design = finding.designs.get(at)?;
-                Some((finding.writes, &design.ask))
+            let runs = smaller.iter().chain([&*self]).filter_map(|finding| {
+                Some(Asked {
+                    items: finding.writes,
+                    questions: finding.questions,
+                    usage: &finding.designs.get(at)?.ask,
+                })
             });
-            self.designs[at].queries = QueryGrowth::fit(sizes);
+            let growth = QuestionGrowth::fit(&runs.collect::<Vec<_>>());
+            self.designs[at].growth = growth;
         }
     }
 }

@@ -92,6 +92,9 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         );
     }
     table(page, report, finding);
+    if let Some(prices) = report.batch_prices(finding) {
+        let _ = write!(page, "<p>{}.</p>", escape(&prices));
+    }
     charts(page, report, finding);
     page.push_str("</section>");
 }
@@ -304,7 +307,7 @@ mod tests {
                 build: Default::default(),
                 ask: Default::default(),
                 stored: Default::default(),
-                queries: Default::default(),
+                growth: Default::default(),
                 build_seconds: Vec::new(),
                 ask_seconds: Vec::new(),
             };

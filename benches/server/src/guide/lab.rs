@@ -142,6 +142,27 @@ impl<'a> Lab<'a> {
         self.client.query(&self.name(table), &query)
     }
 
+    /// A client for requests that verify answers and are no part of a question: they are not
+    /// counted.
+    pub(super) fn verifier(&self) -> Client {
+        self.client.unwatched()
+    }
+
+    /// All entities of a filter, with these properties only, by the verifier.
+    pub(super) fn verify(
+        &self,
+        table: &str,
+        filter: impl Into<String>,
+        select: &str,
+    ) -> Result<Vec<Entity>, Error> {
+        let query = Query {
+            filter: filter.into(),
+            select: select.into(),
+            ..Query::default()
+        };
+        self.verifier().query(&self.name(table), &query)
+    }
+
     /// The bytes that the tables and containers of this design hold, by the service's formula for
     /// entities.
     pub(super) fn stored(&self, client: &Client) -> Result<Stored, Error> {

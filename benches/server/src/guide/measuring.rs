@@ -106,7 +106,7 @@ impl Bench<'_> {
         let smaller = smaller.iter().map(|data| self.run(pattern, data));
         let smaller: Vec<Finding> = smaller.collect::<Result<_, _>>()?;
         let mut all = self.run(pattern, self.data)?;
-        all.fit_queries(&smaller);
+        all.fit_growth(&smaller);
         for finding in smaller {
             all.wrong.extend(finding.wrong);
         }
@@ -208,7 +208,7 @@ impl Bench<'_> {
             build,
             ask,
             stored,
-            queries: Default::default(),
+            growth: Default::default(),
         };
         Ok((measured, answers))
     }

@@ -1,6 +1,7 @@
 //! The price file, and the bill of a design from what a run counted. The model and its sources are
 //! in the crate `lazurite-cost`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use lazurite_bench_common::Outcome;
@@ -30,52 +31,86 @@ pub(super) fn read(path: &Path) -> Outcome<Prices> {
         .map_err(|error| format!("the prices in {shown} are not usable: {error}").into())
 }
 
-/// How the queries of a design grow with the items that are stored.
+/// How the questions of a design grow with the items that are stored.
 #[derive(Clone, Debug)]
-pub(super) struct QueryGrowth {
+pub(super) struct QuestionGrowth {
+    /// Requests of each class for one question; of scans: queries, each with all its pages.
+    pub(super) requests: BTreeMap<Class, Growth>,
     /// Rows that one query examines.
     pub(super) examined: Growth,
     /// Rows that one query returns.
     pub(super) returned: Growth,
+    /// Entities of one batch: 100 at most, whatever is stored.
+    pub(super) batch_entities: f64,
 }
 
-impl Default for QueryGrowth {
-    /// No rows.
-    fn default() -> QueryGrowth {
-        QueryGrowth {
+impl Default for QuestionGrowth {
+    /// No requests and no rows.
+    fn default() -> QuestionGrowth {
+        QuestionGrowth {
+            requests: BTreeMap::new(),
             examined: Growth::constant(0.0),
             returned: Growth::constant(0.0),
+            batch_entities: 0.0,
         }
     }
 }
 
-impl QueryGrowth {
-    /// Fitted to a run at each size, with its items and the requests to answer. If a pattern has
-    /// the same data at all sizes, or fewer than three were run, the last run's figures hold for any
-    /// number of items.
-    pub(super) fn fit<'u>(sizes: impl Iterator<Item = (usize, &'u Usage)> + Clone) -> QueryGrowth {
-        let per_query = |usage: &Usage, rows: u64| rows as f64 / usage.queries.max(1) as f64;
-        let fit = |rows: &dyn Fn(&Usage) -> u64| {
-            let points = sizes.clone().map(|(items, usage)| Point {
-                items: items as f64,
-                value: per_query(usage, rows(usage)),
-            });
-            let points: Vec<Point> = points.collect();
-            let last = points.last().map_or(0.0, |point| point.value);
-            Growth::fit(&points).unwrap_or_else(|_| Growth::constant(last))
+/// What the questions of a run of one size used.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'u> {
+    /// Items that were stored.
+    pub(super) items: usize,
+    pub(super) questions: usize,
+    pub(super) usage: &'u Usage,
+}
+
+impl QuestionGrowth {
+    /// Fitted to a run at each size. If a pattern has the same data at all sizes, or fewer than
+    /// three were run, the figures of the last run hold for any number of items.
+    pub(super) fn fit(runs: &[Asked]) -> QuestionGrowth {
+        let per_query = |rows: fn(&Usage) -> u64| {
+            fit(runs, |run| {
+                rows(run.usage) as f64 / run.usage.queries.max(1) as f64
+            })
         };
-        QueryGrowth {
-            examined: fit(&Usage::rows_of_queries),
-            returned: fit(&|usage| usage.returned),
+        let classes: BTreeSet<Class> = runs
+            .iter()
+            .flat_map(|run| run.usage.transactions.keys().copied())
+            .collect();
+        let per_question = |class: Class| {
+            let growth = fit(runs, |run| {
+                run.usage.operations(class) as f64 / run.questions.max(1) as f64
+            });
+            (class, growth)
+        };
+        QuestionGrowth {
+            requests: classes.into_iter().map(per_question).collect(),
+            examined: per_query(Usage::rows_of_queries),
+            returned: per_query(|usage| usage.returned),
+            batch_entities: runs.last().map_or(0.0, |run| {
+                let batches = run.usage.operations(Class::TableBatchWrite);
+                run.usage.batch_entities as f64 / batches.max(1) as f64
+            }),
         }
     }
+}
+
+fn fit(runs: &[Asked], figure: impl Fn(&Asked) -> f64) -> Growth {
+    let points = runs.iter().map(|run| Point {
+        items: run.items as f64,
+        value: figure(run),
+    });
+    let points: Vec<Point> = points.collect();
+    let last = points.last().map_or(0.0, |point| point.value);
+    Growth::fit(&points).unwrap_or_else(|_| Growth::constant(last))
 }
 
 /// What a run counted of a design.
 pub(super) struct Counted<'a> {
     pub(super) build: &'a Usage,
     pub(super) ask: &'a Usage,
-    pub(super) queries: &'a QueryGrowth,
+    pub(super) growth: &'a QuestionGrowth,
     pub(super) stored: Stored,
     pub(super) writes: usize,
     pub(super) questions: usize,
@@ -96,8 +131,8 @@ impl Counted<'_> {
         ];
         let questions = self.questions.max(1) as f64;
         let design = Design {
-            write: steps(self.build, writes, None, prices),
-            read: steps(self.ask, questions, Some(self.queries), prices),
+            write: write_steps(self.build, writes),
+            read: read_steps(self.growth, prices),
             item: item.into_iter().filter(|item| item.bytes > 0.0).collect(),
             written_bytes: 0.0,
             received_bytes: self.ask.received_bytes as f64 / questions,
@@ -106,39 +141,59 @@ impl Counted<'_> {
     }
 }
 
-/// The steps of one of `operations` writes or questions. Queries of writes are billed as they were
-/// counted, those of questions as they grow.
-fn steps(
-    usage: &Usage,
-    operations: f64,
-    queries: Option<&QueryGrowth>,
-    prices: &Prices,
-) -> Vec<Step> {
+/// The steps of one of `writes`, as they were counted: a write does the same whatever is stored.
+fn write_steps(usage: &Usage, writes: f64) -> Vec<Step> {
     let step = |(class, count): (&Class, &u64)| {
-        let times = *count as f64 / operations;
-        let work = match (class, queries) {
-            (Class::TableBatchWrite, _) => Work::Batches {
+        let times = *count as f64 / writes;
+        let work = match class {
+            Class::TableBatchWrite => Work::Batches {
                 times,
                 entities: usage.batch_entities as f64 / *count as f64,
             },
-            (Class::TableScan, Some(growth)) => Work::Scan {
-                times: usage.queries as f64 / operations,
-                examined: growth.examined.clone(),
-                returned: growth.returned.clone(),
-                boundaries: Growth::constant(0.0),
-                pages: prices.page_rules(),
-            },
-            (class, _) => Work::Requests {
+            class => Work::Requests {
                 class: *class,
                 times,
             },
         };
         Step {
-            what: class.name().replace('_', " "),
+            what: name(*class),
             work,
         }
     };
     usage.transactions.iter().map(step).collect()
+}
+
+/// The steps of one question, at the items of the price file.
+fn read_steps(growth: &QuestionGrowth, prices: &Prices) -> Vec<Step> {
+    let step = |(class, requests): (&Class, &Growth)| {
+        let times = requests.at(prices.load_per_month.items);
+        let work = match class {
+            Class::TableScan => Work::Scan {
+                times,
+                examined: growth.examined.clone(),
+                returned: growth.returned.clone(),
+                boundaries: Growth::constant(0.0),
+                pages: prices.page_rules(),
+            },
+            Class::TableBatchWrite => Work::Batches {
+                times,
+                entities: growth.batch_entities,
+            },
+            class => Work::Requests {
+                class: *class,
+                times,
+            },
+        };
+        Step {
+            what: format!("{}, of each question {requests}", name(*class)),
+            work,
+        }
+    };
+    growth.requests.iter().map(step).collect()
+}
+
+fn name(class: Class) -> String {
+    class.name().replace('_', " ")
 }
 
 #[cfg(test)]
@@ -156,19 +211,15 @@ mod tests {
 
     #[test]
     fn scan_costs_more_with_the_items_that_are_kept() {
-        let runs = [
-            (500, scanned(500)),
-            (1000, scanned(1000)),
-            (2000, scanned(2000)),
-        ];
-        let queries = QueryGrowth::fit(runs.iter().map(|(items, usage)| (*items, usage)));
+        let usages = [500, 1000, 2000].map(|items| (items, scanned(items as u64)));
+        let growth = fitted(&usages);
         let mut build = Usage::default();
         build.transactions.insert(Class::TableBatchWrite, 20);
         build.batch_entities = 2000;
         let counted = Counted {
             build: &build,
-            ask: &runs[2].1,
-            queries: &queries,
+            ask: &usages[2].1,
+            growth: &growth,
             stored: Stored {
                 table_bytes: 200_000,
                 blob_bytes: 0,
@@ -192,8 +243,33 @@ mod tests {
 
     #[test]
     fn figures_of_one_size_hold_for_any() {
-        let usage = scanned(7);
-        let queries = QueryGrowth::fit([(100, &usage)].into_iter());
-        assert_eq!(queries.examined.at(1e7), 7.0);
+        let growth = fitted(&[(100, scanned(7))]);
+        assert_eq!(growth.examined.at(1e7), 7.0);
+    }
+
+    #[test]
+    fn requests_of_a_question_grow_as_they_were_counted() {
+        // An index of ids: a tenth of the items is read one by one.
+        let usages = [500, 1000, 2000].map(|items| {
+            let mut usage = Usage::default();
+            let ids = items as u64 / 10;
+            usage.transactions.insert(Class::TableRead, 20 * ids);
+            usage.transactions.insert(Class::TableOther, 1);
+            (items, usage)
+        });
+        let growth = fitted(&usages);
+        assert!((growth.requests[&Class::TableRead].at(1e7) - 1e6).abs() < 1.0);
+        assert_eq!(growth.requests[&Class::TableOther].at(1e7), 0.05);
+        let steps = read_steps(&growth, &Prices::default());
+        assert!(steps[0].what.contains("measured up to N = 2000"));
+    }
+
+    fn fitted(usages: &[(usize, Usage)]) -> QuestionGrowth {
+        let runs = usages.iter().map(|(items, usage)| Asked {
+            items: *items,
+            questions: 20,
+            usage,
+        });
+        QuestionGrowth::fit(&runs.collect::<Vec<_>>())
     }
 }

@@ -135,12 +135,35 @@ impl Report {
         let counted = Counted {
             build: &design.build,
             ask: &design.ask,
-            queries: &design.queries,
+            growth: &design.growth,
             stored: design.stored,
             writes: finding.writes,
             questions: finding.questions,
         };
         counted.bill(&self.prices)
+    }
+
+    /// The prices of designs with batches under both countings; `None` if no design has batches.
+    pub(super) fn batch_prices(&self, finding: &Finding) -> Option<String> {
+        let bills = finding.designs.iter().map(|design| {
+            let bill = self.bill(finding, design);
+            bill.has_batches().then_some((design.design, bill))
+        });
+        let bills: Vec<(&str, Bill)> = bills.flatten().collect();
+        let under = |counting| {
+            let prices = bills
+                .iter()
+                .map(|(design, bill)| format!("{design} {}", number(bill.total_under(counting))));
+            prices.collect::<Vec<_>>().join(", ")
+        };
+        (!bills.is_empty()).then(|| {
+            format!(
+                "Price in {} if a batch is billed as its entities: {}; as one request: {}",
+                self.prices.currency,
+                under(BatchCounting::Entities),
+                under(BatchCounting::Request)
+            )
+        })
     }
 
     /// What the prices assume, as sentences.
@@ -151,7 +174,7 @@ impl Report {
             BatchCounting::Request => "as one request",
         };
         format!(
-            "Scans are priced for the items kept, at {} rows a second and 5 seconds a page. A batch is billed {counting}. {BATCH_NOTE}",
+            "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities or after 5 seconds, at {} rows a second. A batch is billed {counting}. {BATCH_NOTE}",
             number(prices.scan_rows_a_second)
         )
     }
@@ -378,17 +401,8 @@ fn print_finding(report: &Report, finding: &Finding) {
         );
     }
     println!("  {}", report.sentence(finding));
-    for design in &finding.designs {
-        let bill = report.bill(finding, design);
-        if bill.has_batches() {
-            let under = |counting| number(bill.total_under(counting));
-            println!(
-                "  {}: price {} with a batch billed as its entities, {} as one request",
-                design.design,
-                under(BatchCounting::Entities),
-                under(BatchCounting::Request)
-            );
-        }
+    if let Some(prices) = report.batch_prices(finding) {
+        println!("  {prices}");
     }
     for wrong in &finding.wrong {
         println!("  WRONG: {wrong}");

@@ -155,6 +155,14 @@ impl Usage {
         }
     }
 
+    /// Billed requests of a class; of scans: queries, each with all its pages.
+    pub(super) fn operations(&self, class: Class) -> u64 {
+        if class == Class::TableScan {
+            return self.queries;
+        }
+        self.transactions.get(&class).copied().unwrap_or_default()
+    }
+
     /// Rows that the hosted service would examine for all queries, as far as the server says.
     pub(super) fn rows_of_queries(&self) -> u64 {
         let azure = self.azure_examined.map_or(0, AzureRows::rows);
