@@ -44,6 +44,8 @@ pub(crate) struct Client {
     observer: Option<Arc<dyn Observer>>,
     /// The query of a shared access signature, which is sent in place of the account's signature.
     sas: Option<String>,
+    /// Whether the advisor of our server is asked to ignore the requests.
+    is_unwatched: bool,
 }
 
 impl Client {
@@ -56,6 +58,7 @@ impl Client {
             idle: Arc::default(),
             observer: None,
             sas: None,
+            is_unwatched: false,
         }
     }
 
@@ -91,8 +94,20 @@ impl Client {
         }
     }
 
+    /// The same client, whose requests no observer counts and the advisor of our server ignores.
+    pub(crate) fn unwatched(&self) -> Client {
+        Client {
+            observer: None,
+            is_unwatched: true,
+            ..self.clone()
+        }
+    }
+
     /// Sends `request` once and reads the whole answer.
-    pub(crate) fn send(&self, request: Request) -> Result<Answer, Error> {
+    pub(crate) fn send(&self, mut request: Request) -> Result<Answer, Error> {
+        if self.is_unwatched {
+            request = request.header("x-lazurite-advisor", "ignore");
+        }
         if let Some(observer) = &self.observer {
             observer.before()?;
         }

@@ -174,6 +174,7 @@ mod tests {
             build: Default::default(),
             ask: Default::default(),
             stored: Default::default(),
+            growth: Default::default(),
             build_seconds: Vec::new(),
             ask_seconds: Vec::new(),
         };

@@ -161,17 +161,20 @@ fn figures(report: &Report, finding: &Finding) -> String {
         let (currency, cells) = (&report.prices.currency, cells.join(" | "));
         let _ = writeln!(text, "| {cells} {currency} |");
     }
+    let batch_prices = report.batch_prices(finding);
+    let batch_prices = batch_prices.map_or_else(String::new, |prices| format!("\n\n{prices}."));
     let _ = write!(
         text,
-        "\n**In one sentence**: {}.\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. \
+        "\n**In one sentence**: {}.{batch_prices}\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} \
          `lazurite-bench guide --only {} --write-docs` wrote these figures.",
         report.sentence(finding),
         counted(finding.writes, "write"),
         counted(finding.questions, "question"),
         report.seed,
-        number(report.prices.writes),
-        number(report.prices.questions),
-        number(report.prices.items_kept),
+        number(report.prices.load_per_month.writes),
+        number(report.prices.load_per_month.reads),
+        number(report.prices.load_per_month.items),
+        report.assumptions(),
         finding.pattern.name
     );
     text
@@ -221,7 +224,7 @@ fn loose_figures(page: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guide::prices::Prices;
+    use lazurite_cost::Prices;
 
     #[test]
     fn blocks_are_filled_and_all_else_stays() {

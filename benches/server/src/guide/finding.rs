@@ -2,7 +2,7 @@
 
 use crate::guide::advice::Advice;
 use crate::guide::pattern::Pattern;
-use crate::guide::prices::Stored;
+use crate::guide::prices::{Asked, QuestionGrowth, Stored};
 use crate::guide::usage::Usage;
 
 /// The measurements of one design.
@@ -11,6 +11,8 @@ pub(super) struct Measured {
     pub(super) build: Usage,
     pub(super) ask: Usage,
     pub(super) stored: Stored,
+    /// How `ask` grows with the items.
+    pub(super) growth: QuestionGrowth,
     /// Seconds of each run to build and to ask. The usage above is that of the first run with the
     /// medians of these.
     pub(super) build_seconds: Vec<f64>,
@@ -27,4 +29,21 @@ pub(super) struct Finding {
     pub(super) advice: Vec<Advice>,
     pub(super) writes: usize,
     pub(super) questions: usize,
+}
+
+impl Finding {
+    /// Fits the growth of each design to this run and to those with smaller data.
+    pub(super) fn fit_growth(&mut self, smaller: &[Finding]) {
+        for at in 0..self.designs.len() {
+            let runs = smaller.iter().chain([&*self]).filter_map(|finding| {
+                Some(Asked {
+                    items: finding.writes,
+                    questions: finding.questions,
+                    usage: &finding.designs.get(at)?.ask,
+                })
+            });
+            let growth = QuestionGrowth::fit(&runs.collect::<Vec<_>>());
+            self.designs[at].growth = growth;
+        }
+    }
 }

@@ -31,15 +31,16 @@ pub(super) fn page(report: &Report) -> String {
     let _ = write!(
         page,
         "<p>{}. Against {}, at scale {}, seed {}.</p>\
-         <p>Prices in {} a month, for {} writes, {} questions and {} items kept. Every bar starts at zero.</p>",
+         <p>Prices in {} a month, for {} writes, {} questions and {} items kept. {} Every bar starts at zero.</p>",
         escape(&sentence_case(&report.verdict())),
         escape(&report.server),
         report.scale,
         report.seed,
         escape(&report.prices.currency),
-        number(report.prices.writes),
-        number(report.prices.questions),
-        number(report.prices.items_kept)
+        number(report.prices.load_per_month.writes),
+        number(report.prices.load_per_month.reads),
+        number(report.prices.load_per_month.items),
+        escape(&report.assumptions())
     );
     if let Some(noisy) = report.noise() {
         let _ = write!(
@@ -91,6 +92,9 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         );
     }
     table(page, report, finding);
+    if let Some(prices) = report.batch_prices(finding) {
+        let _ = write!(page, "<p>{}.</p>", escape(&prices));
+    }
     charts(page, report, finding);
     page.push_str("</section>");
 }
@@ -113,7 +117,7 @@ fn charts(page: &mut String, report: &Report, finding: &Finding) {
         }));
     }
     page.push_str(&chart("Price a month", designs, |design| {
-        let price = report.monthly(finding, design).total();
+        let price = report.bill(finding, design).total();
         (price, number(price))
     }));
     page.push_str("</div>");
@@ -278,7 +282,7 @@ fn sentence_case(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guide::prices::Prices;
+    use lazurite_cost::Prices;
 
     #[test]
     fn page_needs_no_network_and_has_the_reason_why_a_run_ended_early() {
@@ -303,6 +307,7 @@ mod tests {
                 build: Default::default(),
                 ask: Default::default(),
                 stored: Default::default(),
+                growth: Default::default(),
                 build_seconds: Vec::new(),
                 ask_seconds: Vec::new(),
             };

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 
+use lazurite_cost::PropertySize;
 use serde_json::{Value, json};
 
 use crate::client::{Change, Client, Entity, Error, ListBlobs, Query, Service, Write};
@@ -141,9 +142,31 @@ impl<'a> Lab<'a> {
         self.client.query(&self.name(table), &query)
     }
 
+    /// A client for requests that verify answers and are no part of a question: they are not
+    /// counted.
+    pub(super) fn verifier(&self) -> Client {
+        self.client.unwatched()
+    }
+
+    /// All entities of a filter, with these properties only, by the verifier.
+    pub(super) fn verify(
+        &self,
+        table: &str,
+        filter: impl Into<String>,
+        select: &str,
+    ) -> Result<Vec<Entity>, Error> {
+        let query = Query {
+            filter: filter.into(),
+            select: select.into(),
+            ..Query::default()
+        };
+        self.verifier().query(&self.name(table), &query)
+    }
+
     /// The bytes that the tables and containers of this design hold, by the service's formula for
     /// entities.
     pub(super) fn stored(&self, client: &Client) -> Result<Stored, Error> {
+        let client = client.unwatched();
         let mut stored = Stored::default();
         for (service, name) in &*self.resources.borrow() {
             match service {
@@ -188,28 +211,40 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// Source: Understanding billing of tables: 4 bytes, the keys in UTF-16, and for each property 8
-/// bytes, its name in UTF-16 and its value.
+/// The billed bytes of an entity of an answer.
 fn entity_bytes(entity: &Entity) -> u64 {
-    let utf16 = |text: &str| 2 * text.encode_utf16().count() as u64;
-    let properties = entity.iter().map(|(name, value)| match (&**name, value) {
-        ("PartitionKey" | "RowKey", Value::String(key)) => utf16(key),
-        ("Timestamp", _) => 0,
-        (name, _) if name.contains("odata.") => 0,
-        // Base64 in an answer: four letters for three bytes.
-        (name, Value::String(text)) if is_binary(entity, name) => {
-            8 + utf16(name) + 4 + text.len() as u64 / 4 * 3
-        }
-        (name, Value::String(text)) => 8 + utf16(name) + 4 + utf16(text),
-        (name, Value::Number(_)) => 8 + utf16(name) + 8,
-        (name, _) => 8 + utf16(name) + 1,
-    });
-    4 + properties.sum::<u64>()
+    let is_key = |name: &str| matches!(name, "PartitionKey" | "RowKey" | "Timestamp");
+    let properties = entity
+        .iter()
+        .map(|(name, value)| (name.as_str(), value))
+        .filter(|(name, _)| !is_key(name) && !name.contains("odata."))
+        .map(|(name, value)| (name, property_size(entity, name, value)));
+    lazurite_cost::entity_bytes(
+        property(entity, "PartitionKey"),
+        property(entity, "RowKey"),
+        properties,
+    )
 }
 
-fn is_binary(entity: &Entity, name: &str) -> bool {
+/// The type of a property: by its annotation, otherwise by its JSON. Source: Payload format for
+/// Table service operations, "Property types in a JSON feed".
+fn property_size<'e>(entity: &Entity, name: &str, value: &'e Value) -> PropertySize<'e> {
     let annotation = entity.get(&format!("{name}@odata.type"));
-    annotation.is_some_and(|of| of == "Edm.Binary")
+    match (annotation.and_then(Value::as_str), value) {
+        // Base64 in an answer: four letters for three bytes.
+        (Some("Edm.Binary"), Value::String(text)) => {
+            PropertySize::Binary(text.len() as u64 / 4 * 3)
+        }
+        (Some("Edm.Int64"), _) => PropertySize::Int64,
+        (Some("Edm.DateTime"), _) => PropertySize::DateTime,
+        (Some("Edm.Guid"), _) => PropertySize::Guid,
+        (Some("Edm.Double"), _) => PropertySize::Double,
+        (_, Value::String(text)) => PropertySize::String(text),
+        (_, Value::Number(number)) if number.is_f64() => PropertySize::Double,
+        (_, Value::Number(_)) => PropertySize::Int32,
+        (_, Value::Bool(_)) => PropertySize::Boolean,
+        _ => PropertySize::Null,
+    }
 }
 
 /// An employee under these keys.
@@ -259,11 +294,15 @@ mod tests {
     fn entity_is_as_large_as_the_formula_says() {
         let Value::Object(entity) = json!({
             "odata.etag": "any", "PartitionKey": "ab", "RowKey": "c", "Timestamp": "any", "Age": 3, "Name": "Ann",
-            "Photo@odata.type": "Edm.Binary", "Photo": "AAAAAAAA",
+            "Photo@odata.type": "Edm.Binary", "Photo": "AAAAAAAA", "Id@odata.type": "Edm.Guid", "Id": "any",
+            "Big@odata.type": "Edm.Int64", "Big": "12345678901", "At@odata.type": "Edm.DateTime", "At": "any", "Share": 0.5, "Is": true,
         }) else {
             panic!("an object");
         };
-        let (keys, age, name, photo) = (6, 8 + 6 + 8, 8 + 8 + 4 + 6, 8 + 10 + 4 + 6);
-        assert_eq!(entity_bytes(&entity), 4 + keys + age + name + photo);
+        let (keys, age, name, photo) = (6, 8 + 6 + 4, 8 + 8 + 4 + 6, 8 + 10 + 4 + 6);
+        let (id, big, at) = (8 + 4 + 16, 8 + 6 + 8, 8 + 4 + 8);
+        let (share, is) = (8 + 10 + 8, 8 + 4 + 1);
+        let properties = age + name + photo + id + big + at + share + is;
+        assert_eq!(entity_bytes(&entity), 4 + keys + properties);
     }
 }

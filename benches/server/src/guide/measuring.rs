@@ -19,6 +19,10 @@ use crate::guide::patterns::PATTERNS;
 use crate::guide::server::GuideServer;
 use crate::guide::usage::Meter;
 
+/// The sizes besides the whole one at which each design runs once, so that the growth of its queries
+/// is fitted: parts of the data.
+const SIZES: [f64; 2] = [4.0, 2.0];
+
 /// The patterns that were asked for.
 pub(super) fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
     lazurite_bench_common::chosen(&args.only, PATTERNS.iter().copied())
@@ -34,6 +38,7 @@ pub(super) fn run_patterns(
     findings: &mut Vec<Finding>,
 ) -> Outcome<()> {
     let data = Data::new(args.seed, args.scale);
+    let smaller = SIZES.map(|part| Data::new(args.seed, args.scale / part));
     let client = Client::new(server.account.clone());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let run = format!("g{:x}", now.unwrap_or_default().as_secs());
@@ -52,7 +57,7 @@ pub(super) fn run_patterns(
             prefixes: RefCell::default(),
             is_sabotaged: false,
         };
-        let mut finding = match bench.run_repeatedly(pattern, runs) {
+        let mut finding = match bench.run_repeatedly(pattern, runs, &smaller) {
             Err(error @ Error::Refused { status: 507, .. }) => {
                 return Err(format!("the disk of the server is full: {error}").into());
             }
@@ -90,11 +95,23 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs a pattern several times. What is counted is that of the first run, times are medians.
-    fn run_repeatedly(&self, pattern: &'static Pattern, runs: u16) -> Result<Finding, Error> {
-        let mut all = self.run(pattern)?;
+    /// Runs a pattern once with each of the smaller data, smallest first, and then several times.
+    /// What is counted is that of the first whole run, times are medians.
+    fn run_repeatedly(
+        &self,
+        pattern: &'static Pattern,
+        runs: u16,
+        smaller: &[Data],
+    ) -> Result<Finding, Error> {
+        let smaller = smaller.iter().map(|data| self.run(pattern, data));
+        let smaller: Vec<Finding> = smaller.collect::<Result<_, _>>()?;
+        let mut all = self.run(pattern, self.data)?;
+        all.fit_growth(&smaller);
+        for finding in smaller {
+            all.wrong.extend(finding.wrong);
+        }
         for _ in 1..runs {
-            let again = self.run(pattern)?;
+            let again = self.run(pattern, self.data)?;
             for (design, repeated) in all.designs.iter_mut().zip(again.designs) {
                 design.build_seconds.push(repeated.build.seconds);
                 design.ask_seconds.push(repeated.ask.seconds);
@@ -108,15 +125,15 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    fn run(&self, pattern: &'static Pattern) -> Result<Finding, Error> {
-        let truth = (pattern.truth)(self.data);
+    fn run(&self, pattern: &'static Pattern, data: &Data) -> Result<Finding, Error> {
+        let truth = (pattern.truth)(data);
         let mut finding = Finding {
             pattern,
             designs: Vec::new(),
             wrong: Vec::new(),
             advice: Vec::new(),
-            writes: (pattern.writes)(self.data),
-            questions: (pattern.questions)(self.data),
+            writes: (pattern.writes)(data),
+            questions: (pattern.questions)(data),
         };
         for (number, design) in pattern.designs.iter().enumerate() {
             let letters = pattern.name.replace('-', "");
@@ -130,7 +147,7 @@ impl Bench<'_> {
             });
             let lab = Lab::new(
                 self.client.observed(self.meter.clone()),
-                self.data,
+                data,
                 self.server,
                 prefix,
             );
@@ -191,6 +208,7 @@ impl Bench<'_> {
             build,
             ask,
             stored,
+            growth: Default::default(),
         };
         Ok((measured, answers))
     }
@@ -251,7 +269,7 @@ mod tests {
                 prefixes: RefCell::default(),
                 is_sabotaged,
             };
-            match bench.run(pattern) {
+            match bench.run(pattern, &data) {
                 Ok(finding) => look(&finding),
                 // A broken pattern may fail to answer at all.
                 Err(error) => assert!(is_sabotaged, "{}: {error}", pattern.name),

@@ -4,7 +4,7 @@
 //! A pattern is a row of plain data with a few functions (`pattern.rs`), in a module of its own
 //! under `patterns/`. The frame does the rest: `lab.rs` gives a design its tables, containers and
 //! queues and counts its requests; `measuring.rs` compares the answers of all designs with what the data
-//! say; `advice.rs` asks the server's advisor; `prices.rs` turns requests and bytes into money;
+//! say; `advice.rs` asks the server's advisor; `prices.rs` makes a bill of requests and bytes;
 //! `report.rs`, `html.rs` and `docs.rs` show it. `azurite.rs` repeats the run on Azurite.
 
 mod advice;

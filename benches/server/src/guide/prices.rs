@@ -1,13 +1,13 @@
-//! Prices of transactions and capacity, and the load that they are computed for. Read from a file
-//! that one can edit.
+//! The price file, and the bill of a design from what a run counted. The model and its sources are
+//! in the crate `lazurite-cost`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use lazurite_bench_common::Outcome;
-use serde_json::{Map, Value, json};
+use lazurite_cost::{Bill, Class, Design, Growth, Point, Prices, Service, Step, Work};
 
-use crate::guide::usage::{Class, Usage};
+use crate::guide::usage::Usage;
 
 /// The stored bytes of a design.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,130 +22,254 @@ impl Stored {
     }
 }
 
-pub(super) struct Prices {
-    pub(super) currency: String,
-    per_10_000: BTreeMap<Class, f64>,
-    table_gb_month: f64,
-    blob_gb_month: f64,
-    /// A month's load of one application.
-    pub(super) writes: f64,
-    pub(super) questions: f64,
-    pub(super) items_kept: f64,
+/// Reads the price file. Errors: a sentence.
+pub(super) fn read(path: &Path) -> Outcome<Prices> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| format!("the prices in {shown} cannot be read: {error}"))?;
+    Prices::from_json(&text)
+        .map_err(|error| format!("the prices in {shown} are not usable: {error}").into())
 }
 
-impl Default for Prices {
-    fn default() -> Prices {
-        Prices {
-            currency: "USD".into(),
-            per_10_000: Class::ALL.map(|class| (class, example(class))).into(),
-            table_gb_month: 0.045,
-            blob_gb_month: 0.018,
-            writes: 1e7,
-            questions: 1e7,
-            items_kept: 1e7,
+/// How the questions of a design grow with the items that are stored.
+#[derive(Clone, Debug)]
+pub(super) struct QuestionGrowth {
+    /// Requests of each class for one question; of scans: queries, each with all its pages.
+    pub(super) requests: BTreeMap<Class, Growth>,
+    /// Rows that one query examines.
+    pub(super) examined: Growth,
+    /// Rows that one query returns.
+    pub(super) returned: Growth,
+    /// Entities of one batch: 100 at most, whatever is stored.
+    pub(super) batch_entities: f64,
+}
+
+impl Default for QuestionGrowth {
+    /// No requests and no rows.
+    fn default() -> QuestionGrowth {
+        QuestionGrowth {
+            requests: BTreeMap::new(),
+            examined: Growth::constant(0.0),
+            returned: Growth::constant(0.0),
+            batch_entities: 0.0,
         }
     }
 }
 
-/// An example price of 10,000 transactions.
-fn example(class: Class) -> f64 {
-    match class {
-        Class::Table => 0.00036,
-        Class::BlobWrite | Class::BlobList => 0.05,
-        Class::BlobRead | Class::Queue => 0.004,
-        Class::BlobDelete => 0.0,
+/// What the questions of a run of one size used.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'u> {
+    /// Items that were stored.
+    pub(super) items: usize,
+    pub(super) questions: usize,
+    pub(super) usage: &'u Usage,
+}
+
+impl QuestionGrowth {
+    /// Fitted to a run at each size. If a pattern has the same data at all sizes, or fewer than
+    /// three were run, the figures of the last run hold for any number of items.
+    pub(super) fn fit(runs: &[Asked]) -> QuestionGrowth {
+        let per_query = |rows: fn(&Usage) -> u64| {
+            fit(runs, |run| {
+                rows(run.usage) as f64 / run.usage.queries.max(1) as f64
+            })
+        };
+        let classes: BTreeSet<Class> = runs
+            .iter()
+            .flat_map(|run| run.usage.transactions.keys().copied())
+            .collect();
+        let per_question = |class: Class| {
+            let growth = fit(runs, |run| {
+                run.usage.operations(class) as f64 / run.questions.max(1) as f64
+            });
+            (class, growth)
+        };
+        QuestionGrowth {
+            requests: classes.into_iter().map(per_question).collect(),
+            examined: per_query(Usage::rows_of_queries),
+            returned: per_query(|usage| usage.returned),
+            batch_entities: runs.last().map_or(0.0, |run| {
+                let batches = run.usage.operations(Class::TableBatchWrite);
+                run.usage.batch_entities as f64 / batches.max(1) as f64
+            }),
+        }
     }
 }
 
-impl Prices {
-    pub(super) fn read(path: &Path) -> Outcome<Prices> {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("the prices in {shown} cannot be read: {error}"))?;
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|error| format!("the prices in {shown} are not JSON: {error}"))?;
-        Prices::parse(&value)
-            .map_err(|name| format!("the prices in {shown} have no usable `{name}`").into())
-    }
+fn fit(runs: &[Asked], figure: impl Fn(&Asked) -> f64) -> Growth {
+    let points = runs.iter().map(|run| Point {
+        items: run.items as f64,
+        value: figure(run),
+    });
+    let points: Vec<Point> = points.collect();
+    let last = points.last().map_or(0.0, |point| point.value);
+    Growth::fit(&points).unwrap_or_else(|_| Growth::constant(last))
+}
 
-    /// Errors name the field that is missing or negative.
-    fn parse(value: &Value) -> Result<Prices, String> {
-        let number = |group: &str, name: &str| {
-            let found = value[group][name].as_f64().filter(|number| *number >= 0.0);
-            found.ok_or_else(|| format!("{group}.{name}"))
+/// What a run counted of a design.
+pub(super) struct Counted<'a> {
+    pub(super) build: &'a Usage,
+    pub(super) ask: &'a Usage,
+    pub(super) growth: &'a QuestionGrowth,
+    pub(super) stored: Stored,
+    pub(super) writes: usize,
+    pub(super) questions: usize,
+}
+
+impl Counted<'_> {
+    /// The bill of a month at the load of the price file.
+    pub(super) fn bill(&self, prices: &Prices) -> Bill {
+        let writes = self.writes.max(1) as f64;
+        let per_item = |what: &str, service, bytes: u64| lazurite_cost::Stored {
+            what: what.to_owned(),
+            service,
+            bytes: bytes as f64 / writes,
         };
-        let price = |class: Class| Ok((class, number("per_10_000_transactions", class.name())?));
-        Ok(Prices {
-            currency: value["currency"].as_str().ok_or("currency")?.to_owned(),
-            per_10_000: Class::ALL
-                .map(price)
-                .into_iter()
-                .collect::<Result<_, String>>()?,
-            table_gb_month: number("per_gb_and_month", "table")?,
-            blob_gb_month: number("per_gb_and_month", "blob")?,
-            writes: number("load_per_month", "writes")?,
-            questions: number("load_per_month", "questions")?,
-            items_kept: number("load_per_month", "items_kept")?,
-        })
+        let item = [
+            per_item("entities", Service::Table, self.stored.table_bytes),
+            per_item("blobs", Service::Blob, self.stored.blob_bytes),
+        ];
+        let questions = self.questions.max(1) as f64;
+        let design = Design {
+            write: write_steps(self.build, writes),
+            read: read_steps(self.growth, prices),
+            item: item.into_iter().filter(|item| item.bytes > 0.0).collect(),
+            written_bytes: 0.0,
+            received_bytes: self.ask.received_bytes as f64 / questions,
+        };
+        design.bill(prices.load_per_month, prices)
     }
+}
 
-    pub(super) fn to_json(&self) -> Value {
-        let prices = self.per_10_000.iter();
-        let prices: Map<String, Value> = prices
-            .map(|(class, price)| (class.name().to_owned(), json!(price)))
-            .collect();
-        json!({
-            "note": "Examples. Replace them with the prices of your region and redundancy.",
-            "currency": self.currency,
-            "per_10_000_transactions": prices,
-            "per_gb_and_month": { "table": self.table_gb_month, "blob": self.blob_gb_month },
-            "load_per_month": {
-                "writes": self.writes, "questions": self.questions, "items_kept": self.items_kept,
+/// The steps of one of `writes`, as they were counted: a write does the same whatever is stored.
+fn write_steps(usage: &Usage, writes: f64) -> Vec<Step> {
+    let step = |(class, count): (&Class, &u64)| {
+        let times = *count as f64 / writes;
+        let work = match class {
+            Class::TableBatchWrite => Work::Batches {
+                times,
+                entities: usage.batch_entities as f64 / *count as f64,
             },
-        })
-    }
+            class => Work::Requests {
+                class: *class,
+                times,
+            },
+        };
+        Step {
+            what: name(*class),
+            work,
+        }
+    };
+    usage.transactions.iter().map(step).collect()
+}
 
-    /// The price of the transactions of `usage`.
-    pub(super) fn of(&self, usage: &Usage) -> f64 {
-        let transactions = usage.transactions.iter();
-        transactions
-            .map(|(class, count)| *count as f64 / 1e4 * self.per_10_000[class])
-            .sum()
-    }
+/// The steps of one question, at the items of the price file.
+fn read_steps(growth: &QuestionGrowth, prices: &Prices) -> Vec<Step> {
+    let step = |(class, requests): (&Class, &Growth)| {
+        let times = requests.at(prices.load_per_month.items);
+        let work = match class {
+            Class::TableScan => Work::Scan {
+                times,
+                examined: growth.examined.clone(),
+                returned: growth.returned.clone(),
+                boundaries: Growth::constant(0.0),
+                pages: prices.page_rules(),
+            },
+            Class::TableBatchWrite => Work::Batches {
+                times,
+                entities: growth.batch_entities,
+            },
+            class => Work::Requests {
+                class: *class,
+                times,
+            },
+        };
+        Step {
+            what: format!("{}, of each question {requests}", name(*class)),
+            work,
+        }
+    };
+    growth.requests.iter().map(step).collect()
+}
 
-    /// The price of keeping it for a month.
-    pub(super) fn of_stored(&self, stored: Stored) -> f64 {
-        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
-        gigabytes(stored.table_bytes) * self.table_gb_month
-            + gigabytes(stored.blob_bytes) * self.blob_gb_month
-    }
+fn name(class: Class) -> String {
+    class.name().replace('_', " ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazurite_cost::{BatchCounting, Part};
 
-    #[test]
-    fn printed_prices_are_read_back_and_a_missing_price_is_named() {
-        let mut value = Prices::default().to_json();
-        let read = Prices::parse(&value).unwrap();
-        assert_eq!(read.to_json(), value);
-        value["per_10_000_transactions"]["blob_read"] = json!(-1);
-        let error = Prices::parse(&value).err().unwrap();
-        assert_eq!(error, "per_10_000_transactions.blob_read");
+    fn scanned(rows: u64) -> Usage {
+        let mut usage = Usage::default();
+        (usage.queries, usage.returned) = (20, 20);
+        usage.examined = Some(20 * rows);
+        usage.transactions.insert(Class::TableScan, 20);
+        usage
     }
 
     #[test]
-    fn transactions_and_capacity_are_priced() {
-        let mut usage = Usage::default();
-        usage.transactions.insert(Class::Table, 20_000);
-        usage.transactions.insert(Class::BlobWrite, 10_000);
-        let prices = Prices::default();
-        assert!((prices.of(&usage) - 0.05072).abs() < 1e-9);
-        let stored = Stored {
-            table_bytes: 2_000_000_000,
-            blob_bytes: 0,
+    fn scan_costs_more_with_the_items_that_are_kept() {
+        let usages = [500, 1000, 2000].map(|items| (items, scanned(items as u64)));
+        let growth = fitted(&usages);
+        let mut build = Usage::default();
+        build.transactions.insert(Class::TableBatchWrite, 20);
+        build.batch_entities = 2000;
+        let counted = Counted {
+            build: &build,
+            ask: &usages[2].1,
+            growth: &growth,
+            stored: Stored {
+                table_bytes: 200_000,
+                blob_bytes: 0,
+            },
+            writes: 2000,
+            questions: 20,
         };
-        assert!((prices.of_stored(stored) - 0.09).abs() < 1e-9);
+        let prices = Prices::default();
+        let bill = counted.bill(&prices);
+        // 10,000,000 rows at 2,000 a second are 5,000 seconds: 1,000 pages for each of 10,000,000
+        // questions, at 0.00036 for 10,000.
+        assert!((bill.total_of(Part::Reads) - 360.0).abs() < 0.01, "{bill}");
+        // 10,000,000 entities, or 100,000 batches.
+        assert!((bill.total_of(Part::Writes) - 0.36).abs() < 1e-9, "{bill}");
+        let saved = bill.total() - bill.total_under(BatchCounting::Request);
+        assert!((saved - 0.3564).abs() < 1e-9, "{bill}");
+        // 10,000,000 x 100 bytes in GiB at 0.045.
+        let capacity = 1e9 / 1_073_741_824.0 * 0.045;
+        assert!((bill.total_of(Part::Capacity) - capacity).abs() < 1e-9);
+    }
+
+    #[test]
+    fn figures_of_one_size_hold_for_any() {
+        let growth = fitted(&[(100, scanned(7))]);
+        assert_eq!(growth.examined.at(1e7), 7.0);
+    }
+
+    #[test]
+    fn requests_of_a_question_grow_as_they_were_counted() {
+        // An index of ids: a tenth of the items is read one by one.
+        let usages = [500, 1000, 2000].map(|items| {
+            let mut usage = Usage::default();
+            let ids = items as u64 / 10;
+            usage.transactions.insert(Class::TableRead, 20 * ids);
+            usage.transactions.insert(Class::TableOther, 1);
+            (items, usage)
+        });
+        let growth = fitted(&usages);
+        assert!((growth.requests[&Class::TableRead].at(1e7) - 1e6).abs() < 1.0);
+        assert_eq!(growth.requests[&Class::TableOther].at(1e7), 0.05);
+        let steps = read_steps(&growth, &Prices::default());
+        assert!(steps[0].what.contains("measured up to N = 2000"));
+    }
+
+    fn fitted(usages: &[(usize, Usage)]) -> QuestionGrowth {
+        let runs = usages.iter().map(|(items, usage)| Asked {
+            items: *items,
+            questions: 20,
+            usage,
+        });
+        QuestionGrowth::fit(&runs.collect::<Vec<_>>())
     }
 }

@@ -2,13 +2,14 @@
 
 use lazurite_bench_common::report::noise;
 use lazurite_bench_common::{Better, Measurement, counted, measurements, number, thousands};
+use lazurite_cost::{BATCH_NOTE, BatchCounting, Bill, Part, Prices};
 use serde_json::{Value, json};
 
 use crate::guide::advice::Advice;
 use crate::guide::azurite::AzuriteRun;
 use crate::guide::finding::{Finding, Measured};
 use crate::guide::pattern::{Measure, Pattern};
-use crate::guide::prices::Prices;
+use crate::guide::prices::Counted;
 use crate::guide::usage::{AzureRows, Usage};
 
 /// The results of a run.
@@ -81,7 +82,7 @@ impl Report {
             "server": self.server,
             "scale": self.scale,
             "seed": self.seed,
-            "prices": self.prices.to_json(),
+            "prices": serde_json::to_value(&self.prices).unwrap_or_default(),
             "verdict": self.verdict(),
             "noisy": self.noisy,
             "comparison": self.comparison,
@@ -93,6 +94,7 @@ impl Report {
 
     fn finding_json(&self, finding: &Finding) -> Value {
         let designs = finding.designs.iter().map(|design| {
+            let bill = self.bill(finding, design);
             json!({
                 "design": design.design,
                 "write_requests": design.build.requests,
@@ -108,7 +110,10 @@ impl Report {
                 "azure_plans": design.ask.azure_plans,
                 "write_seconds": design.build.seconds,
                 "seconds": design.ask.seconds,
-                "price_per_month": self.monthly(finding, design).total(),
+                "price_per_month": bill.total(),
+                "price_per_month_batch_as_entities": bill.total_under(BatchCounting::Entities),
+                "price_per_month_batch_as_request": bill.total_under(BatchCounting::Request),
+                "bill": serde_json::to_value(bill).unwrap_or_default(),
             })
         });
         let advice = finding.advice.iter().map(Advice::to_json);
@@ -125,15 +130,53 @@ impl Report {
         })
     }
 
-    /// The price of a design for a month at the load of the price file.
-    pub(super) fn monthly(&self, finding: &Finding, design: &Measured) -> Monthly {
+    /// The bill of a design for a month at the load of the price file.
+    pub(super) fn bill(&self, finding: &Finding, design: &Measured) -> Bill {
+        let counted = Counted {
+            build: &design.build,
+            ask: &design.ask,
+            growth: &design.growth,
+            stored: design.stored,
+            writes: finding.writes,
+            questions: finding.questions,
+        };
+        counted.bill(&self.prices)
+    }
+
+    /// The prices of designs with batches under both countings; `None` if no design has batches.
+    pub(super) fn batch_prices(&self, finding: &Finding) -> Option<String> {
+        let bills = finding.designs.iter().map(|design| {
+            let bill = self.bill(finding, design);
+            bill.has_batches().then_some((design.design, bill))
+        });
+        let bills: Vec<(&str, Bill)> = bills.flatten().collect();
+        let under = |counting| {
+            let prices = bills
+                .iter()
+                .map(|(design, bill)| format!("{design} {}", number(bill.total_under(counting))));
+            prices.collect::<Vec<_>>().join(", ")
+        };
+        (!bills.is_empty()).then(|| {
+            format!(
+                "Price in {} if a batch is billed as its entities: {}; as one request: {}",
+                self.prices.currency,
+                under(BatchCounting::Entities),
+                under(BatchCounting::Request)
+            )
+        })
+    }
+
+    /// What the prices assume, as sentences.
+    pub(super) fn assumptions(&self) -> String {
         let prices = &self.prices;
-        let per = |amount: f64, count: usize| amount / count.max(1) as f64;
-        Monthly {
-            writes: prices.writes * per(prices.of(&design.build), finding.writes),
-            questions: prices.questions * per(prices.of(&design.ask), finding.questions),
-            capacity: prices.items_kept * per(prices.of_stored(design.stored), finding.writes),
-        }
+        let counting = match prices.batch_is_billed_as {
+            BatchCounting::Entities => "as its entities",
+            BatchCounting::Request => "as one request",
+        };
+        format!(
+            "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities or after 5 seconds, at {} rows a second. A batch is billed {counting}. {BATCH_NOTE}",
+            number(prices.scan_rows_a_second)
+        )
     }
 
     /// The change by the advised design.
@@ -147,14 +190,18 @@ impl Report {
         if let (Some(before), Some(after)) = (goal(naive), goal(advised)) {
             parts.push(saving(before, after, pattern.goal.fewer()));
         }
-        let [naive_price, price] = [naive, advised].map(|design| self.monthly(finding, design));
+        let [naive_bill, bill] = [naive, advised].map(|design| self.bill(finding, design));
         let bytes = [naive, advised].map(|design| design.stored.bytes() as f64);
         for (before, after, what) in [
             (bytes[0], bytes[1], "the storage"),
-            (naive_price.writes, price.writes, "the price of a write"),
             (
-                naive_price.questions,
-                price.questions,
+                naive_bill.total_of(Part::Writes),
+                bill.total_of(Part::Writes),
+                "the price of a write",
+            ),
+            (
+                naive_bill.total_of(Part::Reads),
+                bill.total_of(Part::Reads),
                 "the price of a question",
             ),
         ] {
@@ -165,19 +212,6 @@ impl Report {
             }
         }
         format!("{}: {}", pattern.question, parts.join(", "))
-    }
-}
-
-/// A price in its parts.
-pub(super) struct Monthly {
-    pub(super) writes: f64,
-    pub(super) questions: f64,
-    pub(super) capacity: f64,
-}
-
-impl Monthly {
-    pub(super) fn total(&self) -> f64 {
-        self.writes + self.questions + self.capacity
     }
 }
 
@@ -302,7 +336,7 @@ pub(super) fn cells(report: &Report, finding: &Finding, design: &Measured) -> [S
         bytes(design.ask.received_bytes),
         bytes(design.stored.bytes()),
         number(design.ask.seconds * 1e3),
-        number(report.monthly(finding, design).total()),
+        number(report.bill(finding, design).total()),
     ]
 }
 
@@ -338,11 +372,12 @@ pub(super) fn print(report: &Report) {
         println!("{noisy}");
     }
     println!(
-        "\nprices in {} for {} writes, {} questions and {} items kept a month\n{}",
+        "\n{}\nprices in {} for {} writes, {} questions and {} items kept a month\n{}",
+        report.assumptions(),
         prices.currency,
-        number(prices.writes),
-        number(prices.questions),
-        number(prices.items_kept),
+        number(prices.load_per_month.writes),
+        number(prices.load_per_month.reads),
+        number(prices.load_per_month.items),
         report.verdict()
     );
 }
@@ -366,6 +401,9 @@ fn print_finding(report: &Report, finding: &Finding) {
         );
     }
     println!("  {}", report.sentence(finding));
+    if let Some(prices) = report.batch_prices(finding) {
+        println!("  {prices}");
+    }
     for wrong in &finding.wrong {
         println!("  WRONG: {wrong}");
     }

@@ -6,6 +6,7 @@ use std::thread;
 
 use lazurite_bench_common::report::write;
 use lazurite_bench_common::{OldRun, Outcome, measurements};
+use lazurite_cost::Prices;
 
 use crate::client::{Account, Client, Error, Service};
 use crate::guide::args::GuideArgs;
@@ -13,18 +14,18 @@ use crate::guide::azurite;
 use crate::guide::docs;
 use crate::guide::html;
 use crate::guide::measuring::{chosen, run_patterns};
-use crate::guide::prices::Prices;
+use crate::guide::prices;
 use crate::guide::report::{self, Report};
 use crate::guide::server::GuideServer;
 
 /// Runs the requested patterns. Prints the results up to an error.
 pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     if args.print_prices {
-        println!("{:#}", Prices::default().to_json());
+        println!("{}", Prices::default().to_json());
         return Ok(0);
     }
     let prices = match &args.prices {
-        Some(path) => Prices::read(path)?,
+        Some(path) => prices::read(path)?,
         None => Prices::default(),
     };
     if args.azurite {

@@ -7,56 +7,65 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lazurite_bench_common::thousands;
+use lazurite_cost::{Class, is_billed};
 
 use crate::client::{Answer, Error, Observer, Request, Service};
 
-/// The class of a request on the bill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Class {
-    Table,
-    BlobWrite,
-    BlobList,
-    BlobRead,
-    BlobDelete,
-    Queue,
+/// The class of a request on the bill; `None` for the creation of a table, a container or a queue,
+/// which a design needs once, whatever its load.
+fn class_of(request: &Request) -> Option<Class> {
+    let comp = request.query.iter().find(|(name, _)| *name == "comp");
+    let comp = comp.map_or("", |(_, value)| value.as_str());
+    match request.service {
+        Service::Table => of_table(request, comp),
+        Service::Queue => of_queue(request, comp),
+        Service::Blob => of_blob(request, comp),
+    }
 }
 
-impl Class {
-    pub(super) const ALL: [Class; 6] = [
-        Class::Table,
-        Class::BlobWrite,
-        Class::BlobList,
-        Class::BlobRead,
-        Class::BlobDelete,
-        Class::Queue,
-    ];
+fn of_table(request: &Request, comp: &str) -> Option<Class> {
+    let path = request.path.as_str();
+    let is_entity = path.contains("PartitionKey=");
+    Some(match request.method {
+        "POST" if path == "/Tables" => return None,
+        _ if !comp.is_empty() || path.starts_with("/Tables") => Class::TableOther,
+        "POST" if path == "/$batch" => Class::TableBatchWrite,
+        "GET" if is_entity => Class::TableRead,
+        "GET" => Class::TableScan,
+        "DELETE" => Class::TableDelete,
+        _ => Class::TableWrite,
+    })
+}
 
-    pub(super) fn of(request: &Request) -> Class {
-        let is_list = request
-            .query
-            .iter()
-            .any(|(name, value)| *name == "comp" && value == "list");
-        match (request.service, request.method) {
-            (Service::Table, _) => Class::Table,
-            (Service::Queue, _) => Class::Queue,
-            (Service::Blob, "DELETE") => Class::BlobDelete,
-            (Service::Blob, "GET") if is_list => Class::BlobList,
-            (Service::Blob, "GET" | "HEAD") => Class::BlobRead,
-            (Service::Blob, _) => Class::BlobWrite,
-        }
-    }
+fn of_queue(request: &Request, comp: &str) -> Option<Class> {
+    Some(match (request.method, comp) {
+        ("PUT", "") if !request.path.contains("/messages") => return None,
+        ("GET", "list") => Class::QueueClass1,
+        ("GET" | "HEAD", _) => Class::QueueClass2,
+        _ => Class::QueueClass1,
+    })
+}
 
-    /// Its name in the file.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Class::Table => "table",
-            Class::BlobWrite => "blob_write",
-            Class::BlobList => "blob_list",
-            Class::BlobRead => "blob_read",
-            Class::BlobDelete => "blob_delete",
-            Class::Queue => "queue",
+fn of_blob(request: &Request, comp: &str) -> Option<Class> {
+    let is_container = request.query.iter().any(|(name, _)| *name == "restype");
+    Some(match (request.method, comp) {
+        ("PUT", "") if is_container => return None,
+        ("GET", "list" | "blobs") => Class::BlobList,
+        ("GET", "") if !is_container => Class::BlobRead,
+        ("POST", "query") => Class::BlobRead,
+        ("DELETE", "") => Class::BlobDelete,
+        ("PUT", "" | "block" | "blocklist" | "appendblock" | "seal" | "page" | "tier") => {
+            Class::BlobWrite
         }
-    }
+        _ => Class::BlobOther,
+    })
+}
+
+/// The operations of a batch: each begins with the line of its request.
+fn batch_entities(body: &[u8]) -> u64 {
+    let line = b" HTTP/1.1\r\n";
+    let places = body.windows(line.len()).filter(|part| part == line);
+    places.count() as u64
 }
 
 /// The resources that a design used.
@@ -71,8 +80,14 @@ pub(super) struct Usage {
     pub(super) azure_examined: Option<AzureRows>,
     /// Bytes of the answers' bodies.
     pub(super) received_bytes: u64,
-    /// Requests by the class they are billed as.
+    /// Billed requests by their class.
     pub(super) transactions: BTreeMap<Class, u64>,
+    /// Entities of the batches among them.
+    pub(super) batch_entities: u64,
+    /// Queries, each with all its pages.
+    pub(super) queries: u64,
+    /// Rows that queries returned.
+    pub(super) returned: u64,
     /// The plans of queries: ours, and that of the hosted service.
     pub(super) plans: BTreeSet<String>,
     pub(super) azure_plans: BTreeSet<String>,
@@ -125,6 +140,35 @@ impl fmt::Display for AzureRows {
 }
 
 impl Usage {
+    /// Counts a request by its class, if it is billed.
+    fn count_transaction(&mut self, request: &Request, status: u16) {
+        let Some(class) = class_of(request).filter(|_| is_billed(status, false)) else {
+            return;
+        };
+        *self.transactions.entry(class).or_default() += 1;
+        if class == Class::TableBatchWrite {
+            self.batch_entities += batch_entities(request.body);
+        }
+        let continues = |(name, _): &(&str, String)| *name == "NextPartitionKey";
+        if class == Class::TableScan && !request.query.iter().any(continues) {
+            self.queries += 1;
+        }
+    }
+
+    /// Billed requests of a class; of scans: queries, each with all its pages.
+    pub(super) fn operations(&self, class: Class) -> u64 {
+        if class == Class::TableScan {
+            return self.queries;
+        }
+        self.transactions.get(&class).copied().unwrap_or_default()
+    }
+
+    /// Rows that the hosted service would examine for all queries, as far as the server says.
+    pub(super) fn rows_of_queries(&self) -> u64 {
+        let azure = self.azure_examined.map_or(0, AzureRows::rows);
+        azure.max(self.examined.unwrap_or_default())
+    }
+
     /// Writes to the partition that gets most of them.
     pub(super) fn hottest_partition(&self) -> u64 {
         self.partitions.values().copied().max().unwrap_or_default()
@@ -172,7 +216,9 @@ impl Observer for Meter {
         } else {
             usage.refused += 1;
         }
-        *usage.transactions.entry(Class::of(request)).or_default() += 1;
+        usage.count_transaction(request, answer.status);
+        let rows = header("x-lazurite-returned").and_then(|rows| rows.parse::<u64>().ok());
+        usage.returned += rows.unwrap_or_default();
         if let Some(rows) = header("x-lazurite-examined").and_then(|rows| rows.parse::<u64>().ok())
         {
             *usage.examined.get_or_insert_default() += rows;
@@ -198,6 +244,87 @@ impl Observer for Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn request_is_billed_in_the_class_of_its_operation() {
+        let class = |service, method, path: &str, comp: &str| {
+            let mut request = Request::new(service, method, path.to_owned());
+            if !comp.is_empty() {
+                request = request.query("comp", comp);
+            }
+            class_of(&request)
+        };
+        let entity = "/T(PartitionKey='p',RowKey='r')";
+        for (service, method, path, comp, expected) in [
+            (Service::Table, "POST", "/T", "", Class::TableWrite),
+            (
+                Service::Table,
+                "POST",
+                "/$batch",
+                "",
+                Class::TableBatchWrite,
+            ),
+            (Service::Table, "GET", entity, "", Class::TableRead),
+            (Service::Table, "GET", "/T()", "", Class::TableScan),
+            (Service::Table, "DELETE", entity, "", Class::TableDelete),
+            (
+                Service::Table,
+                "DELETE",
+                "/Tables('T')",
+                "",
+                Class::TableOther,
+            ),
+            (
+                Service::Queue,
+                "POST",
+                "/q/messages",
+                "",
+                Class::QueueClass1,
+            ),
+            (Service::Queue, "GET", "/q/messages", "", Class::QueueClass2),
+            (
+                Service::Queue,
+                "DELETE",
+                "/q/messages/1",
+                "",
+                Class::QueueClass1,
+            ),
+            (Service::Blob, "PUT", "/c/b", "", Class::BlobWrite),
+            (Service::Blob, "PUT", "/c/b", "lease", Class::BlobOther),
+            (Service::Blob, "HEAD", "/c/b", "", Class::BlobOther),
+            (Service::Blob, "GET", "/c/b", "", Class::BlobRead),
+            (Service::Blob, "GET", "/c", "list", Class::BlobList),
+            (Service::Blob, "DELETE", "/c/b", "", Class::BlobDelete),
+        ] {
+            assert_eq!(
+                class(service, method, path, comp),
+                Some(expected),
+                "{method} {path} {comp}"
+            );
+        }
+        assert_eq!(class(Service::Table, "POST", "/Tables", ""), None);
+        assert_eq!(class(Service::Queue, "PUT", "/q", ""), None);
+    }
+
+    #[test]
+    fn refused_probe_is_free_and_a_batch_counts_its_entities() {
+        let mut usage = Usage::default();
+        let get = Request::new(Service::Table, "GET", "/T()".into());
+        usage.count_transaction(&get, 403);
+        assert_eq!(usage.transactions.len(), 0);
+        usage.count_transaction(&get, 200);
+        let next =
+            Request::new(Service::Table, "GET", "/T()".into()).query("NextPartitionKey", "p");
+        usage.count_transaction(&next, 200);
+        assert_eq!(
+            (usage.transactions[&Class::TableScan], usage.queries),
+            (2, 1)
+        );
+        let body = b"POST http://h/T HTTP/1.1\r\n\r\n{}\r\nPOST http://h/T HTTP/1.1\r\n\r\n{}";
+        let batch = Request::new(Service::Table, "POST", "/$batch".into()).body(body);
+        usage.count_transaction(&batch, 202);
+        assert_eq!(usage.batch_entities, 2);
+    }
 
     #[test]
     fn sum_names_estimated_and_missing_parts() {

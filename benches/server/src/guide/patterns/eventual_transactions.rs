@@ -43,16 +43,15 @@ pub(super) static PATTERN: Pattern = Pattern {
             build: |lab| {
                 store(lab)?;
                 lab.create_queue("moves")?;
-                lab.create_queue("poison")?;
-                let queue = lab.name("moves");
-                lab.client.put_message(&queue, POISON)?;
-                moved(lab.data).try_for_each(|one| {
-                    let text = format!("{}/{}", one.department, one.id);
-                    lab.client.put_message(&queue, &text)
-                })
+                lab.create_queue("poison")
             },
             ask: |lab| {
                 let queue = lab.name("moves");
+                lab.verifier().put_message(&queue, POISON)?;
+                moved(lab.data).try_for_each(|one| {
+                    let text = format!("{}/{}", one.department, one.id);
+                    lab.client.put_message(&queue, &text)
+                })?;
                 let mut deaths = 0;
                 loop {
                     let messages = lab.client.get_messages(&queue, 1, 60)?;
@@ -76,21 +75,13 @@ pub(super) static PATTERN: Pattern = Pattern {
         lines.push(format!("{} left", data.employees.len() - lines.len()));
         lines
     },
-    writes: |data| moved(data).count(),
+    writes: |data| data.employees.len(),
     questions: |data| moved(data).count(),
     sabotage: |lab| {
-        // A worker that deletes its message first, and dies.
-        let queue = lab.name("moves");
-        let messages = lab.client.get_messages(&queue, 32, 60)?;
-        let victim = messages.iter().find(|message| message.text != POISON);
-        let victim = victim.map(|message| message.id.clone());
-        messages.iter().try_for_each(|message| {
-            let (id, receipt) = (&message.id, &message.pop_receipt);
-            if Some(id) == victim.as_ref() {
-                lab.client.delete_message(&queue, id, receipt)
-            } else {
-                lab.client.hide_message(&queue, id, receipt, 0)
-            }
+        // A worker that deletes the entity first, and dies before its copy is written.
+        moved(lab.data).take(1).try_for_each(|one| {
+            let keys = serde_json::json!({ "PartitionKey": one.department, "RowKey": one.id });
+            lab.write("staff", Write::Delete, keys)
         })
     },
 };
@@ -157,7 +148,7 @@ fn fail(lab: &Lab, message: &Message) -> Result<(), Error> {
 
 /// The poison message must be in its queue, once.
 fn put_aside(lab: &Lab) -> Result<(), Error> {
-    let aside = lab.client.peek_messages(&lab.name("poison"), 32)?;
+    let aside = lab.verifier().peek_messages(&lab.name("poison"), 32)?;
     if aside == [POISON] {
         return Ok(());
     }
@@ -169,9 +160,9 @@ fn put_aside(lab: &Lab) -> Result<(), Error> {
 
 /// The archive, and how many are elsewhere.
 fn archived(lab: &Lab) -> Result<Answers, Error> {
-    let found = lab.query("staff", format!("PartitionKey eq '{ARCHIVE}'"))?;
+    let found = lab.verify("staff", format!("PartitionKey eq '{ARCHIVE}'"), "")?;
     let mut lines: Answers = found.iter().map(line).collect();
-    let left = lab.select("staff", format!("PartitionKey ne '{ARCHIVE}'"), "RowKey")?;
+    let left = lab.verify("staff", format!("PartitionKey ne '{ARCHIVE}'"), "RowKey")?;
     lines.push(format!("{} left", left.len()));
     Ok(lines)
 }

@@ -98,7 +98,7 @@ fn keys(lab: &Lab, day: &str) -> Result<Vec<Value>, Error> {
 fn left(lab: &Lab, tables: &[&str]) -> Result<Answers, Error> {
     let mut rows = Answers::new();
     for table in tables {
-        match lab.select(table, "", "RowKey") {
+        match lab.verify(table, "", "RowKey") {
             Err(error) if error.is("TableNotFound") => {}
             found => rows.extend(
                 found?

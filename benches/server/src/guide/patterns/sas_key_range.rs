@@ -50,7 +50,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                     .iter()
                     .map(|note| property(note, "Text").to_owned())
                     .collect();
-                let other = client.get_entity(&table, &user(OTHER), "0000");
+                let other = client.unwatched().get_entity(&table, &user(OTHER), "0000");
                 let is_refused = matches!(other, Err(Error::Refused { status: 403, .. }));
                 lines.push(
                     if is_refused {
