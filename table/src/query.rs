@@ -74,7 +74,7 @@ pub struct Page {
 /// Takes a PartitionKey and a number of its rows.
 pub type RowCounter<'a> = &'a mut dyn FnMut(&str, u32);
 
-/// What a page is passed to as it is read.
+/// Receives a page while it is read.
 pub struct Visitor<'a> {
     /// Takes each entity of the page.
     pub entity: &'a mut dyn FnMut(&EntityView<'_>) -> Result<()>,

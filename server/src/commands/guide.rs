@@ -9,7 +9,7 @@ use std::process::ExitCode;
 pub fn run(page: Option<&str>, program: Option<Language>) -> Result<ExitCode, String> {
     match (page, program) {
         (None, _) => print_line(list().trim_end()),
-        (Some(name), None) => print_line(without_marks(&page_named(name)?).trim_end()),
+        (Some(name), None) => print_line(without_marks(page_named(name)?).trim_end()),
         (Some(name), Some(language)) => print_line(program_of(name, language)?.trim_end()),
     }
     Ok(ExitCode::SUCCESS)
@@ -27,11 +27,10 @@ fn list() -> String {
     format!("{lines}\n`lazurite guide PAGE` prints a page, `--program python` the whole program.\n")
 }
 
-fn page_named(name: &str) -> Result<String, String> {
+fn page_named(name: &str) -> Result<&'static str, String> {
     let name = name.strip_suffix(".md").unwrap_or(name);
     let page = cookbook::page(name).filter(|_| name != CONTENTS);
-    page.map(str::to_owned)
-        .ok_or_else(|| format!("there is no page {name:?}: `lazurite guide` lists them"))
+    page.ok_or_else(|| format!("there is no page {name:?}: `lazurite guide` lists them"))
 }
 
 fn program_of(name: &str, language: Language) -> Result<&'static str, String> {
@@ -54,7 +53,7 @@ mod tests {
     #[test]
     fn pages_and_programs_are_found_by_name() {
         assert!(list().contains("log-tail"));
-        let page = without_marks(&page_named("log-tail").unwrap());
+        let page = without_marks(page_named("log-tail").unwrap());
         assert!(page.starts_with("# Log tail\n") && !page.contains("<!--"));
         assert_eq!(page_named("log-tail.md"), page_named("log-tail"));
         assert!(

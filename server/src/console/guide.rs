@@ -72,49 +72,36 @@ fn missing(name: &str) -> Failure {
 /// A page as HTML. The text is ours, so its HTML is passed on.
 fn rendered(markdown: &str) -> String {
     let parser = Parser::new_ext(markdown, Options::ENABLE_TABLES);
-    let events = with_anchors(parser.collect());
+    let mut events = with_anchors(parser.collect());
+    lead_to_the_console(&mut events);
     let mut out = String::new();
-    // Links to pages that are not in the program show their text alone.
-    let mut is_left_out = false;
-    let kept = events.into_iter().filter_map(|event| match event {
-        Event::Start(Tag::Link {
-            link_type,
-            dest_url,
-            title,
-            id,
-        }) => match address(&dest_url) {
-            Some(address) => Some(Event::Start(Tag::Link {
-                link_type,
-                dest_url: address.into(),
-                title,
-                id,
-            })),
-            None => {
-                is_left_out = true;
-                None
-            }
-        },
-        Event::Start(Tag::Image {
-            link_type,
-            dest_url,
-            title,
-            id,
-        }) => Some(Event::Start(Tag::Image {
-            link_type,
-            dest_url: address(&dest_url).unwrap_or_default().into(),
-            title,
-            id,
-        })),
-        Event::End(TagEnd::Link) if std::mem::take(&mut is_left_out) => None,
-        event => Some(event),
-    });
-    pulldown_cmark::html::push_html(&mut out, kept);
+    pulldown_cmark::html::push_html(&mut out, events.into_iter());
     // The policy of the console allows no style in the markup. A table that is wider than the
     // window scrolls by itself, with keys as well.
     let table = r#"<div class="scroll" tabindex="0"><table>"#;
     out.replace(r#" style="text-align: right""#, r#" class="number""#)
         .replace("<table>", table)
         .replace("</table>", "</table></div>")
+}
+
+/// Gives links and pictures their addresses in the console. A link out of the guide loses its mark
+/// and keeps its text.
+fn lead_to_the_console(events: &mut Vec<Event<'_>>) {
+    let mut is_left_out = false;
+    events.retain_mut(|event| match event {
+        Event::Start(Tag::Image { dest_url, .. }) => {
+            *dest_url = address(dest_url).unwrap_or_default().into();
+            true
+        }
+        Event::Start(Tag::Link { dest_url, .. }) => {
+            let address = address(dest_url);
+            is_left_out = address.is_none();
+            *dest_url = address.unwrap_or_default().into();
+            !is_left_out
+        }
+        Event::End(TagEnd::Link) => !std::mem::take(&mut is_left_out),
+        _ => true,
+    });
 }
 
 /// Gives each heading the anchor that links use: its words in lower case, joined by hyphens.

@@ -1,6 +1,5 @@
-"""Exchanges over a bad network: requests to all three services pass a proxy that splits, merges, delays and cuts what it passes on.
-Every observer of the server (the access log, `$logs`, the hour metrics, the last requests) must tell of each exchange what the proxy
-counted. `LAZURITE` is the program; `EXCHANGES_SECONDS=600` runs for ten minutes instead of ten seconds, `EXCHANGES_SEED` repeats a run."""
+"""Exchanges over a bad network: the bytes of requests to all three services are split, merged, delayed and cut. Every observer of the
+server (the access log, `$logs`, the hour metrics, the last requests) must show for each exchange what this program counted. `LAZURITE` is the program; `EXCHANGES_SECONDS=600` runs for ten minutes instead of ten seconds, `EXCHANGES_SEED` repeats a run."""
 
 import asyncio
 import json
@@ -32,13 +31,13 @@ CLIENTS = 8
 MIB = 1 << 20
 # More than the buffers of two sockets hold, so that a cut answer is a cut for the server too.
 LARGE = 12 * MIB
-# The end of the network's patience: what is slower than this is a fault.
+# Seconds after which an exchange counts as hung.
 PATIENCE = 60
 ALL = {"read": True, "write": True, "delete": True}
 
 
 class Wire:
-    """One connection as the proxy passes it on. It knows HTTP only as far as it must to count."""
+    """One connection over the bad network. It knows as much HTTP as counting needs."""
 
     def __init__(self, choices, reader, writer):
         self.choices, self.reader, self.writer = choices, reader, writer
@@ -79,12 +78,12 @@ class Wire:
         return status, headers["x-ms-request-id"], received
 
     def cut(self):
-        """Without a goodbye: what the server sends from now on is answered with a reset."""
+        """Closes at once: what the server sends from now on is answered with a reset."""
         self.writer.transport.abort()
 
 
 class Told:
-    """What the proxy counted of one exchange."""
+    """What was counted of one exchange."""
 
     def __init__(self, service, kind, how, client_id):
         self.service, self.kind, self.how, self.client_id = service, kind, how, client_id
@@ -203,7 +202,7 @@ class Network:
         return True
 
     async def drain(self, wire):
-        """Reads what the server has to say of a request that was cut, until it closes."""
+        """Reads the answer to a request that was cut, until the server closes."""
         try:
             while await asyncio.wait_for(wire.reader.read(65536), PATIENCE):
                 pass

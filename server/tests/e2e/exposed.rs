@@ -436,7 +436,7 @@ fn unread_output_never_blocks_a_request() {
 /// Docker gives a container ten seconds; half a head used to take three of them.
 #[test]
 fn a_signal_does_not_wait_for_idle_clients() {
-    // Whoever waited for them would wait for the whole minute.
+    // A server that waits for these clients ends after a minute.
     const MINUTE: &str = "--shutdown-timeout=60";
     let (_location, server) = started(&[MINUTE]);
     let mut half = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();

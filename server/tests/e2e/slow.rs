@@ -115,7 +115,7 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
     // Half a minute of waiting for memory, half a minute for the client, and the time that a busy
     // machine takes to deliver the answer. Without the limits they would wait for ever.
     let until = began + Duration::from_secs(180);
-    // A reader that is read before it was given up is served.
+    // The server still sends to a reader that it has not given up.
     while open_files(&server) > files + CLIENTS / 10 {
         assert!(Instant::now() < until, "{} files", open_files(&server));
         std::thread::sleep(Duration::from_millis(200));

@@ -134,12 +134,7 @@ impl<'a> Lab<'a> {
         filter: impl Into<String>,
         select: &str,
     ) -> Result<Vec<Entity>, Error> {
-        let query = Query {
-            filter: filter.into(),
-            select: select.into(),
-            ..Query::default()
-        };
-        self.client.query(&self.name(table), &query)
+        self.read(&self.client, table, filter.into(), select)
     }
 
     /// A client for requests that verify answers and are no part of a question: they are not
@@ -155,12 +150,22 @@ impl<'a> Lab<'a> {
         filter: impl Into<String>,
         select: &str,
     ) -> Result<Vec<Entity>, Error> {
+        self.read(&self.verifier(), table, filter.into(), select)
+    }
+
+    fn read(
+        &self,
+        client: &Client,
+        table: &str,
+        filter: String,
+        select: &str,
+    ) -> Result<Vec<Entity>, Error> {
         let query = Query {
-            filter: filter.into(),
+            filter,
             select: select.into(),
             ..Query::default()
         };
-        self.verifier().query(&self.name(table), &query)
+        client.query(&self.name(table), &query)
     }
 
     /// The bytes that the tables and containers of this design hold, by the service's formula for
