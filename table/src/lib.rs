@@ -64,6 +64,7 @@ pub use codec::ValueRef;
 pub use datetime::{DateTime, DateTimeError, DateTimeText};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result, UnsupportedFilter};
 pub use estimate::RowCount;
+pub use filter::{Condition, Operator as FilterOperator, conditions};
 pub use lazurite_base::policies::StoredPolicy;
 pub use limits::{
     BINARY_BYTES_MAX, ENTITY_BYTES_MAX, FILTER_BYTES_MAX, FILTER_DEPTH_MAX, KEY_UNITS_MAX,

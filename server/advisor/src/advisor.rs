@@ -10,6 +10,7 @@ use crate::advice::{Advice, AdviceBook};
 use crate::bounded::BoundedMap;
 use crate::filter::Shape;
 use crate::heat::{Heat, HeatMap, Place};
+use crate::record::{Recorder, Records};
 use crate::request::{Request, Service, seconds};
 use crate::watch::blob::ContainerWatch;
 use crate::watch::queue::QueueWatch;
@@ -106,6 +107,7 @@ pub struct Advisor {
     shards: [Shard; SHARDS],
     state: Mutex<State>,
     dropped: AtomicU64,
+    recorder: Recorder,
 }
 
 #[derive(Debug)]
@@ -144,7 +146,8 @@ pub struct Report {
 
 impl Advisor {
     /// Decides whether the request that arrived at `at` is taken. Returns how many requests it
-    /// stands for, to be passed to [`Advisor::observe`]; `None` if it is not taken.
+    /// stands for, to be passed to [`Advisor::observe`], 0 if it is only recorded; `None` if it is
+    /// not taken.
     pub fn sample(&self, at: SystemTime) -> Option<u32> {
         let weight = SAMPLER.with(|cell| {
             let mut sampler = cell.get();
@@ -152,7 +155,18 @@ impl Advisor {
             cell.set(sampler);
             weight
         });
-        (weight > 0).then_some(weight)
+        (weight > 0 || self.is_recording(at)).then_some(weight)
+    }
+
+    /// Whether somebody records the requests that arrive at `at`.
+    pub fn is_recording(&self, at: SystemTime) -> bool {
+        self.recorder.is_on(seconds(at))
+    }
+
+    /// The recorded requests of an account behind position `after`, 0 for the first question. From
+    /// a question on, requests are recorded for ten seconds.
+    pub fn records(&self, account: &str, after: u64, now: SystemTime) -> Records {
+        self.recorder.records(account, after, seconds(now))
     }
 
     /// Takes a finished request that counts as `weight` requests. Returns advice that is new, which
@@ -160,6 +174,12 @@ impl Advisor {
     pub fn observe(&self, weight: u32, mut request: Request) -> Vec<Advice> {
         request.clip();
         let at = request.at;
+        if self.is_recording(at) {
+            self.recorder.push(&request);
+        }
+        if weight == 0 {
+            return Vec::new();
+        }
         let is_due = {
             let mut waiting = lock(&self.shards[SAMPLER.get().shard].0);
             if waiting.len() >= SHARD_MAX {

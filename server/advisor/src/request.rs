@@ -74,6 +74,8 @@ pub struct Request {
     pub entity: Option<EntitySize>,
     /// Entities that a transaction writes.
     pub transaction_entities: u32,
+    /// RowKeys of those entities, while somebody records.
+    pub transaction_rows: Vec<String>,
     /// The cost of a query of entities.
     pub query: Option<QueryFacts>,
     /// The messages that Get Messages delivered.
@@ -117,6 +119,8 @@ pub struct QueryFacts {
     pub filter: Option<String>,
     /// Whether `$select` names properties.
     pub has_projection: bool,
+    /// `$top`.
+    pub top: Option<u32>,
     /// Whether it continues an earlier page.
     pub is_continuation: bool,
 }
@@ -150,6 +154,7 @@ impl Request {
             keys: None,
             entity: None,
             transaction_entities: 0,
+            transaction_rows: Vec::new(),
             query: None,
             delivered: None,
         }

@@ -22,13 +22,20 @@ pub(crate) enum Expression {
     Constant(bool),
 }
 
+/// An operator that compares a property with a literal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
+pub enum Operator {
+    /// `eq`
     Equal,
+    /// `ne`
     NotEqual,
+    /// `lt`
     LessThan,
+    /// `le`
     LessThanOrEqual,
+    /// `gt`
     GreaterThan,
+    /// `ge`
     GreaterThanOrEqual,
 }
 

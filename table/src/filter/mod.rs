@@ -4,6 +4,7 @@
 //! `not` simply negates. So `not (Missing eq 1)` is true where `Missing ne 1` is false. Source:
 //! Azure/Azurite issues 1929 and 2342.
 
+mod conditions;
 mod expression;
 mod parse;
 #[cfg(test)]
@@ -13,7 +14,9 @@ mod token;
 use crate::codec::ValueRef;
 use crate::error::{InvalidInput, Result};
 
-pub(crate) use expression::{Comparison, Expression, Operator};
+pub use conditions::{Condition, conditions};
+pub use expression::Operator;
+pub(crate) use expression::{Comparison, Expression};
 
 /// A parsed filter.
 #[derive(Debug, Clone, PartialEq)]

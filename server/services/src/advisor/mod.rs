@@ -42,6 +42,8 @@ pub struct TransactionFacts {
     pub table: String,
     pub partition_key: String,
     pub entities: u32,
+    /// Empty unless somebody records.
+    pub row_keys: Vec<String>,
 }
 
 /// The partition of which a page examined most rows: only its handler knows.
@@ -160,6 +162,7 @@ impl Observer for Box<Watched> {
         if let Some(transaction) = facts.remove::<TransactionFacts>() {
             request.resource = transaction.table;
             request.transaction_entities = transaction.entities;
+            request.transaction_rows = transaction.row_keys;
             request.keys = Some(Keys {
                 partition: transaction.partition_key,
                 row: String::new(),
@@ -224,6 +227,7 @@ fn read_table(context: &Context, request: &mut Request) {
         request.query = Some(QueryFacts {
             filter: context.query.get("$filter"),
             is_continuation: context.query.has("NextPartitionKey"),
+            top: context.query.get("$top").and_then(|top| top.parse().ok()),
             has_projection: select.is_some_and(|names| !matches!(names.trim(), "" | "*")),
             ..QueryFacts::default()
         });

@@ -1,8 +1,8 @@
-//! `/_lazurite/advice` and `/_lazurite/heatmap`, as JSON.
+//! `/_lazurite/advice`, `/_lazurite/heatmap` and `/_lazurite/record`, as JSON.
 //!
 //! They name keys and filters. So programs on this machine receive them without credentials for
 //! accounts with the well-known key only; below the path of an account, owners of its key receive
-//! them for that account.
+//! them for that account. The record of requests is for owners alone.
 
 use crate::accounts::Accounts;
 use crate::advisor::log_new;
@@ -21,15 +21,27 @@ use std::time::SystemTime;
 pub enum Page {
     Advice,
     HeatMap,
+    /// The requests behind a position, and those of the next seconds from now on.
+    Record {
+        after: u64,
+    },
 }
 
 impl Page {
-    /// The page of a path without its first slash and without an account. These names are invalid
-    /// for containers, queues and tables.
-    pub fn of(method: &Method, path: &str) -> Option<Page> {
+    /// The page of a path without its first slash and without an account, and of a query. These
+    /// names are invalid for containers, queues and tables.
+    pub fn of(method: &Method, path: &str, query: Option<&str>) -> Option<Page> {
         match path {
-            "_lazurite/advice" if method == Method::GET => Some(Page::Advice),
-            "_lazurite/heatmap" if method == Method::GET => Some(Page::HeatMap),
+            _ if method != Method::GET => None,
+            "_lazurite/advice" => Some(Page::Advice),
+            "_lazurite/heatmap" => Some(Page::HeatMap),
+            "_lazurite/record" => {
+                let after = query.and_then(|query| query.strip_prefix("after="));
+                let after = after.and_then(|after| after.parse().ok());
+                Some(Page::Record {
+                    after: after.unwrap_or_default(),
+                })
+            }
             _ => None,
         }
     }
@@ -55,7 +67,15 @@ pub fn answer(
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
     let is_shown = |name: &str| accounts.is_well_known(name);
-    Ok(show(advisor, page, &is_shown, now))
+    match page {
+        Page::Advice => Ok(json(&report(advisor, &is_shown))),
+        Page::HeatMap => Ok(json(&heat_map(advisor, &is_shown, now))),
+        Page::Record { .. } => {
+            let message = "A record of requests is for the owner of an account: ask for it below the path of the account \
+                           (/ACCOUNT/_lazurite/record), signed with its key.";
+            Err(Failure::new(403, "AuthorizationFailure", message))
+        }
+    }
 }
 
 /// Answers the owner of an account, about it alone.
@@ -65,18 +85,11 @@ pub fn answer_owner(
     account: &str,
     now: SystemTime,
 ) -> Response<Body> {
-    show(advisor, page, &|name| name == account, now)
-}
-
-fn show(
-    advisor: &Advisor,
-    page: Page,
-    is_shown: &dyn Fn(&str) -> bool,
-    now: SystemTime,
-) -> Response<Body> {
+    let is_shown = |name: &str| name == account;
     match page {
-        Page::Advice => json(&report(advisor, is_shown)),
-        Page::HeatMap => json(&heat_map(advisor, is_shown, now)),
+        Page::Advice => json(&report(advisor, &is_shown)),
+        Page::HeatMap => json(&heat_map(advisor, &is_shown, now)),
+        Page::Record { after } => json(&advisor.records(account, after, now)),
     }
 }
 
@@ -164,7 +177,7 @@ mod tests {
         });
         advisor.observe(1, request);
         let shown = |is_shown: &dyn Fn(&str) -> bool| {
-            let response = show(&advisor, Page::HeatMap, is_shown, now);
+            let response = json(&heat_map(&advisor, is_shown, now));
             response.body().size_hint().exact().unwrap()
         };
         let accounts = Accounts::parse("own:a2V5").unwrap();
@@ -176,10 +189,14 @@ mod tests {
     #[test]
     fn pages_are_read_and_nothing_else() {
         assert_eq!(
-            Page::of(&Method::GET, "_lazurite/heatmap"),
+            Page::of(&Method::GET, "_lazurite/heatmap", None),
             Some(Page::HeatMap)
         );
-        assert_eq!(Page::of(&Method::PUT, "_lazurite/heatmap"), None);
-        assert_eq!(Page::of(&Method::GET, "_lazurite/health"), None);
+        assert_eq!(Page::of(&Method::PUT, "_lazurite/heatmap", None), None);
+        assert_eq!(Page::of(&Method::GET, "_lazurite/health", None), None);
+        for (query, after) in [(None, 0), (Some("after=7"), 7), (Some("after=x"), 0)] {
+            let page = Page::of(&Method::GET, "_lazurite/record", query);
+            assert_eq!(page, Some(Page::Record { after }));
+        }
     }
 }

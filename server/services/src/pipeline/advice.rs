@@ -7,7 +7,7 @@ use crate::pipeline::exchange::Step;
 
 pub fn answer(call: &mut Call<'_, '_>) -> Step {
     let context = &call.context;
-    let page = advisor::Page::of(&context.method, &context.resource);
+    let page = advisor::Page::of(&context.method, &context.resource, context.target.query());
     if let (Some(page), Caller::Owner) = (page, &call.caller) {
         let (advisor, now) = (&call.exchange.app.shared.advisor, context.now);
         return Err(advisor::answer_owner(advisor, page, &context.account, now).into());

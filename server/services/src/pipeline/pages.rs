@@ -37,7 +37,7 @@ fn is_page(exchange: &Exchange<'_>) -> bool {
     if !path.starts_with(pages::PREFIX) {
         return false;
     }
-    let is_advice = advisor::Page::of(&parts.method, path.trim_start_matches('/')).is_some();
+    let is_advice = advisor::Page::of(&parts.method, path.trim_start_matches('/'), None).is_some();
     !(is_advice && names_account(exchange))
 }
 

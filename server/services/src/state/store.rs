@@ -112,6 +112,7 @@ impl Store {
             table: Arc::new(table::State {
                 services: services.clone(),
                 properties: properties.clone(),
+                advisor: shared.advisor.clone(),
                 loose,
             }),
             services,

@@ -306,6 +306,15 @@ fn check_account(request: &Request, target: &str) -> Result<()> {
     Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
 }
 
+/// The RowKeys of a transaction, if somebody records requests.
+fn recorded_rows(request: &Request, changes: &[Change]) -> Vec<String> {
+    if !request.state.advisor.is_recording(request.context.now) {
+        return Vec::new();
+    }
+    let row = |change: &Change| change.operation.entity.row_key.clone();
+    changes.iter().map(row).collect()
+}
+
 /// Applies the operations of one table, all or none. Blocks while the store makes writers wait.
 fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     let refused = |index: usize, level, failure: Failure| {
@@ -323,6 +332,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         table: table.clone(),
         partition_key: first.operation.entity.partition_key.clone(),
         entities: changes.len() as u32,
+        row_keys: recorded_rows(request, &changes),
     };
     let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
     if let Some(index) = changes.iter().position(other) {

@@ -8,6 +8,7 @@ use crate::request::context::Context;
 use crate::response::error::Result;
 use crate::services::Services;
 use crate::table::address::EntityKeys;
+use lazurite_advisor::Advisor;
 use lazurite_engine::Ticket;
 use lazurite_table::{AccessRange, TableService, Write};
 use std::sync::Arc;
@@ -19,6 +20,8 @@ pub struct State {
     pub properties: Arc<PropertiesStore>,
     /// Headers and parameters that an operation does not read pass (`--loose`).
     pub loose: bool,
+    /// Told the RowKeys of transactions while somebody records requests.
+    pub advisor: Arc<Advisor>,
 }
 
 /// A request whose operation is known. Parts that its address leaves out are empty.

@@ -1,0 +1,248 @@
+//! What is asked of tables, request by request, while somebody records it: the input of
+//! `lazurite what-if`.
+//!
+//! Who records asks again and again for the requests behind a position. Nothing is kept before the
+//! first question, nor [`IDLE_MAX`] after the last one. The newest [`KEPT_MAX`] requests wait; older
+//! ones that nobody fetched are dropped and counted.
+
+use crate::request::{Request, Service};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+/// Seconds after the last question in which requests are still kept.
+pub const IDLE_MAX: u64 = 10;
+/// Requests that wait for the next question: two seconds of 32,000 requests each.
+pub const KEPT_MAX: usize = 65_536;
+/// Requests in one answer.
+pub const ANSWER_MAX: usize = 8_192;
+
+/// One request to a table: a line of a record. Values of properties are not in it, except those in
+/// filters.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// The account addressed.
+    pub account: String,
+    /// The table addressed.
+    pub table: String,
+    /// The REST name: `InsertEntity`, `QueryEntities`, `EntityGroupTransaction`.
+    pub operation: String,
+    /// The status of the answer.
+    pub status: u16,
+    /// PartitionKey of the entities that were addressed; `None` for queries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition_key: Option<String>,
+    /// RowKeys of the entities that were addressed: one, or those of a transaction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub row_keys: Vec<String>,
+    /// `$filter`, decoded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+    /// `$top`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top: Option<u32>,
+    /// Whether the query continues an earlier page.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_continuation: bool,
+    /// Entities in the answer of a query.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub returned: u64,
+    /// Bytes of the body of the request.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub request_bytes: u64,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_zero(value: &u64) -> bool {
+    *value == 0
+}
+
+impl From<&Request> for Recorded {
+    fn from(request: &Request) -> Recorded {
+        let at = request.at.duration_since(SystemTime::UNIX_EPOCH);
+        let query = request.query.as_ref();
+        let keys = request.keys.as_ref();
+        let row_keys = match keys {
+            Some(keys) if request.transaction_rows.is_empty() => vec![keys.row.clone()],
+            _ => request.transaction_rows.clone(),
+        };
+        Recorded {
+            at_ms: at.unwrap_or_default().as_millis() as u64,
+            account: request.account.clone(),
+            table: request.resource.clone(),
+            operation: request.operation.to_owned(),
+            status: request.status,
+            partition_key: keys.map(|keys| keys.partition.clone()),
+            row_keys,
+            filter: query.and_then(|query| query.filter.clone()),
+            top: query.and_then(|query| query.top),
+            is_continuation: query.is_some_and(|query| query.is_continuation),
+            returned: query.map_or(0, |query| query.returned),
+            request_bytes: request.request_bytes,
+        }
+    }
+}
+
+/// Requests behind a position, oldest first.
+#[derive(Debug, Serialize)]
+pub struct Records {
+    /// The requests.
+    pub requests: Vec<Recorded>,
+    /// Requests behind the position that were dropped before this question.
+    pub dropped: u64,
+    /// The position for the next question.
+    pub next: u64,
+}
+
+/// Keeps requests while somebody records. Threads share it.
+#[derive(Debug, Default)]
+pub(crate) struct Recorder {
+    /// The second since 1970 until which requests are kept.
+    until: AtomicU64,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    requests: VecDeque<Recorded>,
+    /// The position of the newest.
+    newest: u64,
+}
+
+impl Recorder {
+    /// Whether somebody records at `second`. Costs one load of memory that is rarely written.
+    pub(crate) fn is_on(&self, second: u64) -> bool {
+        second < self.until.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a request of the Table service.
+    pub(crate) fn push(&self, request: &Request) {
+        if request.service != Service::Table || request.resource.is_empty() {
+            return;
+        }
+        let recorded = Recorded::from(request);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.newest += 1;
+        if kept.requests.len() == KEPT_MAX {
+            kept.requests.pop_front();
+        }
+        kept.requests.push_back(recorded);
+    }
+
+    /// The requests of `account` behind position `after`, at most [`ANSWER_MAX`]. Requests are kept
+    /// for [`IDLE_MAX`] more seconds. A position of another run of the server counts as the newest.
+    pub(crate) fn records(&self, account: &str, after: u64, second: u64) -> Records {
+        let was_on = self.is_on(second);
+        self.until.store(second + IDLE_MAX, Ordering::Relaxed);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if !was_on {
+            kept.requests = VecDeque::new();
+        }
+        let newest = kept.newest;
+        let oldest = newest - kept.requests.len() as u64;
+        if after > newest {
+            return Records {
+                requests: Vec::new(),
+                dropped: 0,
+                next: newest,
+            };
+        }
+        let from = after.max(oldest);
+        let behind = kept.requests.range((from - oldest) as usize..);
+        let taken = behind.take(ANSWER_MAX);
+        let next = from + taken.len() as u64;
+        Records {
+            requests: taken
+                .filter(|request| request.account == account)
+                .cloned()
+                .collect(),
+            // Whoever asks for the first time missed nothing.
+            dropped: if after == 0 { 0 } else { from - after },
+            next,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Keys, QueryFacts};
+
+    fn request(resource: &str) -> Request {
+        let mut request = Request::new(Service::Table, "GetEntity", SystemTime::UNIX_EPOCH);
+        request.account = "a".to_owned();
+        request.resource = resource.to_owned();
+        request.keys = Some(Keys {
+            partition: "p".to_owned(),
+            row: "r".to_owned(),
+        });
+        request
+    }
+
+    #[test]
+    fn nothing_is_recorded_unless_somebody_asks() {
+        let recorder = Recorder::default();
+        assert!(!recorder.is_on(100));
+        assert_eq!(recorder.records("a", 0, 100).next, 0);
+        assert!(recorder.is_on(100 + IDLE_MAX - 1) && !recorder.is_on(100 + IDLE_MAX));
+        recorder.push(&request("T"));
+        let records = recorder.records("a", 0, 105);
+        assert_eq!((records.requests.len(), records.next), (1, 1));
+        assert_eq!(records.requests[0].row_keys, ["r"]);
+        // What waited is forgotten once nobody asks.
+        let records = recorder.records("a", 1, 200);
+        assert_eq!((records.requests.len(), records.dropped), (0, 0));
+    }
+
+    #[test]
+    fn a_slow_reader_is_told_what_it_missed() {
+        let recorder = Recorder::default();
+        recorder.records("a", 0, 0);
+        recorder.push(&request("T"));
+        assert_eq!(recorder.records("a", 0, 1).next, 1);
+        for _ in 0..KEPT_MAX + 7 {
+            recorder.push(&request("T"));
+        }
+        let records = recorder.records("a", 1, 2);
+        assert_eq!((records.requests.len(), records.dropped), (ANSWER_MAX, 7));
+        assert_eq!(records.next, 8 + ANSWER_MAX as u64);
+        assert_eq!(recorder.records("a", 1 << 40, 2).requests.len(), 0);
+    }
+
+    #[test]
+    fn accounts_see_their_own_requests() {
+        let recorder = Recorder::default();
+        recorder.records("b", 0, 0);
+        recorder.push(&request("T"));
+        let records = recorder.records("b", 0, 0);
+        assert_eq!((records.requests.len(), records.next), (0, 1));
+    }
+
+    #[test]
+    fn lines_are_read_back() {
+        let mut query = request("T");
+        query.keys = None;
+        query.query = Some(QueryFacts {
+            filter: Some("A eq 'b'".to_owned()),
+            top: Some(5),
+            returned: 3,
+            is_continuation: true,
+            ..QueryFacts::default()
+        });
+        let mut transaction = request("T");
+        transaction.transaction_rows = vec!["1".to_owned(), "2".to_owned()];
+        for request in [request("T"), query, transaction] {
+            let recorded = Recorded::from(&request);
+            let line = serde_json::to_string(&recorded).unwrap();
+            assert!(!line.contains("null"), "{line}");
+            assert_eq!(serde_json::from_str::<Recorded>(&line).unwrap(), recorded);
+        }
+    }
+}
