@@ -22,7 +22,10 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/health", any(health))
         .route("/_lazurite/advice", advice(advisor::Page::Advice))
         .route("/_lazurite/heatmap", advice(advisor::Page::HeatMap))
-        .route("/_lazurite/record", advice(advisor::Page::Record { after: 0 }))
+        .route(
+            "/_lazurite/record",
+            advice(advisor::Page::Record { after: 0 }),
+        )
         .route("/_lazurite/identity", any(identity))
 }
 

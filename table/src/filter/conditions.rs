@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn conditions_are_those_that_every_match_fulfils() {
-        let text = "(PartitionKey eq 'p' and 5 lt Total) and Paid and (A eq 1 or B eq 2) and not (C eq 3)";
+        let text =
+            "(PartitionKey eq 'p' and 5 lt Total) and Paid and (A eq 1 or B eq 2) and not (C eq 3)";
         let found = conditions(text).unwrap();
         let found: Vec<_> = found
             .iter()

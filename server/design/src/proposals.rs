@@ -1,0 +1,97 @@
+//! Keys to try, read off the filters of a workload.
+
+use crate::workload::Workload;
+use lazurite_table::{FilterOperator, conditions};
+use std::collections::BTreeMap;
+
+/// Most proposals.
+const PROPOSALS_MAX: usize = 5;
+
+/// Keys to try.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// Of PartitionKey.
+    pub partition: String,
+    /// Of RowKey. It ends with the former keys, so that it is unique.
+    pub row: String,
+    /// Queries that would name their partition.
+    pub queries: u64,
+}
+
+/// Keys that would let queries name their partition, those with most queries first. A property that
+/// filters compare with a range comes first in RowKey.
+pub fn proposals(workload: &Workload) -> Vec<Proposal> {
+    let mut found: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for ((filter, _), query) in &workload.queries {
+        let conditions = conditions(filter).unwrap_or_default();
+        let of_key = |name: &str| matches!(name, "PartitionKey" | "RowKey" | "Timestamp");
+        if conditions.iter().any(|condition| {
+            condition.property == "PartitionKey" && condition.operator == FilterOperator::Equal
+        }) {
+            continue;
+        }
+        let others = || {
+            conditions
+                .iter()
+                .filter(|condition| !of_key(&condition.property))
+        };
+        let range = others().find(|condition| {
+            !matches!(
+                condition.operator,
+                FilterOperator::Equal | FilterOperator::NotEqual
+            )
+        });
+        let row = match range {
+            Some(range) => format!("{} + '_' + PartitionKey + '_' + RowKey", range.property),
+            None => "PartitionKey + '_' + RowKey".to_owned(),
+        };
+        let is_equal =
+            |condition: &&lazurite_table::Condition| condition.operator == FilterOperator::Equal;
+        for equal in others().filter(is_equal) {
+            let times = query.seconds.len() as u64;
+            *found
+                .entry((equal.property.clone(), row.clone()))
+                .or_default() += times;
+        }
+    }
+    let proposal = |((partition, row), queries)| Proposal {
+        partition,
+        row,
+        queries,
+    };
+    let mut proposals: Vec<Proposal> = found.into_iter().map(proposal).collect();
+    proposals.sort_by_key(|proposal| std::cmp::Reverse(proposal.queries));
+    proposals.truncate(PROPOSALS_MAX);
+    proposals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::tests::query;
+
+    #[test]
+    fn properties_that_filters_compare_are_proposed() {
+        let mut records = vec![
+            query(0, "PartitionKey eq 'p' and City eq 'x'", 1, false),
+            query(0, "City eq 'x' or City eq 'y'", 1, false),
+            query(
+                0,
+                "Customer eq 'c' and Placed ge datetime'2026-01-01T00:00:00Z'",
+                1,
+                false,
+            ),
+        ];
+        records.extend((0..3).map(|_| query(0, "City eq 'x' and Total ne 5", 1, false)));
+        let found = proposals(&Workload::of(&records, "T"));
+        let found: Vec<_> = found
+            .iter()
+            .map(|one| (one.partition.as_str(), one.row.as_str(), one.queries))
+            .collect();
+        let expected = [
+            ("City", "PartitionKey + '_' + RowKey", 3),
+            ("Customer", "Placed + '_' + PartitionKey + '_' + RowKey", 1),
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,544 @@
+//! What a workload costs with the keys as they are, and with others.
+
+use crate::key::KeyCondition;
+use crate::partitions::Demand;
+use crate::rewrite::Keys;
+use crate::workload::{KeyedRequest, OldKeys, Question, RecordedQuery, Workload};
+use lazurite_cost::{
+    Bill, Class, Design as Billed, Load, PageRules, Prices, Service, Step, Stored, Work,
+};
+use lazurite_table::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Seconds of a month of 30 days.
+const MONTH: f64 = 30.0 * 86_400.0;
+
+/// A table as it is stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Table {
+    /// Entities by PartitionKey.
+    pub partitions: BTreeMap<String, u64>,
+    /// Billed bytes of all entities.
+    pub bytes: u64,
+}
+
+impl Table {
+    /// Entities of all partitions.
+    pub fn rows(&self) -> u64 {
+        self.partitions.values().sum()
+    }
+}
+
+/// What a query cost when it was asked of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// How the hosted service reaches the rows: `row range`, `table scan`.
+    pub plan: String,
+    /// Rows that the hosted service would examine.
+    pub examined: u64,
+    /// Entities in the answers.
+    pub returned: u64,
+    /// The partition that has all examined rows, if it is one.
+    pub partition: Option<String>,
+}
+
+/// An entity with other keys.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moved {
+    /// Its PartitionKey.
+    pub partition: String,
+    /// Its RowKey.
+    pub row: String,
+    /// The values that its readers know besides the former keys.
+    pub known: Vec<(String, Value)>,
+}
+
+/// How entities are stored.
+#[derive(Debug, Clone, Copy)]
+pub enum Design<'a> {
+    /// With the keys of the record.
+    AsItIs,
+    /// With other keys.
+    Rekeyed {
+        /// The keys.
+        keys: &'a Keys,
+        /// The entities that the record names, those that are still there.
+        moved: &'a HashMap<OldKeys, Moved>,
+    },
+    /// With the keys of the record, and once more with other keys.
+    Copied {
+        /// See [`Design::Rekeyed`].
+        moved: &'a HashMap<OldKeys, Moved>,
+    },
+}
+
+/// What a workload costs. Figures are those of the whole record.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Usage {
+    /// Requests by class, without transactions. Each page of a query is a request.
+    pub requests: BTreeMap<Class, u64>,
+    /// Entity group transactions, and the entities in them.
+    pub transactions: (u64, u64),
+    /// Rows that the hosted service would examine.
+    pub examined: u64,
+    /// What is asked of each partition in each second.
+    pub demands: Vec<Demand>,
+    /// Transactions whose entities lie in more than one partition: they would not be atomic.
+    pub divided: u64,
+    /// Requests by keys that have to search first, because the former keys do not say the new ones.
+    pub searches: u64,
+    /// Merges of entities whose keys are made of other properties: one that changes such a property
+    /// would be a deletion and an insert.
+    pub merges: u64,
+    /// Requests that name entities which are no longer there: they are counted as if nothing had
+    /// changed for them.
+    pub gone: u64,
+}
+
+impl Usage {
+    /// Adds up a workload. `tables` are those of the design, the one with the former keys first;
+    /// `measured` has the cost of each query in each of them.
+    pub fn of(
+        workload: &Workload,
+        design: Design<'_>,
+        tables: &[&Table],
+        measured: &[&BTreeMap<Question, Measured>],
+        pages: &PageRules,
+    ) -> Usage {
+        let numbers = named(tables).enumerate();
+        let numbers = numbers.map(|(number, (table, name, _))| ((table, name), number));
+        let mut adding = Adding {
+            usage: Usage {
+                demands: vec![Demand::default(); workload.seconds],
+                ..Usage::default()
+            },
+            tables,
+            numbers: numbers.collect(),
+            pages,
+        };
+        for request in &workload.keyed {
+            adding.keyed(request, design);
+        }
+        for (question, query) in &workload.queries {
+            adding.query(question, query, measured);
+        }
+        adding.usage
+    }
+
+    /// Requests, transactions among them.
+    pub fn total_requests(&self) -> u64 {
+        self.requests.values().sum::<u64>() + self.transactions.0
+    }
+
+    /// The bill of a month in which the workload of `seconds` repeats, with the entities of
+    /// `tables`.
+    pub fn bill(&self, tables: &[&Table], seconds: usize, prices: &Prices) -> Bill {
+        let step =
+            |(class, count): (&Class, &u64)| Step::requests(class.name(), *class, *count as f64);
+        let mut read: Vec<Step> = self.requests.iter().map(step).collect();
+        let (batches, entities) = self.transactions;
+        if batches > 0 {
+            read.push(Step {
+                what: Class::TableBatchWrite.name().to_owned(),
+                work: Work::Batches {
+                    times: batches as f64,
+                    entities: entities as f64 / batches as f64,
+                },
+            });
+        }
+        let bytes: u64 = tables.iter().map(|table| table.bytes).sum();
+        let billed = Billed {
+            read,
+            item: vec![Stored {
+                what: "entities".to_owned(),
+                service: Service::Table,
+                bytes: bytes as f64,
+            }],
+            ..Billed::default()
+        };
+        let load = Load {
+            items: 1.0,
+            reads: MONTH / seconds as f64,
+            writes: 0.0,
+        };
+        billed.bill(load, prices)
+    }
+}
+
+/// The partitions of tables, in the order of their numbers in [`Demand`]: table, name, entities.
+fn named<'a>(tables: &[&'a Table]) -> impl Iterator<Item = (usize, &'a str, u64)> {
+    let of_table = |(at, table): (usize, &&'a Table)| {
+        let partitions = table.partitions.iter();
+        partitions.map(move |(name, rows)| (at, name.as_str(), *rows))
+    };
+    tables
+        .iter()
+        .enumerate()
+        .flat_map(of_table)
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// Entities of the partitions of tables, in the order of their numbers.
+pub fn rows_of_partitions(tables: &[&Table]) -> Vec<u64> {
+    named(tables).map(|(_, _, rows)| rows).collect()
+}
+
+/// The name of a partition by its number.
+pub fn partition_name<'a>(tables: &[&'a Table], number: usize) -> Option<&'a str> {
+    named(tables).nth(number).map(|(_, name, _)| name)
+}
+
+struct Adding<'a> {
+    usage: Usage,
+    tables: &'a [&'a Table],
+    /// The number of each partition: those of the first table first, in key order.
+    numbers: HashMap<(usize, &'a str), usize>,
+    pages: &'a PageRules,
+}
+
+impl Adding<'_> {
+    fn keyed(&mut self, request: &KeyedRequest, design: Design<'_>) {
+        let (Design::Rekeyed { moved, .. } | Design::Copied { moved }) = design else {
+            return self.as_it_is(request);
+        };
+        let new = new_keys(request, moved);
+        self.usage.gone += u64::from(new.is_none());
+        match (design, new) {
+            (Design::Rekeyed { keys, .. }, Some(new)) => self.rekeyed(request, keys, &new),
+            (Design::Copied { .. }, Some(new)) if request.is_write() => {
+                self.as_it_is(request);
+                self.write(request, &new);
+            }
+            _ => self.as_it_is(request),
+        }
+    }
+
+    fn as_it_is(&mut self, request: &KeyedRequest) {
+        let rows = request.rows.len() as u64;
+        if request.is_transaction() {
+            self.transaction(rows);
+        } else {
+            self.request(&request.operation, 1);
+        }
+        self.demand(request.second, 0, &request.partition, rows);
+    }
+
+    fn rekeyed(&mut self, request: &KeyedRequest, keys: &Keys, new: &[&Moved]) {
+        if !request.sends_all_properties() {
+            let (row, moved) = (&request.rows[0], new[0]);
+            let known: Vec<_> = moved
+                .known
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.clone()))
+                .collect();
+            let known = keys.known_by_keys(&request.partition, row, &known);
+            if !known.is_point() {
+                self.usage.searches += 1;
+                self.search(request.second, &known.partition);
+                if !request.is_write() {
+                    return;
+                }
+            }
+            let is_made_of_others = |name: &str| !matches!(name, "PartitionKey" | "RowKey");
+            let mut properties = keys.partition.properties().chain(keys.row.properties());
+            if request.is_merge() && properties.any(is_made_of_others) {
+                self.usage.merges += 1;
+            }
+        }
+        self.write(request, new);
+    }
+
+    /// The request, sent to the entities with their new keys, in the last table.
+    fn write(&mut self, request: &KeyedRequest, new: &[&Moved]) {
+        let table = self.tables.len() - 1;
+        if !request.is_transaction() {
+            self.request(&request.operation, 1);
+            self.demand(request.second, table, &new[0].partition, 1);
+            return;
+        }
+        let partitions: BTreeSet<_> = new.iter().map(|moved| &moved.partition).collect();
+        self.usage.divided += u64::from(partitions.len() > 1);
+        for partition in partitions {
+            let rows = new
+                .iter()
+                .filter(|moved| moved.partition == *partition)
+                .count() as u64;
+            self.transaction(rows);
+            self.demand(request.second, table, partition, rows);
+        }
+    }
+
+    /// A query for one entity in the partitions that may have it.
+    fn search(&mut self, second: usize, partition: &KeyCondition) {
+        let table = self.tables.len() - 1;
+        let of_table = &self.tables[table].partitions;
+        let (examined, one) = match partition {
+            KeyCondition::Equal(key) => {
+                (of_table.get(key).copied().unwrap_or(1), Some(key.clone()))
+            }
+            KeyCondition::Between(low, high) => {
+                let is_inside = |key: &&String| {
+                    low.as_ref().is_none_or(|low| low <= *key)
+                        && high.as_ref().is_none_or(|high| *key < high)
+                };
+                let inside = of_table.iter().filter(|(key, _)| is_inside(key));
+                (inside.map(|(_, rows)| rows).sum(), None)
+            }
+            KeyCondition::Unknown => (self.tables[table].rows(), None),
+        };
+        self.scan(&[second], table, examined, 1, one.as_deref());
+    }
+
+    /// Asks the table in which the query is cheapest.
+    fn query(
+        &mut self,
+        question: &Question,
+        query: &RecordedQuery,
+        measured: &[&BTreeMap<Question, Measured>],
+    ) {
+        let of_tables = measured.iter().enumerate();
+        let found = of_tables.filter_map(|(at, all)| Some((at, all.get(question)?)));
+        let Some((table, cheapest)) = found.min_by_key(|(_, measured)| measured.examined) else {
+            return;
+        };
+        let one = cheapest.partition.as_deref();
+        if cheapest.plan == "point" {
+            self.request("GetEntity", query.seconds.len() as u64);
+            for second in &query.seconds {
+                self.demand(*second, table, one.unwrap_or_default(), 1);
+            }
+            self.usage.examined += query.seconds.len() as u64;
+        } else {
+            self.scan(
+                &query.seconds,
+                table,
+                cheapest.examined,
+                cheapest.returned,
+                one,
+            );
+        }
+    }
+
+    /// A query of each of these seconds.
+    fn scan(
+        &mut self,
+        seconds: &[usize],
+        table: usize,
+        examined: u64,
+        returned: u64,
+        one: Option<&str>,
+    ) {
+        let pages = self.pages.pages(examined as f64, returned as f64, 0.0) as u64;
+        let times = seconds.len() as u64;
+        *self.usage.requests.entry(Class::TableScan).or_default() += pages * times;
+        self.usage.examined += examined * times;
+        for second in seconds {
+            match one {
+                Some(partition) => self.demand(*second, table, partition, examined),
+                None => {
+                    let rows = self.tables[table].rows().max(1) as f64;
+                    self.usage.demands[*second].of_all += examined as f64 / rows;
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, operation: &str, count: u64) {
+        let class = Class::of(Service::Table, operation).unwrap_or(Class::TableOther);
+        *self.usage.requests.entry(class).or_default() += count;
+        if class == Class::TableRead {
+            self.usage.examined += count;
+        }
+    }
+
+    fn transaction(&mut self, entities: u64) {
+        self.usage.transactions.0 += 1;
+        self.usage.transactions.1 += entities;
+    }
+
+    fn demand(&mut self, second: usize, table: usize, partition: &str, entities: u64) {
+        let key = (table, partition);
+        // The load on a partition that no longer exists goes to the first one.
+        let number = self.numbers.get(&key).copied().unwrap_or_default();
+        let of_partition = &mut self.usage.demands[second].of_partition;
+        *of_partition.entry(number).or_default() += entities as f64;
+    }
+}
+
+/// The entities of a request with their new keys; `None` if one is no longer there.
+fn new_keys<'m>(
+    request: &KeyedRequest,
+    moved: &'m HashMap<OldKeys, Moved>,
+) -> Option<Vec<&'m Moved>> {
+    let of_row = |row: &String| moved.get(&(request.partition.clone(), row.clone()));
+    request.rows.iter().map(of_row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyExpression;
+    use crate::workload::tests::{keyed, query};
+
+    fn table(partitions: &[(&str, u64)]) -> Table {
+        let of = |(name, rows): &(&str, u64)| ((*name).to_owned(), *rows);
+        Table {
+            partitions: partitions.iter().map(of).collect(),
+            bytes: 1 << 30,
+        }
+    }
+
+    fn keys(partition: &str, row: &str) -> Keys {
+        Keys {
+            partition: KeyExpression::parse(partition).unwrap(),
+            row: KeyExpression::parse(row).unwrap(),
+        }
+    }
+
+    /// Entities 1 to 3 of partition `p`, of the customers a, a and b.
+    fn moved(known: bool) -> HashMap<OldKeys, Moved> {
+        let of = |(row, customer): (&str, &str)| {
+            let value = Value::String(customer.to_owned());
+            let known = known.then(|| ("Customer".to_owned(), value));
+            let moved = Moved {
+                partition: customer.to_owned(),
+                row: row.to_owned(),
+                known: known.into_iter().collect(),
+            };
+            (("p".to_owned(), row.to_owned()), moved)
+        };
+        [("1", "a"), ("2", "a"), ("3", "b")].map(of).into()
+    }
+
+    fn measured(
+        plan: &str,
+        examined: u64,
+        partition: Option<&str>,
+    ) -> BTreeMap<Question, Measured> {
+        let question = ("Customer eq 'a'".to_owned(), None);
+        let measured = Measured {
+            plan: plan.to_owned(),
+            examined,
+            returned: 2,
+            partition: partition.map(str::to_owned),
+        };
+        BTreeMap::from([(question, measured)])
+    }
+
+    fn workload() -> Workload {
+        let records = [
+            keyed(0, "EntityGroupTransaction", "p", &["1", "2", "3"]),
+            keyed(500, "GetEntity", "p", &["1"]),
+            keyed(1000, "MergeEntity", "p", &["3"]),
+            keyed(1000, "DeleteEntity", "p", &["gone"]),
+            query(1500, "Customer eq 'a'", 2, false),
+            query(1600, "Customer eq 'a'", 2, false),
+        ];
+        Workload::of(&records, "T")
+    }
+
+    const PAGES: PageRules = PageRules {
+        entities_max: 1000.0,
+        rows_a_second: Some(2000.0),
+        seconds_max: 5.0,
+    };
+
+    #[test]
+    fn keys_as_they_are_cost_what_was_measured() {
+        let (old, measured) = (
+            table(&[("p", 25_000)]),
+            measured("table scan", 25_000, None),
+        );
+        let usage = Usage::of(&workload(), Design::AsItIs, &[&old], &[&measured], &PAGES);
+        assert_eq!(usage.requests[&Class::TableScan], 6);
+        assert_eq!(usage.transactions, (1, 3));
+        assert_eq!(usage.total_requests(), 1 + 1 + 1 + 1 + 6);
+        assert_eq!(usage.examined, 50_001);
+        assert_eq!(usage.demands[0].of_partition[&0], 4.0);
+        assert_eq!(usage.demands[1].of_all, 2.0);
+    }
+
+    #[test]
+    fn other_keys_divide_transactions_and_search_where_they_are_not_known() {
+        let (new, found) = (
+            table(&[("a", 2), ("b", 1)]),
+            measured("partition scan", 2, Some("a")),
+        );
+        let keys = keys("Customer", "RowKey");
+        let moved = moved(false);
+        let design = Design::Rekeyed {
+            keys: &keys,
+            moved: &moved,
+        };
+        let usage = Usage::of(&workload(), design, &[&new], &[&found], &PAGES);
+        assert_eq!(
+            (usage.divided, usage.searches, usage.merges, usage.gone),
+            (1, 2, 1, 1)
+        );
+        assert_eq!(usage.transactions, (2, 3));
+        // Two searches of a page, two queries of a page.
+        assert_eq!(usage.requests[&Class::TableScan], 4);
+        assert!(!usage.requests.contains_key(&Class::TableRead));
+        assert_eq!(
+            usage.demands[0].of_partition,
+            BTreeMap::from([(0, 2.0), (1, 1.0)])
+        );
+    }
+
+    #[test]
+    fn readers_who_know_the_properties_need_no_search() {
+        let (new, found) = (
+            table(&[("a", 2), ("b", 1)]),
+            measured("point", 1, Some("a")),
+        );
+        let keys = keys("Customer", "RowKey");
+        let moved = moved(true);
+        let design = Design::Rekeyed {
+            keys: &keys,
+            moved: &moved,
+        };
+        let usage = Usage::of(&workload(), design, &[&new], &[&found], &PAGES);
+        assert_eq!(usage.searches, 0);
+        assert_eq!(usage.requests[&Class::TableRead], 3);
+    }
+
+    #[test]
+    fn copies_are_written_besides_and_answer_what_they_answer_better() {
+        let (old, new) = (table(&[("p", 25_000)]), table(&[("a", 2), ("b", 1)]));
+        let (scanned, found) = (
+            measured("table scan", 25_000, None),
+            measured("partition scan", 2, Some("a")),
+        );
+        let moved = moved(false);
+        let design = Design::Copied { moved: &moved };
+        let usage = Usage::of(
+            &workload(),
+            design,
+            &[&old, &new],
+            &[&scanned, &found],
+            &PAGES,
+        );
+        assert_eq!(usage.transactions, (3, 6));
+        assert_eq!(usage.requests[&Class::TableScan], 2);
+        assert_eq!(
+            (
+                usage.requests[&Class::TableWrite],
+                usage.requests[&Class::TableRead]
+            ),
+            (2, 1)
+        );
+        assert_eq!(partition_name(&[&old, &new], 1), Some("a"));
+        assert_eq!(rows_of_partitions(&[&old, &new]), [25_000, 2, 1]);
+        // A month has 1,296,000 times two seconds.
+        let bill = usage.bill(&[&old, &new], 2, &Prices::default());
+        let scans = bill
+            .lines
+            .iter()
+            .find(|line| line.what == "table_scan")
+            .unwrap();
+        assert_eq!(scans.units, 2.0 * 1_296_000.0);
+        let capacity = bill.total_of(lazurite_cost::Part::Capacity);
+        assert!((capacity - 2.0 * Prices::default().per_gib_and_month.table).abs() < 1e-9);
+    }
+}

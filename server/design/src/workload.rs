@@ -1,0 +1,203 @@
+//! What a record asks of a table.
+
+use lazurite_advisor::Recorded;
+use std::collections::{BTreeMap, HashSet};
+
+/// The keys of an entity, as the record names them.
+pub type OldKeys = (String, String);
+
+/// A request that names the entities it reads or writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyedRequest {
+    /// The second since the first request of the record.
+    pub second: usize,
+    /// The REST name.
+    pub operation: String,
+    /// PartitionKey.
+    pub partition: String,
+    /// RowKeys: one, or those of a transaction.
+    pub rows: Vec<String>,
+}
+
+impl KeyedRequest {
+    /// Whether the client sends all properties, so that it knows what any key is made of.
+    pub fn sends_all_properties(&self) -> bool {
+        matches!(
+            self.operation.as_str(),
+            "InsertEntity" | "InsertOrReplaceEntity" | "UpdateEntity"
+        ) || self.is_transaction()
+    }
+
+    /// Whether it is an entity group transaction.
+    pub fn is_transaction(&self) -> bool {
+        matches!(self.operation.as_str(), "EntityGroupTransaction" | "Batch")
+    }
+
+    /// Whether it changes some properties of an entity.
+    pub fn is_merge(&self) -> bool {
+        matches!(
+            self.operation.as_str(),
+            "MergeEntity" | "InsertOrMergeEntity"
+        )
+    }
+
+    /// Whether it changes anything.
+    pub fn is_write(&self) -> bool {
+        self.operation != "GetEntity"
+    }
+}
+
+/// A query, with all requests that asked for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedQuery {
+    /// The seconds in which its first page was asked for.
+    pub seconds: Vec<usize>,
+    /// Requests, later pages included.
+    pub requests: u64,
+    /// Entities in all answers.
+    pub returned: u64,
+}
+
+impl RecordedQuery {
+    /// Entities that its client reads each time, on average, and at least one.
+    pub fn wanted(&self) -> u64 {
+        self.returned
+            .div_ceil(self.seconds.len().max(1) as u64)
+            .max(1)
+    }
+}
+
+/// `$filter`, and `$top`.
+pub type Question = (String, Option<u32>);
+
+/// The requests of a record to one table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// Seconds from the first to the last request; at least 1.
+    pub seconds: usize,
+    /// Requests that name entities, in their order.
+    pub keyed: Vec<KeyedRequest>,
+    /// Queries.
+    pub queries: BTreeMap<Question, RecordedQuery>,
+    /// Requests that were refused for what they asked: they are in no figure.
+    pub refused: u64,
+}
+
+impl Workload {
+    /// Sorts the requests of a record that name the table, in any case.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Recorded>, table: &str) -> Workload {
+        let mut workload = Workload::default();
+        let mut begin = None;
+        let is_of_table = |record: &&Recorded| record.table.eq_ignore_ascii_case(table);
+        for record in records.into_iter().filter(is_of_table) {
+            let begin = *begin.get_or_insert(record.at_ms);
+            let second = (record.at_ms.saturating_sub(begin) / 1000) as usize;
+            workload.seconds = workload.seconds.max(second + 1);
+            workload.take(record, second);
+        }
+        workload
+    }
+
+    fn take(&mut self, record: &Recorded, second: usize) {
+        if matches!(record.status, 400 | 401 | 403 | 405..=411 | 413..=502) {
+            self.refused += 1;
+        } else if let Some(partition) = &record.partition_key {
+            self.keyed.push(KeyedRequest {
+                second,
+                operation: record.operation.clone(),
+                partition: partition.clone(),
+                rows: record.row_keys.clone(),
+            });
+        } else if record.operation == "QueryEntities" {
+            let question = (record.filter.clone().unwrap_or_default(), record.top);
+            let query = self.queries.entry(question).or_default();
+            if !record.is_continuation || query.seconds.is_empty() {
+                query.seconds.push(second);
+            }
+            query.requests += 1;
+            query.returned += record.returned;
+        }
+    }
+
+    /// The entities that the record names.
+    pub fn named(&self) -> HashSet<OldKeys> {
+        let keys = |request: &KeyedRequest| {
+            let partition = request.partition.clone();
+            request
+                .rows
+                .iter()
+                .map(move |row| (partition.clone(), row.clone()))
+                .collect::<Vec<_>>()
+        };
+        self.keyed.iter().flat_map(keys).collect()
+    }
+
+    /// All requests that count.
+    pub fn requests(&self) -> u64 {
+        let queries = self
+            .queries
+            .values()
+            .map(|query| query.requests)
+            .sum::<u64>();
+        self.keyed.len() as u64 + queries
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub fn keyed(at_ms: u64, operation: &str, partition: &str, rows: &[&str]) -> Recorded {
+        Recorded {
+            at_ms,
+            table: "T".to_owned(),
+            operation: operation.to_owned(),
+            status: 204,
+            partition_key: Some(partition.to_owned()),
+            row_keys: rows.iter().map(|&row| row.to_owned()).collect(),
+            ..Recorded::default()
+        }
+    }
+
+    pub fn query(at_ms: u64, filter: &str, returned: u64, is_continuation: bool) -> Recorded {
+        Recorded {
+            at_ms,
+            table: "t".to_owned(),
+            operation: "QueryEntities".to_owned(),
+            status: 200,
+            filter: Some(filter.to_owned()),
+            returned,
+            is_continuation,
+            ..Recorded::default()
+        }
+    }
+
+    #[test]
+    fn a_record_is_sorted_by_what_is_asked() {
+        let mut other = keyed(0, "GetEntity", "p", &["r"]);
+        other.table = "Other".to_owned();
+        let mut refused = keyed(2000, "InsertEntity", "p", &["r"]);
+        refused.status = 409;
+        let mut invalid = query(0, "x", 0, false);
+        invalid.status = 400;
+        let records = [
+            other,
+            invalid,
+            keyed(1000, "Batch", "p", &["1", "2"]),
+            query(1500, "A eq 1", 1000, false),
+            query(1600, "A eq 1", 500, true),
+            query(4100, "A eq 1", 1500, false),
+            refused,
+        ];
+        let workload = Workload::of(&records, "T");
+        assert_eq!(
+            (workload.seconds, workload.requests(), workload.refused),
+            (5, 4, 2)
+        );
+        assert_eq!(workload.named().len(), 2);
+        let query = &workload.queries[&("A eq 1".to_owned(), None)];
+        assert_eq!((query.requests, query.wanted()), (3, 1500));
+        assert_eq!(query.seconds, [1, 4]);
+        assert!(workload.keyed[0].is_transaction());
+    }
+}
