@@ -28,13 +28,16 @@ async function deleteByTransactions(day) {
 // #endregion
 
 // #region advised
+// Names of tables have letters and digits only: the hyphens of a date are refused.
+const tableName = (day) => prefix + day.replaceAll("-", "");
+
 // A table for what is deleted together.
-const tableOf = (day) => tableClient(prefix + day);
+const tableOf = (day) => tableClient(tableName(day));
 
 const deleteTableOf = (day) => tableOf(day).deleteTable();
 // #endregion
 
-const days = ["20260101", "20260102", "20260103"];
+const days = ["2026-01-01", "2026-01-02", "2026-01-03"];
 for (const day of days) {
   const logins = Array.from({ length: LOGINS }, (_, n) => ({
     partitionKey: day,
@@ -61,5 +64,5 @@ const service = TableServiceClient.fromConnectionString(connection, {
 const left = (await all(service.listTables()))
   .map((table) => table.name)
   .filter((table) => table.startsWith(prefix));
-assert.deepEqual(left, [prefix + days[2]]);
+assert.deepEqual(left, [tableName(days[2])]);
 await deleteTableOf(days[2]);

@@ -30,27 +30,28 @@ def delete_by_transactions(day):
 
 
 # region advised
+def table_name(day):
+    # Names of tables have letters and digits only: the hyphens of a date are refused.
+    return prefix + day.replace("-", "")
+
+
 def table_of(day):
     # A table for what is deleted together.
-    return tables.create_table_if_not_exists(prefix + day)
+    return tables.create_table_if_not_exists(table_name(day))
 
 
 def delete_table_of(day):
-    tables.delete_table(prefix + day)
+    tables.delete_table(table_name(day))
 
 
 # endregion
 
 
-def days_left():
-    return [
-        table.name.removeprefix(prefix)
-        for table in tables.list_tables()
-        if table.name.startswith(prefix)
-    ]
+def tables_left():
+    return [table.name for table in tables.list_tables() if table.name.startswith(prefix)]
 
 
-days = ["20260101", "20260102", "20260103"]
+days = ["2026-01-01", "2026-01-02", "2026-01-03"]
 for day in days:
     logins = [
         {"PartitionKey": day, "RowKey": f"{login:06}", "User": login % 7} for login in range(LOGINS)
@@ -60,5 +61,5 @@ for day in days:
 compare(lambda: delete_one_by_one(days[0]), lambda: delete_table_of(days[0]), "requests")
 compare(lambda: delete_by_transactions(days[1]), lambda: delete_table_of(days[1]), "requests")
 assert {one["PartitionKey"] for one in one_table.list_entities()} == {days[2]}
-assert days_left() == [days[2]]
+assert tables_left() == [table_name(days[2])]
 delete_table_of(days[2])

@@ -11,6 +11,7 @@ const [scanned, indexed, indexTable] = [
   await newTable("Indexed"),
   await newTable("Index"),
 ];
+const copied = await newTable("Copied");
 const container = await newContainer("index");
 
 // #region naive
@@ -80,6 +81,21 @@ const addToTable = (lastName, id) =>
   indexTable.upsertEntity({ partitionKey: lastName, rowKey: id });
 // #endregion
 
+// #region copies
+function storeWithCopy(one) {
+  const rowKeys = [one.id, `name_${one.lastName}_${one.id}`];
+  const rows = rowKeys.map((rowKey) => ({ partitionKey: PARTITION, rowKey, ...one }));
+  return copied.submitTransaction(rows.map((row) => ["upsert", row, "Replace"]));
+}
+
+async function byCopies(lastName) {
+  // The id makes the key of a copy unique. '`' is the character after '_'.
+  const keys = odata`RowKey ge ${`name_${lastName}_`} and RowKey lt ${`name_${lastName}\``}`;
+  const filter = odata`PartitionKey eq ${PARTITION} and ` + keys;
+  return (await all(copied.listEntities({ queryOptions: { filter } }))).map((one) => one.id);
+}
+// #endregion
+
 const sales = employees().filter((one) => one.department === "Sales");
 await insertAll(
   scanned,
@@ -89,11 +105,17 @@ for (const one of sales) {
   await storeWithIndex(one);
   await addToBlob(one.lastName, one.id);
   await addToTable(one.lastName, one.id);
+  await storeWithCopy(one);
 }
 await compare(
   () => byScan("Jones"),
   () => byIndex("Jones"),
   "examined",
+);
+await compare(
+  () => byIndex("Jones"),
+  () => byCopies("Jones"),
+  "requests",
 );
 const expected = await byIndex("Jones");
 assert.deepEqual(

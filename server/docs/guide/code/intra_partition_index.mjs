@@ -31,7 +31,7 @@ async function storeTwice(one) {
   const rowKeys = [`id_${one.id}`, `mail_${one.mail}`];
   const rows = rowKeys.map((rowKey) => ({ partitionKey: one.department, rowKey, ...one }));
   // Both copies or neither: they are in one partition.
-  await indexed.submitTransaction(rows.map((row) => ["upsert", row]));
+  await indexed.submitTransaction(rows.map((row) => ["upsert", row, "Replace"]));
 }
 
 const findByMail = async (department, mail) =>

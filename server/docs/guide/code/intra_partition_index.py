@@ -1,5 +1,6 @@
 """Intra-partition secondary index: each employee twice in the partition of the department."""
 
+from azure.data.tables import UpdateMode
 from staff import employees
 from store import compare, new_table
 
@@ -35,7 +36,7 @@ def store_twice(one):
     row_keys = ("id_" + one["Id"], "mail_" + one["Mail"])
     rows = [{"PartitionKey": one["Department"], "RowKey": key, **one} for key in row_keys]
     # Both copies or neither: they are in one partition.
-    indexed.submit_transaction([("upsert", row) for row in rows])
+    indexed.submit_transaction([("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows])
 
 
 def find_by_mail(department, mail):

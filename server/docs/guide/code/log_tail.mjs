@@ -1,9 +1,12 @@
 // Log tail: the newest entities first.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { odata } from "@azure/data-tables";
 import { all, compare, insertAll, newTable } from "./store.mjs";
 
 const [ascending, inverted] = [await newTable("Ascending"), await newTable("Inverted")];
+const spread = await newTable("Spread");
 const claims = { filter: "PartitionKey eq 'claims'" };
 
 // #region naive
@@ -41,13 +44,38 @@ async function newestFirst(count) {
 }
 // #endregion
 
+// #region buckets
+const BUCKETS = 4;
+const bucketName = (bucket) => `claims_${String(bucket).padStart(2, "0")}`;
+
+// A hash: neighbours in time are in different buckets.
+const bucketOf = (claim) =>
+  bucketName(createHash("sha256").update(String(claim)).digest().readUInt32BE() % BUCKETS);
+
+async function newestOfBucket(bucket, count) {
+  const filter = odata`PartitionKey eq ${bucketName(bucket)}`;
+  const pages = spread.listEntities({ queryOptions: { filter } }).byPage({ maxPageSize: count });
+  return (await pages.next()).value;
+}
+
+async function newestOfAll(count) {
+  // The newest of all are among the newest of each bucket.
+  const ofBucket = (_, bucket) => newestOfBucket(bucket, count);
+  const pages = await Promise.all(Array.from({ length: BUCKETS }, ofBucket));
+  const sorted = pages.flat().sort((a, b) => (a.rowKey < b.rowKey ? -1 : 1));
+  return sorted.slice(0, count).map((one) => one.claim);
+}
+// #endregion
+
 const start = Date.UTC(2026, 0, 1);
-for (const [table, key] of [
-  [ascending, ascendingKey],
-  [inverted, invertedKey],
+const claimsOnly = () => "claims";
+for (const [table, key, partitionOf] of [
+  [ascending, ascendingKey, claimsOnly],
+  [inverted, invertedKey, claimsOnly],
+  [spread, invertedKey, bucketOf],
 ]) {
   const entity = (_, claim) => ({
-    partitionKey: "claims",
+    partitionKey: partitionOf(claim),
     // Claims 50 and 51 are of the same moment.
     rowKey: key(new Date(start + (claim === 51 ? 50 : claim) * 17_000), claim),
     claim,
@@ -59,6 +87,14 @@ await compare(
   () => newestFirst(10),
   "examined",
 );
+await compare(
+  () => newestAtTheEnd(10),
+  () => newestOfAll(10),
+  "examined",
+);
 assert.deepEqual(await newestFirst(3), [199, 198, 197]);
 // No claim has taken the place of another.
 assert.equal(new Set(await newestFirst(200)).size, 200);
+assert.deepEqual(await newestOfAll(200), await newestFirst(200));
+const partitions = (await all(spread.listEntities())).map((one) => one.partitionKey);
+assert.equal(new Set(partitions).size, BUCKETS);

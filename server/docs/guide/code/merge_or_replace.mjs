@@ -7,6 +7,7 @@ const DEPARTMENT = "Sales";
 const replaced = await newTable("Replaced");
 const merged = await newTable("Merged");
 const table = await newTable("Writes");
+const seats = await newTable("Seats");
 const years = Array.from({ length: 11 }, (_, index) => 2015 + index);
 const employee = {
   partitionKey: DEPARTMENT,
@@ -37,6 +38,21 @@ const changePhone = (id, phone) =>
 const storeCopy = (copies, entity) => copies.upsertEntity(entity);
 
 const storeTrueCopy = (copies, entity) => copies.upsertEntity(entity, "Replace");
+// #endregion
+
+// #region unique
+/** Whether the user has the seat. */
+async function take(event, seat, user) {
+  try {
+    // The insert fails if the seat is taken. Nothing is read first.
+    await seats.createEntity({ partitionKey: event, rowKey: seat, user });
+    return true;
+  } catch (error) {
+    if (error.statusCode !== 409) throw error;
+    // The seat may be the user's own, if the answer to an earlier insert was lost.
+    return (await seats.getEntity(event, seat)).user === user;
+  }
+}
 // #endregion
 
 const phoneOf = async (store) => (await store.getEntity(DEPARTMENT, "7")).phone;
@@ -106,3 +122,11 @@ for (const [storeIt, expected] of [
   await storeIt(table, { partitionKey: "p", rowKey: "copy", B: 1 });
   assert.equal(await propertiesOf("copy"), expected);
 }
+
+// Many users want the same seat at the same time.
+const users = Array.from({ length: 8 }, (_, number) => `user${number}`);
+const won = await Promise.all(users.map((user) => take("e", "12C", user)));
+const winners = users.filter((_, index) => won[index]);
+assert.equal(winners.length, 1);
+// A repeated insert is not refused to the owner.
+assert.ok(await take("e", "12C", winners[0]));

@@ -1,11 +1,14 @@
 """Merge or replace: writes of absent and present entities, and their effect on other properties."""
 
-from azure.core.exceptions import HttpResponseError
+from concurrent.futures import ThreadPoolExecutor
+
+from azure.core.exceptions import HttpResponseError, ResourceExistsError
 from azure.data.tables import UpdateMode
 from store import compare, new_table
 
 DEPARTMENT = "Sales"
 replaced, merged, table = new_table("Replaced"), new_table("Merged"), new_table("Writes")
+seats = new_table("Seats")
 
 
 def employee():
@@ -44,6 +47,21 @@ def store_copy(copies, entity):
 
 def store_true_copy(copies, entity):
     copies.upsert_entity(entity, mode=UpdateMode.REPLACE)
+
+
+# endregion
+
+
+# region unique
+def take(event, seat, user):
+    """Whether the user has the seat."""
+    try:
+        # The insert fails if the seat is taken. Nothing is read first.
+        seats.create_entity({"PartitionKey": event, "RowKey": seat, "User": user})
+        return True
+    except ResourceExistsError:
+        # 409. The seat may be the user's own, if the answer to an earlier insert was lost.
+        return seats.get_entity(event, seat)["User"] == user
 
 
 # endregion
@@ -111,3 +129,11 @@ for store_it, expected in ((store_copy, {"A": 1, "B": 1}), (store_true_copy, {"B
     store_it(table, {key: value for key, value in original.items() if key != "A"})
     found = table.get_entity("copies", "1")
     assert {key: found[key] for key in sorted(found) if key in "AB"} == expected, found
+
+# Many users want the same seat at the same time.
+users = [f"user{number}" for number in range(8)]
+with ThreadPoolExecutor(len(users)) as threads:
+    won = list(threads.map(lambda user: take("e", "12C", user), users))
+winners = [user for user, has_won in zip(users, won) if has_won]
+assert len(winners) == 1, winners
+assert take("e", "12C", winners[0]), "a repeated insert is refused to the owner"

@@ -29,5 +29,5 @@ const allAtOnce = async (age) =>
   (await Promise.all(departments.map((department) => olderThan(department, age)))).flat();
 // #endregion
 
-assert.deepEqual(await allAtOnce(40), await oneAfterTheOther(40));
-assert.equal((await allAtOnce(40)).length, employees().filter((one) => one.age > 40).length);
+assert.deepEqual(await allAtOnce(55), await oneAfterTheOther(55));
+assert.equal((await allAtOnce(55)).length, employees().filter((one) => one.age > 55).length);

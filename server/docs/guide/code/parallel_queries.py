@@ -36,5 +36,5 @@ def all_at_once(age):
 # endregion
 
 
-assert all_at_once(40) == one_after_the_other(40)
-assert len(all_at_once(40)) == sum(one["Age"] > 40 for one in employees())
+assert all_at_once(55) == one_after_the_other(55)
+assert len(all_at_once(55)) == sum(one["Age"] > 55 for one in employees())

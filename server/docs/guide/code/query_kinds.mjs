@@ -29,6 +29,10 @@ const byRange = (department, first, end) =>
 
 // Both keys: one entity is read.
 const byKeys = async (department, id) => [await table.getEntity(department, id)];
+
+// A range of PartitionKeys: the service reads these partitions and no others.
+const byPartitions = (first, end) =>
+  query(odata`PartitionKey ge ${first} and PartitionKey lt ${end}`);
 // #endregion
 
 const ids = async (found) => (await found).map((one) => one.id);
@@ -42,4 +46,6 @@ await compare(
   () => ids(byRange("Sales", "000033", "000034")),
   "examined",
 );
+const departments = (await byPartitions("F", "N")).map((one) => one.department);
+assert.deepEqual([...new Set(departments)], ["Finance", "Marketing"]);
 assert.deepEqual(await ids(byOr("Sales", "000033", "000036")), ["000033", "000036"]);

@@ -45,6 +45,12 @@ def by_keys(department, number):
     return [table.get_entity(department, number)]
 
 
+def by_partitions(first, end):
+    # A range of PartitionKeys: the service reads these partitions and no others.
+    filter = "PartitionKey ge @first and PartitionKey lt @end"
+    return list(table.query_entities(filter, parameters={"first": first, "end": end}))
+
+
 # endregion
 
 
@@ -52,4 +58,5 @@ compare(lambda: by_scan("Sales", "000033"), lambda: by_keys("Sales", "000033"), 
 compare(
     lambda: by_scan("Sales", "000033"), lambda: by_range("Sales", "000033", "000034"), "examined"
 )
+assert {one["Department"] for one in by_partitions("F", "N")} == {"Finance", "Marketing"}
 assert [one["RowKey"] for one in by_or("Sales", "000033", "000036")] == ["000033", "000036"]
