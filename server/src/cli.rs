@@ -8,7 +8,7 @@ mod values;
 
 pub use command::{
     ClockAction, Command, CopyArguments, FaultsAction, Language, QueryFormat, ResetArguments,
-    ShimAction, StateAction, StoreArguments,
+    ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 
 use crate::accounts::Accounts;

@@ -11,6 +11,7 @@ mod health;
 mod mcp;
 mod messages;
 mod query;
+mod record;
 mod request_error;
 mod requests;
 mod shim;
@@ -18,6 +19,7 @@ mod state;
 mod status;
 pub mod terminal;
 mod transfer;
+mod what_if;
 
 pub use client::Client;
 pub use transfer::{
@@ -26,8 +28,9 @@ pub use transfer::{
     is_archive_name, pack_into, replace, scratch_in, unpack,
 };
 
-use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments};
+use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments, WhatIfArguments};
 use crate::state::Directories;
+use lazurite_design::Rules;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
@@ -98,6 +101,10 @@ impl Command {
                 format,
                 store,
             } => query::run(&store.client()?, table, filter, *top as usize, *format),
+            Command::Record { seconds, store } => record::run(&store.client()?, *seconds),
+            Command::WhatIf(arguments) => {
+                what_if::run(&arguments.store.client()?, &arguments.options())
+            }
             Command::Export { path, store } => transfer::run_export(&store.client()?, path),
             Command::Import {
                 path,
@@ -140,6 +147,26 @@ impl CopyArguments {
             retry: Duration::from_secs(self.retry.into()),
             takes_first_messages: self.first_messages,
             reads_back: !self.no_read_back,
+        }
+    }
+}
+
+impl WhatIfArguments {
+    fn options(&self) -> what_if::Options<'_> {
+        what_if::Options {
+            table: &self.table,
+            partition_key: self.partition_key.as_deref(),
+            row_key: &self.row_key,
+            copy: self.copy,
+            known: &self.known,
+            record: &self.record,
+            prices: self.prices.as_deref(),
+            rules: Rules {
+                server_target: self.server_target.into(),
+                split_after: self.split_after,
+                ..Rules::default()
+            },
+            json: self.json,
         }
     }
 }

@@ -163,9 +163,9 @@ impl Advisor {
         self.recorder.is_on(seconds(at))
     }
 
-    /// The recorded requests of an account behind position `after`, 0 for the first question. From
-    /// a question on, requests are recorded for ten seconds.
-    pub fn records(&self, account: &str, after: u64, now: SystemTime) -> Records {
+    /// The recorded requests of an account behind position `after`; none for the first question,
+    /// which has no position. From a question on, requests are recorded for ten seconds.
+    pub fn records(&self, account: &str, after: Option<u64>, now: SystemTime) -> Records {
         self.recorder.records(account, after, seconds(now))
     }
 

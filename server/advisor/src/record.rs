@@ -29,7 +29,8 @@ pub struct Recorded {
     pub account: String,
     /// The table addressed.
     pub table: String,
-    /// The REST name: `InsertEntity`, `QueryEntities`, `EntityGroupTransaction`.
+    /// The name in logs: `InsertEntity`, `QueryEntity` for one by its keys, `QueryEntities`,
+    /// `EntityGroupTransaction`.
     pub operation: String,
     /// The status of the answer.
     pub status: u16,
@@ -136,9 +137,10 @@ impl Recorder {
         kept.requests.push_back(recorded);
     }
 
-    /// The requests of `account` behind position `after`, at most [`ANSWER_MAX`]. Requests are kept
-    /// for [`IDLE_MAX`] more seconds. A position of another run of the server counts as the newest.
-    pub(crate) fn records(&self, account: &str, after: u64, second: u64) -> Records {
+    /// The requests of `account` behind position `after`, at most [`ANSWER_MAX`]; none for the first
+    /// question, which has no position. Requests are kept for [`IDLE_MAX`] more seconds. A position
+    /// of another run of the server counts as the newest.
+    pub(crate) fn records(&self, account: &str, after: Option<u64>, second: u64) -> Records {
         let was_on = self.is_on(second);
         self.until.store(second + IDLE_MAX, Ordering::Relaxed);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -147,13 +149,7 @@ impl Recorder {
         }
         let newest = kept.newest;
         let oldest = newest - kept.requests.len() as u64;
-        if after > newest {
-            return Records {
-                requests: Vec::new(),
-                dropped: 0,
-                next: newest,
-            };
-        }
+        let after = after.map_or(newest, |after| after.min(newest));
         let from = after.max(oldest);
         let behind = kept.requests.range((from - oldest) as usize..);
         let taken = behind.take(ANSWER_MAX);
@@ -163,8 +159,7 @@ impl Recorder {
                 .filter(|request| request.account == account)
                 .cloned()
                 .collect(),
-            // Whoever asks for the first time missed nothing.
-            dropped: if after == 0 { 0 } else { from - after },
+            dropped: from - after,
             next,
         }
     }
@@ -190,38 +185,43 @@ mod tests {
     fn nothing_is_recorded_unless_somebody_asks() {
         let recorder = Recorder::default();
         assert!(!recorder.is_on(100));
-        assert_eq!(recorder.records("a", 0, 100).next, 0);
+        assert_eq!(recorder.records("a", None, 100).next, 0);
         assert!(recorder.is_on(100 + IDLE_MAX - 1) && !recorder.is_on(100 + IDLE_MAX));
         recorder.push(&request("T"));
-        let records = recorder.records("a", 0, 105);
+        let records = recorder.records("a", Some(0), 105);
         assert_eq!((records.requests.len(), records.next), (1, 1));
         assert_eq!(records.requests[0].row_keys, ["r"]);
-        // What waited is forgotten once nobody asks.
-        let records = recorder.records("a", 1, 200);
-        assert_eq!((records.requests.len(), records.dropped), (0, 0));
+        // Who begins now is not told what was before.
+        let records = recorder.records("a", None, 106);
+        assert_eq!((records.requests.len(), records.next), (0, 1));
     }
 
     #[test]
     fn a_slow_reader_is_told_what_it_missed() {
         let recorder = Recorder::default();
-        recorder.records("a", 0, 0);
-        recorder.push(&request("T"));
-        assert_eq!(recorder.records("a", 0, 1).next, 1);
+        recorder.records("a", None, 0);
         for _ in 0..KEPT_MAX + 7 {
             recorder.push(&request("T"));
         }
-        let records = recorder.records("a", 1, 2);
+        let records = recorder.records("a", Some(0), 2);
         assert_eq!((records.requests.len(), records.dropped), (ANSWER_MAX, 7));
-        assert_eq!(records.next, 8 + ANSWER_MAX as u64);
-        assert_eq!(recorder.records("a", 1 << 40, 2).requests.len(), 0);
+        assert_eq!(records.next, 7 + ANSWER_MAX as u64);
+        let restarted = recorder.records("a", Some(1 << 40), 2);
+        assert_eq!((restarted.requests.len(), restarted.dropped), (0, 0));
+        // What waited is dropped once nobody asks for it in time.
+        let records = recorder.records("a", Some(8), 200);
+        assert_eq!(
+            (records.requests.len(), records.dropped),
+            (0, KEPT_MAX as u64 - 1)
+        );
     }
 
     #[test]
     fn accounts_see_their_own_requests() {
         let recorder = Recorder::default();
-        recorder.records("b", 0, 0);
+        recorder.records("b", None, 0);
         recorder.push(&request("T"));
-        let records = recorder.records("b", 0, 0);
+        let records = recorder.records("b", Some(0), 0);
         assert_eq!((records.requests.len(), records.next), (0, 1));
     }
 

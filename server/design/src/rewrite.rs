@@ -103,6 +103,31 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// The filter with `?` for each text and number: filters of one shape ask the same of other values.
+pub fn shape(filter: &str) -> String {
+    let mut shape = String::with_capacity(filter.len());
+    let is_word = |c: char| c == '_' || c == '.' || c.is_alphanumeric();
+    for (at, part) in filter.split('\'').enumerate() {
+        // Between the quotes of one text there may be doubled ones.
+        if at % 2 == 1 {
+            if !shape.ends_with('?') {
+                shape.push('?');
+            }
+            continue;
+        }
+        let mut rest = part;
+        while !rest.is_empty() {
+            let begins_word = rest.starts_with(is_word);
+            let end = rest.find(|c| is_word(c) != begins_word);
+            let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
+            shape.push_str(if is_number { "?" } else { word });
+            rest = after;
+        }
+    }
+    shape
+}
+
 /// The filter with the names of the properties that hold the former keys.
 fn renamed(filter: &str) -> String {
     let mut out = String::with_capacity(filter.len() + 16);
@@ -167,6 +192,17 @@ mod tests {
             by_old_keys("a'b", "c"),
             "OldPartitionKey eq 'a''b' and OldRowKey eq 'c'"
         );
+    }
+
+    #[test]
+    fn filters_that_differ_in_literals_have_one_shape() {
+        for (filter, expected) in [
+            ("A eq 'it''s' and B2 gt 5.5L", "A eq ? and B2 gt ?"),
+            ("P eq datetime'2026-01-01T00:00:00Z'", "P eq datetime?"),
+            ("", ""),
+        ] {
+            assert_eq!(shape(filter), expected);
+        }
     }
 
     #[test]

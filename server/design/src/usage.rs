@@ -38,6 +38,8 @@ pub struct Measured {
     pub examined: u64,
     /// Entities in the answers.
     pub returned: u64,
+    /// Whether the last page was read.
+    pub is_whole: bool,
     /// The partition that has all examined rows, if it is one.
     pub partition: Option<String>,
 }
@@ -264,7 +266,10 @@ impl Adding<'_> {
                 .iter()
                 .filter(|moved| moved.partition == *partition)
                 .count() as u64;
-            self.transaction(rows);
+            match rows {
+                1 => self.request("InsertOrReplaceEntity", 1),
+                rows => self.transaction(rows),
+            }
             self.demand(request.second, table, partition, rows);
         }
     }
@@ -421,6 +426,7 @@ mod tests {
             plan: plan.to_owned(),
             examined,
             returned: 2,
+            is_whole: true,
             partition: partition.map(str::to_owned),
         };
         BTreeMap::from([(question, measured)])
@@ -429,7 +435,7 @@ mod tests {
     fn workload() -> Workload {
         let records = [
             keyed(0, "EntityGroupTransaction", "p", &["1", "2", "3"]),
-            keyed(500, "GetEntity", "p", &["1"]),
+            keyed(500, "QueryEntity", "p", &["1"]),
             keyed(1000, "MergeEntity", "p", &["3"]),
             keyed(1000, "DeleteEntity", "p", &["gone"]),
             query(1500, "Customer eq 'a'", 2, false),
@@ -476,7 +482,8 @@ mod tests {
             (usage.divided, usage.searches, usage.merges, usage.gone),
             (1, 2, 1, 1)
         );
-        assert_eq!(usage.transactions, (2, 3));
+        // The customer b has one of the three entities.
+        assert_eq!(usage.transactions, (1, 2));
         // Two searches of a page, two queries of a page.
         assert_eq!(usage.requests[&Class::TableScan], 4);
         assert!(!usage.requests.contains_key(&Class::TableRead));
@@ -519,14 +526,14 @@ mod tests {
             &[&scanned, &found],
             &PAGES,
         );
-        assert_eq!(usage.transactions, (3, 6));
+        assert_eq!(usage.transactions, (2, 5));
         assert_eq!(usage.requests[&Class::TableScan], 2);
         assert_eq!(
             (
                 usage.requests[&Class::TableWrite],
                 usage.requests[&Class::TableRead]
             ),
-            (2, 1)
+            (3, 1)
         );
         assert_eq!(partition_name(&[&old, &new], 1), Some("a"));
         assert_eq!(rows_of_partitions(&[&old, &new]), [25_000, 2, 1]);

@@ -11,7 +11,7 @@ pub type OldKeys = (String, String);
 pub struct KeyedRequest {
     /// The second since the first request of the record.
     pub second: usize,
-    /// The REST name.
+    /// The name in the logs of Storage Analytics.
     pub operation: String,
     /// PartitionKey.
     pub partition: String,
@@ -43,7 +43,7 @@ impl KeyedRequest {
 
     /// Whether it changes anything.
     pub fn is_write(&self) -> bool {
-        self.operation != "GetEntity"
+        !matches!(self.operation.as_str(), "GetEntity" | "QueryEntity")
     }
 }
 
@@ -198,6 +198,9 @@ pub(crate) mod tests {
         let query = &workload.queries[&("A eq 1".to_owned(), None)];
         assert_eq!((query.requests, query.wanted()), (3, 1500));
         assert_eq!(query.seconds, [1, 4]);
-        assert!(workload.keyed[0].is_transaction());
+        assert!(workload.keyed[0].is_transaction() && workload.keyed[0].is_write());
+        // As Storage Analytics names the read of one entity.
+        let reads = Workload::of(&[keyed(0, "QueryEntity", "p", &["1"])], "T");
+        assert!(!reads.keyed[0].is_write());
     }
 }

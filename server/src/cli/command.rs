@@ -49,6 +49,23 @@ pub enum Command {
         #[arg(value_name = "CONNECTION STRING")]
         connection_string: Option<String>,
     },
+    /// Record what is asked of the tables of an account: for `lazurite what-if`
+    ///
+    /// Prints one JSON object a request: keys, filter, sizes, but no values of properties. Without
+    /// somebody who records, the server keeps nothing.
+    Record {
+        /// End after so many seconds (default: until Ctrl-C)
+        #[arg(long, value_name = "SECONDS")]
+        seconds: Option<u64>,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+    /// Compare a recorded workload of a table with the same workload under other keys
+    ///
+    /// Copies the table in a fork, with its new keys, and asks the recorded queries there: requests,
+    /// rows that Azure would examine, the hottest partition and when it would be throttled, storage
+    /// and price. Without --partition-key, keys to try are printed. See docs/advisor.md.
+    WhatIf(WhatIfArguments),
     /// Print what a running server would change about the workload it sees
     ///
     /// The rules are those of the table design guide: see docs/advisor.md.
@@ -314,6 +331,48 @@ pub enum Command {
         #[command(subcommand)]
         action: ShimAction,
     },
+}
+
+/// The arguments of `lazurite what-if`.
+#[derive(Debug, Clone, Args)]
+pub struct WhatIfArguments {
+    /// The table
+    #[arg(value_name = "TABLE")]
+    pub table: String,
+    /// A record of `lazurite record`; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub record: PathBuf,
+    /// The new PartitionKey: names of properties, PartitionKey, RowKey and 'texts', joined by +. Also
+    /// month(P), day(P), hour(P), inverted(P) of an instant, start(P, 3), pad(P, 10), hash(P, 16)
+    #[arg(long, value_name = "EXPRESSION")]
+    pub partition_key: Option<String>,
+    /// The new RowKey
+    #[arg(
+        long,
+        value_name = "EXPRESSION",
+        default_value = "PartitionKey + '_' + RowKey"
+    )]
+    pub row_key: String,
+    /// Keep the entities as they are, and store copies under the new keys
+    #[arg(long)]
+    pub copy: bool,
+    /// Properties whose values clients know when they read or change an entity by its keys
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub known: Vec<String>,
+    /// A price file, as `lazurite-bench guide --print-prices` prints it
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Entities a second that a server of Azure bears: not published
+    #[arg(long, value_name = "NUMBER", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub server_target: u32,
+    /// Seconds after which an overloaded server is relieved: not published
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub split_after: u32,
+    /// Print the comparison as JSON
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub store: StoreArguments,
 }
 
 /// The arguments of `lazurite copy`.

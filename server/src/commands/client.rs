@@ -45,6 +45,22 @@ pub struct Call<'a> {
     pub headers: Headers,
 }
 
+/// A fork, which ends with this value.
+pub struct Fork {
+    /// The services of the fork.
+    pub client: Client,
+    name: String,
+}
+
+impl Drop for Fork {
+    fn drop(&mut self) {
+        let page = format!("/_lazurite/state/forks/{}", encode(&self.name));
+        if let Err(error) = self.client.target.administer("DELETE", &page, "") {
+            eprintln!("the fork {} stays: {error}", self.name);
+        }
+    }
+}
+
 /// A response whose body is still to be read.
 pub struct Reply(http_client::Reply);
 
@@ -131,12 +147,46 @@ impl Client {
         self.target.administer("GET", page, "")
     }
 
-    /// A page of the advisor, which is for the owner of the account's key.
+    /// The advice of the server, which is for the owner of the account's key.
     pub fn advice(&self) -> Result<serde_json::Value, String> {
+        self.page_of_owner("_lazurite/advice")
+    }
+
+    /// What was asked of tables behind a position; the first question has none.
+    pub fn record(&self, after: Option<u64>) -> Result<serde_json::Value, String> {
+        match after {
+            None => self.page_of_owner("_lazurite/record"),
+            Some(after) => self.page_of_owner(&format!("_lazurite/record?after={after}")),
+        }
+    }
+
+    fn page_of_owner(&self, page: &str) -> Result<serde_json::Value, String> {
         let (title, endpoint) = &self.target.endpoints[0];
-        let answer = self.target.get(title, endpoint, "_lazurite/advice")?;
+        let answer = self.target.get(title, endpoint, page)?;
         serde_json::from_str(&answer.body)
             .map_err(|error| format!("the answer of the server cannot be read: {error}"))
+    }
+
+    /// Makes a fork of the store as it is. The error is a sentence.
+    pub fn fork(&self) -> Result<Fork, String> {
+        let account = &self.target.account;
+        if account.contains("--") {
+            return Err(format!(
+                "{account} is a fork, and a fork cannot be forked: name the account itself"
+            ));
+        }
+        let body = serde_json::json!({ "account": account }).to_string();
+        let page = "/_lazurite/state/forks";
+        let fork = self.target.administer("POST", page, &body)?;
+        let text = |name: &str| fork[name].as_str().unwrap_or_default().to_owned();
+        let mut target = Target::read(&text("connectionString"))?;
+        target.credentials = self.target.credentials.clone();
+        target.own_secret.clone_from(&self.target.own_secret);
+        let retry = self.retry;
+        Ok(Fork {
+            client: Client { target, retry },
+            name: text("name"),
+        })
     }
 
     pub fn has(&self, service: ServiceKind) -> bool {

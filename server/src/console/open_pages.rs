@@ -24,7 +24,7 @@ pub fn routes() -> Router<Arc<Console>> {
         .route("/_lazurite/heatmap", advice(advisor::Page::HeatMap))
         .route(
             "/_lazurite/record",
-            advice(advisor::Page::Record { after: 0 }),
+            advice(advisor::Page::Record { after: None }),
         )
         .route("/_lazurite/identity", any(identity))
 }

@@ -23,7 +23,7 @@ pub enum Page {
     HeatMap,
     /// The requests behind a position, and those of the next seconds from now on.
     Record {
-        after: u64,
+        after: Option<u64>,
     },
 }
 
@@ -38,9 +38,7 @@ impl Page {
             "_lazurite/record" => {
                 let after = query.and_then(|query| query.strip_prefix("after="));
                 let after = after.and_then(|after| after.parse().ok());
-                Some(Page::Record {
-                    after: after.unwrap_or_default(),
-                })
+                Some(Page::Record { after })
             }
             _ => None,
         }
@@ -194,7 +192,11 @@ mod tests {
         );
         assert_eq!(Page::of(&Method::PUT, "_lazurite/heatmap", None), None);
         assert_eq!(Page::of(&Method::GET, "_lazurite/health", None), None);
-        for (query, after) in [(None, 0), (Some("after=7"), 7), (Some("after=x"), 0)] {
+        for (query, after) in [
+            (None, None),
+            (Some("after=7"), Some(7)),
+            (Some("after=x"), None),
+        ] {
             let page = Page::of(&Method::GET, "_lazurite/record", query);
             assert_eq!(page, Some(Page::Record { after }));
         }

@@ -57,6 +57,8 @@ pub use import::{Imported, import_directory};
 pub use import_error::ImportError;
 pub use progress::{LEFT_OUT_KEPT, Progress};
 pub use scratch::scratch_in;
+pub use tables::batches::write_lines;
+pub use tables::entities::{Fields, make_table, read_page};
 
 use crate::commands::client::Client;
 use crate::commands::terminal::{plain, print_line};

@@ -6,6 +6,7 @@ mod entities;
 mod filters;
 mod queries;
 mod transactions;
+mod what_if;
 
 use serde_json::{Value, json};
 

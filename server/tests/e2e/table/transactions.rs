@@ -15,12 +15,12 @@ fn change(method: &str, target: &str, headers: &str, body: &str) -> String {
     )
 }
 
-fn insert_change(partition: &str, row: &str) -> String {
+pub(super) fn insert_change(partition: &str, row: &str) -> String {
     let body = json!({ "PartitionKey": partition, "RowKey": row }).to_string();
     change("POST", "/T1x", "Prefer: return-no-content\r\n", &body)
 }
 
-fn transaction(server: &Server, changes: &str) -> Response {
+pub(super) fn transaction(server: &Server, changes: &str) -> Response {
     let body = format!(
         "--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n{changes}--changeset_1--\r\n--batch_1--\r\n"
     );

@@ -1,0 +1,171 @@
+//! `lazurite what-if`: what other keys would change about a recorded workload of a table.
+//!
+//! The table is copied with its new keys in a fork of the store, and the queries of the record are
+//! asked of both tables there. Requests by keys are not sent: what they cost follows from the keys.
+//! The server's own data does not change.
+
+mod rekeyed;
+mod report;
+mod trial;
+
+use crate::commands::client::Client;
+use crate::commands::terminal::print_line;
+use crate::commands::what_if::rekeyed::Rekeyed;
+use crate::commands::what_if::report::{Compared, Report};
+use crate::commands::what_if::trial::Trial;
+use lazurite_advisor::Recorded;
+use lazurite_cost::Prices;
+use lazurite_design::{Design, KeyExpression, Keys, Rules, Usage, Workload, proposals};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What to try.
+pub struct Options<'a> {
+    pub table: &'a str,
+    /// `None`: keys are proposed instead.
+    pub partition_key: Option<&'a str>,
+    pub row_key: &'a str,
+    /// The entities keep their keys, and are stored once more with the others.
+    pub copy: bool,
+    /// Properties whose values clients know when they name an entity.
+    pub known: &'a [String],
+    /// A file of lines; `-` is standard input.
+    pub record: &'a Path,
+    /// A price file of `lazurite-bench guide`; examples if there is none.
+    pub prices: Option<&'a Path>,
+    pub rules: Rules,
+    pub json: bool,
+}
+
+/// Prints the comparison, or keys to try. The error is a sentence.
+pub fn run(client: &Client, options: &Options<'_>) -> Result<ExitCode, String> {
+    let workload = read(options.record, options.table)?;
+    let prices = match options.prices {
+        None => Prices::default(),
+        Some(path) => prices(path)?,
+    };
+    let Some(partition_key) = options.partition_key else {
+        propose(&workload, options);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let key = |text| KeyExpression::parse(text).map_err(|error| error.to_string());
+    let keys = Keys {
+        partition: key(partition_key)?,
+        row: key(options.row_key)?,
+    };
+    let report = compare(client, options, &keys, &workload, &prices)?;
+    if options.json {
+        print_line(report.json());
+    } else {
+        report.lines().iter().for_each(print_line);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare<'a>(
+    client: &Client,
+    options: &'a Options<'_>,
+    keys: &'a Keys,
+    workload: &'a Workload,
+    prices: &Prices,
+) -> Result<Report<'a>, String> {
+    let fork = client.fork()?;
+    let trial = Trial {
+        client: &fork.client,
+        table: options.table,
+    };
+    let Rekeyed {
+        old,
+        new,
+        moved,
+        unkeyed,
+    } = trial.rekey(keys, options.known, &workload.named())?;
+    let as_it_is = trial.ask(options.table, &workload.queries, None)?;
+    let rekeyed = trial.ask(trial::REKEYED, &workload.queries, Some(keys))?;
+    let differing = trial::differing(&as_it_is, &rekeyed);
+    let pages = prices.page_rules();
+    let before = Usage::of(workload, Design::AsItIs, &[&old], &[&as_it_is], &pages);
+    let (design, tables, measured) = match options.copy {
+        false => (
+            Design::Rekeyed {
+                keys,
+                moved: &moved,
+            },
+            vec![&new],
+            vec![&rekeyed],
+        ),
+        true => (
+            Design::Copied { moved: &moved },
+            vec![&old, &new],
+            vec![&as_it_is, &rekeyed],
+        ),
+    };
+    let after = Usage::of(workload, design, &tables, &measured, &pages);
+    let seconds = workload.seconds;
+    Ok(Report {
+        table: options.table,
+        keys,
+        is_copy: options.copy,
+        workload,
+        before: Compared::of(before, &[&old], seconds, prices, &options.rules),
+        after: Compared::of(after, &tables, seconds, prices, &options.rules),
+        queries: report::queries(workload, &as_it_is, &rekeyed),
+        differing,
+        unkeyed,
+        rules: options.rules,
+    })
+}
+
+fn propose(workload: &Workload, options: &Options<'_>) {
+    let proposals = proposals(workload);
+    let (table, record) = (options.table, options.record.display());
+    for proposal in &proposals {
+        print_line(format!(
+            "{} queries name {} and no PartitionKey. Try:\n  lazurite what-if {table} --record {record} --partition-key \"{}\" --row-key \"{}\"",
+            proposal.queries, proposal.partition, proposal.partition, proposal.row
+        ));
+    }
+    if proposals.is_empty() {
+        print_line(format!(
+            "no query of the record would get a PartitionKey from a property that it compares with `eq` ({} requests to {table})",
+            workload.requests()
+        ));
+    }
+}
+
+fn read(path: &Path, table: &str) -> Result<Workload, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let input: Box<dyn BufRead> = if path == Path::new("-") {
+        Box::new(BufReader::new(io::stdin()))
+    } else {
+        Box::new(BufReader::new(
+            File::open(path).map_err(|error| failed(&error))?,
+        ))
+    };
+    let mut records = Vec::new();
+    for (number, line) in input.lines().enumerate() {
+        let line = line.map_err(|error| failed(&error))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let record: Recorded = serde_json::from_str(&line)
+            .map_err(|error| failed(&format!("line {} is no record: {error}", number + 1)))?;
+        records.push(record);
+    }
+    let workload = Workload::of(&records, table);
+    if workload.requests() == 0 {
+        return Err(failed(&format!(
+            "none of its {} requests is to the table {table}",
+            records.len()
+        )));
+    }
+    Ok(workload)
+}
+
+fn prices(path: &Path) -> Result<Prices, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+    Prices::from_json(&text).map_err(|error| failed(&error))
+}

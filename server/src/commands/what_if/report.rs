@@ -1,0 +1,359 @@
+//! The comparison as text and as JSON.
+
+use crate::commands::terminal::plain;
+use crate::units::size;
+use lazurite_cost::{BatchCounting, Bill, Prices};
+use lazurite_design::{
+    Keys, Measured, Question, Rules, Simulation, Table, Usage, Workload, partition_name,
+    rows_of_partitions, shape, simulate,
+};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Shapes of queries that are printed.
+const QUERIES_SHOWN: usize = 20;
+/// Sentences about other answers that are printed.
+const DIFFERING_SHOWN: usize = 5;
+/// Characters of the picture of a simulation.
+const PICTURE_WIDTH: usize = 60;
+
+/// One of the two designs.
+pub struct Compared {
+    pub usage: Usage,
+    bill: Bill,
+    simulation: Simulation,
+    /// The partition of which most was asked in one second, and how much.
+    hottest: Option<(String, f64)>,
+    bytes: u64,
+}
+
+impl Compared {
+    pub fn of(
+        usage: Usage,
+        tables: &[&Table],
+        seconds: usize,
+        prices: &Prices,
+        rules: &Rules,
+    ) -> Compared {
+        let simulation = simulate(&rows_of_partitions(tables), &usage.demands, rules);
+        let hottest = simulation.hottest.map(|(number, entities)| {
+            let name = partition_name(tables, number).unwrap_or_default();
+            (name.to_owned(), entities)
+        });
+        Compared {
+            bill: usage.bill(tables, seconds, prices),
+            simulation,
+            hottest,
+            bytes: tables.iter().map(|table| table.bytes).sum(),
+            usage,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let (refused, asked) = self.simulation.refused_of();
+        json!({
+            "requests": self.usage.total_requests(),
+            "transactions": self.usage.transactions.0,
+            "examined": self.usage.examined,
+            "divided_transactions": self.usage.divided,
+            "searches": self.usage.searches,
+            "hottest_partition": self.hottest.as_ref().map(|(name, _)| name),
+            "hottest_entities_a_second": self.hottest.as_ref().map(|(_, entities)| entities),
+            "throttled_seconds": self.simulation.throttled_seconds(),
+            "refused_entities": refused,
+            "asked_entities": asked,
+            "bytes": self.bytes,
+            "price_of_a_month": self.bill.total(),
+            "currency": self.bill.currency,
+        })
+    }
+}
+
+/// Queries of one shape.
+pub struct QueriesOfShape {
+    shape: String,
+    times: u64,
+    /// For each design: the plan, and the rows that one query examines on average.
+    plans: [(String, f64); 2],
+}
+
+/// Groups queries by their shape, those with most rows to examine first.
+pub fn queries(
+    workload: &Workload,
+    as_it_is: &BTreeMap<Question, Measured>,
+    rekeyed: &BTreeMap<Question, Measured>,
+) -> Vec<QueriesOfShape> {
+    let mut shapes: BTreeMap<String, (u64, [(String, u64); 2])> = BTreeMap::new();
+    for (question, query) in &workload.queries {
+        let times = query.seconds.len() as u64;
+        let of_shape = shapes.entry(shape(&question.0)).or_default();
+        of_shape.0 += times;
+        for (at, measured) in [as_it_is, rekeyed].into_iter().enumerate() {
+            let Some(measured) = measured.get(question) else {
+                continue;
+            };
+            of_shape.1[at].0.clone_from(&measured.plan);
+            of_shape.1[at].1 += measured.examined * times;
+        }
+    }
+    let of_shape = |(shape, (times, plans)): (String, (u64, [(String, u64); 2]))| QueriesOfShape {
+        shape,
+        times,
+        plans: plans.map(|(plan, examined)| (plan, examined as f64 / times.max(1) as f64)),
+    };
+    let mut shown: Vec<_> = shapes.into_iter().map(of_shape).collect();
+    shown.sort_by(|a, b| {
+        let rows = |of: &QueriesOfShape| of.times as f64 * of.plans[0].1;
+        rows(b).total_cmp(&rows(a))
+    });
+    shown
+}
+
+/// The whole comparison.
+pub struct Report<'a> {
+    pub table: &'a str,
+    pub keys: &'a Keys,
+    pub is_copy: bool,
+    pub workload: &'a Workload,
+    pub before: Compared,
+    pub after: Compared,
+    pub queries: Vec<QueriesOfShape>,
+    /// Queries, and the entities that they found before and after.
+    pub differing: Vec<(String, u64, u64)>,
+    pub unkeyed: u64,
+    pub rules: Rules,
+}
+
+impl Report<'_> {
+    /// The report as lines for a terminal.
+    pub fn lines(&self) -> Vec<String> {
+        let kind = if self.is_copy {
+            "and a copy under "
+        } else {
+            ""
+        };
+        let mut lines = vec![
+            format!(
+                "{}: {kind}PartitionKey = {}, RowKey = {}",
+                self.table, self.keys.partition, self.keys.row
+            ),
+            format!(
+                "a record of {} seconds with {} requests; prices are examples unless a file names yours",
+                self.workload.seconds,
+                grouped(self.workload.requests())
+            ),
+            String::new(),
+        ];
+        lines.extend(self.figures());
+        lines.push(String::new());
+        lines.extend(self.queries.iter().take(QUERIES_SHOWN).map(query_line));
+        if self.queries.len() > QUERIES_SHOWN {
+            let more = self.queries.len() - QUERIES_SHOWN;
+            lines.push(format!(
+                "and {more} more shapes of filters (--json has all)"
+            ));
+        }
+        lines.extend(self.pictures());
+        lines.extend(self.notes());
+        lines.iter().map(|line| plain(line)).collect()
+    }
+
+    fn figures(&self) -> Vec<String> {
+        let sides = [&self.before, &self.after];
+        let row = |name: &str, value: &dyn Fn(&Compared) -> String| {
+            let [before, after] = sides.map(value);
+            format!("{name:<39}{before:>24}{after:>24}")
+        };
+        let after = if self.is_copy {
+            "with the copy"
+        } else {
+            "with these keys"
+        };
+        vec![
+            format!("{:<39}{:>24}{after:>24}", "", "as it is"),
+            row("requests", &|of| grouped(of.usage.total_requests())),
+            row("rows examined by Azure", &|of| grouped(of.usage.examined)),
+            row("hottest partition, entities a second", &|of| {
+                let hottest = of.hottest.as_ref();
+                hottest.map_or("-".to_owned(), |(name, entities)| {
+                    let name: String = name.chars().take(12).collect();
+                    format!("{} in '{name}'", grouped(entities.round() as u64))
+                })
+            }),
+            row("throttled", &|of| match of.simulation.throttles_at() {
+                None => "never".to_owned(),
+                Some(_) => {
+                    let seconds = of.simulation.throttled_seconds();
+                    format!("{seconds} of {} seconds", of.simulation.seconds.len())
+                }
+            }),
+            row("entities refused (503)", &|of| {
+                grouped(of.simulation.refused_of().0.round() as u64)
+            }),
+            row("stored", &|of| size(of.bytes)),
+            row("price of a month of such load", &|of| {
+                format!("{:.2} {}", of.bill.total(), of.bill.currency)
+            }),
+            row("the same, a batch is one request", &|of| {
+                let total = of.bill.total_under(BatchCounting::Request);
+                format!("{total:.2} {}", of.bill.currency)
+            }),
+        ]
+    }
+
+    /// What is refused over time, for each design that is throttled.
+    fn pictures(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (name, of) in [("as it is", &self.before), ("then", &self.after)] {
+            if of.simulation.throttles_at().is_some() {
+                lines.push(String::new());
+                lines.push(format!(
+                    "share of entities that are refused over time, {name}:"
+                ));
+                lines.push(format!("  {}", picture(&of.simulation)));
+            }
+        }
+        if !lines.is_empty() {
+            let rules = &self.rules;
+            lines.push(format!(
+                "  Published: {} entities a second for a partition, {} for an account. Assumed: {} for a server, divided after {} s.",
+                rules.partition_target, rules.account_target, rules.server_target, rules.split_after
+            ));
+        }
+        lines
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let usage = &self.after.usage;
+        let counted = [
+            (
+                usage.searches,
+                "requests name an entity by its former keys, which do not say the new ones: they would search first (see --known)",
+            ),
+            (
+                usage.divided,
+                "transactions would span partitions: they could not be atomic",
+            ),
+            (
+                usage.merges,
+                "merges would have to move their entity if they change a property that a key is made of",
+            ),
+            (
+                usage.gone,
+                "requests name entities that are no longer there: they count as they were",
+            ),
+            (
+                self.unkeyed,
+                "entities have no such key: they lack a property, or the key would be refused",
+            ),
+            (
+                self.workload.refused,
+                "requests were refused, and are in no figure",
+            ),
+        ];
+        let counted = counted.into_iter().filter(|(count, _)| *count > 0);
+        let mut lines: Vec<_> = counted
+            .map(|(count, what)| format!("{} {what}", grouped(count)))
+            .collect();
+        for (filter, before, after) in self.differing.iter().take(DIFFERING_SHOWN) {
+            lines.push(format!(
+                "{filter} finds {after} entities instead of {before}"
+            ));
+        }
+        if !lines.is_empty() {
+            lines.insert(0, String::new());
+        }
+        lines
+    }
+
+    /// The report for programs.
+    pub fn json(&self) -> Value {
+        let query = |of: &QueriesOfShape| {
+            let [before, after] = &of.plans;
+            json!({
+                "filter": of.shape, "times": of.times, "plan": before.0, "examined": before.1,
+                "new_plan": after.0, "new_examined": after.1,
+            })
+        };
+        json!({
+            "table": self.table,
+            "partition_key": self.keys.partition.to_string(),
+            "row_key": self.keys.row.to_string(),
+            "is_copy": self.is_copy,
+            "seconds": self.workload.seconds,
+            "as_it_is": self.before.json(),
+            "what_if": self.after.json(),
+            "queries": self.queries.iter().map(query).collect::<Vec<_>>(),
+            "answers_differ": self.differing.len(),
+            "entities_without_key": self.unkeyed,
+        })
+    }
+}
+
+/// `   12 x City eq ?   table scan, 5,000 rows -> partition scan, 3 rows`
+fn query_line(of: &QueriesOfShape) -> String {
+    let [before, after] = &of.plans;
+    let plan =
+        |(plan, rows): &(String, f64)| format!("{plan}, {} rows", grouped(rows.round() as u64));
+    let filter = if of.shape.is_empty() {
+        "(no filter)"
+    } else {
+        &of.shape
+    };
+    format!(
+        "{:>7} x {filter}: {} -> {}",
+        grouped(of.times),
+        plan(before),
+        plan(after)
+    )
+}
+
+/// One character for a part of the time: nothing refused to all refused.
+fn picture(simulation: &Simulation) -> String {
+    const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let seconds = &simulation.seconds;
+    let chunk = seconds.len().div_ceil(PICTURE_WIDTH).max(1);
+    let level = |part: &[lazurite_design::Second]| {
+        let asked: f64 = part.iter().map(|second| second.asked).sum();
+        let refused: f64 = part.iter().map(lazurite_design::Second::refused).sum();
+        let share = if asked > 0.0 { refused / asked } else { 0.0 };
+        LEVELS[(share * 8.0).ceil().clamp(0.0, 8.0) as usize]
+    };
+    seconds.chunks(chunk).map(level).collect()
+}
+
+/// A number with commas between groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazurite_design::{Demand, Rules};
+
+    #[test]
+    fn numbers_are_grouped() {
+        let shown = [0, 999, 1000, 1_234_567].map(grouped);
+        assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn picture_shows_when_requests_are_refused() {
+        let demand = |entities: f64| Demand {
+            of_partition: BTreeMap::from([(0, entities)]),
+            of_all: 0.0,
+        };
+        let demands = [demand(100.0), demand(4000.0), demand(1e9), demand(0.0)];
+        let simulation = simulate(&[1], &demands, &Rules::default());
+        assert_eq!(picture(&simulation), "·▄█·");
+    }
+}

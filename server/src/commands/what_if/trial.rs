@@ -1,0 +1,113 @@
+//! Queries of a record, asked of a table in a fork.
+
+use crate::commands::client::{Client, encode};
+use crate::service_kind::ServiceKind;
+use lazurite_design::{Keys, Measured, Question, RecordedQuery, shape};
+use lazurite_table::{FilterOperator, Value, conditions};
+use std::collections::BTreeMap;
+
+/// The table with the new keys.
+pub const REKEYED: &str = "LazuriteWhatIf";
+
+/// Queries of one shape that are asked. What others cost is taken from these in turn.
+const ASKED_OF_A_SHAPE: usize = 20;
+
+/// A table in a fork.
+pub struct Trial<'a> {
+    pub client: &'a Client,
+    pub table: &'a str,
+}
+
+impl Trial<'_> {
+    /// Asks each query, in the form for `keys` if it has some. Errors: a query that is refused.
+    pub fn ask(
+        &self,
+        table: &str,
+        queries: &BTreeMap<Question, RecordedQuery>,
+        keys: Option<&Keys>,
+    ) -> Result<BTreeMap<Question, Measured>, String> {
+        let mut measured = BTreeMap::new();
+        let mut of_shapes: BTreeMap<String, Vec<Measured>> = BTreeMap::new();
+        for (at, (question, query)) in queries.iter().enumerate() {
+            let (filter, top) = question;
+            let filter = match keys {
+                None => filter.clone(),
+                Some(keys) => keys.rewritten(filter).map_err(|error| error.to_string())?,
+            };
+            let of_shape = of_shapes.entry(shape(&filter)).or_default();
+            let mut found = if of_shape.len() < ASKED_OF_A_SHAPE {
+                let found = self.ask_one(table, &filter, *top, query.wanted())?;
+                of_shape.push(found.clone());
+                found
+            } else {
+                of_shape[at % ASKED_OF_A_SHAPE].clone()
+            };
+            found.partition = partition_of(&filter);
+            measured.insert(question.clone(), found);
+        }
+        Ok(measured)
+    }
+
+    /// Reads pages until there are as many entities as the client of the record read.
+    fn ask_one(
+        &self,
+        table: &str,
+        filter: &str,
+        top: Option<u32>,
+        wanted: u64,
+    ) -> Result<Measured, String> {
+        let top = top.map_or(1000, |top| top.clamp(1, 1000));
+        let filter = match filter {
+            "" => String::new(),
+            filter => format!("&$filter={}", encode(filter).replace('/', "%2F")),
+        };
+        let mut measured = Measured::default();
+        let mut more = String::new();
+        loop {
+            let resource = format!("{}()?$top={top}{filter}{more}", encode(table));
+            let reply = self.client.ask(ServiceKind::Table, "GET", resource)?;
+            let header = |name| reply.header(name).unwrap_or_default();
+            // An estimate begins with a tilde.
+            let number = |name| header(name).trim_start_matches('~').parse::<u64>();
+            measured.examined += number("x-lazurite-azure-examined").unwrap_or_default();
+            measured.returned += number("x-lazurite-returned").unwrap_or_default();
+            if measured.plan.is_empty() {
+                header("x-lazurite-azure-plan").clone_into(&mut measured.plan);
+            }
+            more = reply.continuation();
+            reply.text()?;
+            measured.is_whole = more.is_empty();
+            if measured.is_whole || measured.returned >= wanted {
+                return Ok(measured);
+            }
+        }
+    }
+}
+
+/// The partition that a filter names.
+fn partition_of(filter: &str) -> Option<String> {
+    let conditions = conditions(filter).unwrap_or_default();
+    conditions.into_iter().find_map(|condition| {
+        let is_named =
+            condition.property == "PartitionKey" && condition.operator == FilterOperator::Equal;
+        match condition.literal {
+            Value::String(key) if is_named => Some(key),
+            _ => None,
+        }
+    })
+}
+
+/// Queries whose answers have another number of entities: the new keys leave entities out, or the
+/// filter depends on the time of a write.
+pub fn differing(
+    as_it_is: &BTreeMap<Question, Measured>,
+    rekeyed: &BTreeMap<Question, Measured>,
+) -> Vec<(String, u64, u64)> {
+    let pairs = as_it_is.iter().filter_map(|(question, before)| {
+        let after = rekeyed.get(question)?;
+        let are_whole = before.is_whole && after.is_whole;
+        let differ = are_whole && before.returned != after.returned;
+        differ.then(|| (question.0.clone(), before.returned, after.returned))
+    });
+    pairs.collect()
+}

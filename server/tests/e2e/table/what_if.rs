@@ -1,0 +1,233 @@
+//! `lazurite record` and `lazurite what-if`: a recorded workload, as it is and with other keys.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::transactions::{insert_change, transaction};
+use super::{insert, request, with_table};
+use crate::http::Request;
+use crate::server::{Server, Service};
+use crate::transfers::wait_until;
+
+fn lazurite(server: &Server, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
+    let connection = server.connection_string();
+    command.args(arguments);
+    command.env("AZURE_STORAGE_CONNECTION_STRING", connection);
+    command
+}
+
+/// A record that is being written to `FILE`.
+struct Recording {
+    child: Child,
+    directory: TempDir,
+}
+
+impl Recording {
+    fn begin(server: &Server) -> Recording {
+        let directory = TempDir::new().unwrap();
+        let out = File::create(directory.path().join("record")).unwrap();
+        let mut record = lazurite(server, &["record"]);
+        let mut child = record.stdout(out).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = [0; 9];
+        let said = child.stderr.as_mut().unwrap().read_exact(&mut first);
+        said.unwrap();
+        assert_eq!(&first, b"recording");
+        Recording { child, directory }
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.directory.path().join("record")).unwrap();
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        whole
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// The file, once it has so many lines.
+    fn end(mut self, count: usize) -> (TempDir, Vec<Value>) {
+        wait_until("all requests are recorded", || self.lines().len() >= count);
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let lines = self.lines();
+        (self.directory, lines)
+    }
+}
+
+/// 60 entities of the partition `all`, of 12 cities.
+fn fill(server: &Server) {
+    for number in 0..60 {
+        let (row, city) = (format!("{number:02}"), format!("c{}", number % 12));
+        insert(
+            server,
+            &json!({ "PartitionKey": "all", "RowKey": row, "City": city, "Age": number }),
+        )
+        .is(201);
+    }
+}
+
+fn what_if(server: &Server, directory: &TempDir, more: &[&str]) -> (bool, String) {
+    let record = directory.path().join("record");
+    let record = record.to_str().unwrap();
+    let mut arguments = vec!["what-if", "T1x", "--record", record];
+    arguments.extend(more);
+    let output = lazurite(server, &arguments).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_record_has_what_is_asked_of_tables_and_nothing_else() {
+    let server = with_table();
+    insert(&server, &json!({ "PartitionKey": "p", "RowKey": "before" })).is(201);
+    let recording = Recording::begin(&server);
+    insert(
+        &server,
+        &json!({ "PartitionKey": "p", "RowKey": "r", "Secret": "hush" }),
+    )
+    .is(201);
+    transaction(
+        &server,
+        &[insert_change("p", "1"), insert_change("p", "2")].concat(),
+    )
+    .is(202);
+    request("GET", "/T1x()?$filter=Secret%20eq%20'x'&$top=7")
+        .send(&server)
+        .is(200);
+    request("DELETE", "/T1x(PartitionKey='p',RowKey='r')")
+        .header("If-Match", "*")
+        .send(&server)
+        .is(204);
+    request("GET", "/T1x(PartitionKey='p',RowKey='r')")
+        .send(&server)
+        .is(404);
+    let (_directory, lines) = recording.end(5);
+    let shown: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            format!(
+                "{} {} {}",
+                line["operation"], line["status"], line["row_keys"]
+            )
+        })
+        .collect();
+    let expected = [
+        r#""InsertEntity" 201 ["r"]"#,
+        r#""EntityGroupTransaction" 202 ["1","2"]"#,
+        r#""QueryEntities" 200 null"#,
+        r#""DeleteEntity" 204 ["r"]"#,
+        r#""QueryEntity" 404 ["r"]"#,
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(
+        (lines[2]["filter"].as_str(), lines[2]["top"].as_u64()),
+        (Some("Secret eq 'x'"), Some(7))
+    );
+    assert!(!lines.iter().any(|line| line.to_string().contains("hush")));
+    // The key of the account is needed.
+    Request::exactly(Service::Table, "GET", "/_lazurite/record")
+        .unsigned()
+        .send(&server)
+        .is(403);
+}
+
+#[test]
+fn other_keys_are_compared_in_a_fork() {
+    let server = with_table();
+    fill(&server);
+    let recording = Recording::begin(&server);
+    for number in 0..8 {
+        let target = format!("/T1x()?$filter=City%20eq%20'c{number}'");
+        request("GET", &target).send(&server).is(200);
+    }
+    request(
+        "GET",
+        "/T1x()?$filter=City%20eq%20'c1'%20and%20Age%20ge%2020",
+    )
+    .send(&server)
+    .is(200);
+    request("GET", "/T1x(PartitionKey='all',RowKey='07')")
+        .send(&server)
+        .is(200);
+    let (directory, _) = recording.end(10);
+
+    let (success, proposed) = what_if(&server, &directory, &[]);
+    assert!(
+        success && proposed.contains(r#"--partition-key "City""#),
+        "{proposed}"
+    );
+
+    let keys = [
+        "--partition-key",
+        "City",
+        "--row-key",
+        "pad(Age, 3) + '_' + RowKey",
+    ];
+    let (success, text) = what_if(&server, &directory, &keys);
+    assert!(success, "{text}");
+    for line in [
+        "City eq ?: table scan, 60 rows -> partition scan, 5 rows",
+        "City eq ? and Age ge ?: table scan, 60 rows -> row range, 3 rows",
+        "1 requests name an entity by its former keys",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("instead of"), "{text}");
+
+    let json = [&keys[..], &["--copy", "--json"]].concat();
+    let (_, text) = what_if(&server, &directory, &json);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["as_it_is"]["examined"], 9 * 60 + 1);
+    assert_eq!(report["what_if"]["examined"], 8 * 5 + 3 + 1);
+    assert_eq!(report["what_if"]["searches"], 0);
+    assert_eq!(report["answers_differ"], 0);
+    // The server's own data is as before, and no fork is left.
+    let forks = lazurite(&server, &["state", "list", "--json"])
+        .output()
+        .unwrap();
+    let forks: Value = serde_json::from_slice(&forks.stdout).unwrap();
+    assert_eq!(forks["forks"], json!([]));
+    let tables = request("GET", "/Tables").send(&server).is(200).json();
+    assert_eq!(tables["value"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let server = with_table();
+    fill(&server);
+    insert(&server, &json!({ "PartitionKey": "all", "RowKey": "x" })).is(201);
+    let recording = Recording::begin(&server);
+    request("GET", "/T1x()?$filter=City%20eq%20'c1'")
+        .send(&server)
+        .is(200);
+    let (directory, _) = recording.end(1);
+    let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
+    assert!(
+        success && text.contains("1 entities have no such key"),
+        "{text}"
+    );
+    let (success, text) = what_if(&server, &directory, &["--partition-key", "year(City)"]);
+    assert!(
+        !success && text.contains("'year(City)' is not a key: functions are"),
+        "{text}"
+    );
+    let record = directory.path().join("record");
+    fs::write(&record, "{}\n").unwrap();
+    let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
+    assert!(
+        !success && text.contains("line 1 is no record: missing field"),
+        "{text}"
+    );
+    fs::write(&record, "").unwrap();
+    let (success, text) = what_if(&server, &directory, &[]);
+    assert!(
+        !success && text.contains("none of its 0 requests is to the table T1x"),
+        "{text}"
+    );
+}
