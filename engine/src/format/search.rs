@@ -1,7 +1,7 @@
 //! SearchBudget: bounds the search for whole records after a damaged one.
 //!
 //! Such a search looks at every offset, because the damaged bytes may be a length. Keys and values
-//! of outsiders may look like records there, each of which would be decoded and hashed to the end
+//! that clients chose may look like records there, and each would be decoded and hashed to the end
 //! of the file.
 
 /// How many times the length of a file is decoded or hashed at most.

@@ -1,5 +1,5 @@
-//! The real file system and clock: with `platform/` the only place of the engine that calls
-//! `std::fs`.
+//! The real file system and clock. Apart from `platform/`, this is the only place of the engine
+//! that calls `std::fs`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -154,8 +154,8 @@ const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 /// How often one is asked for.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
-/// Opens something. Waits while the process or the system has no free file descriptor: connections
-/// may hold them all, and end.
+/// Calls `open`. Waits while the process or the system has no free file descriptor, at most
+/// [`DESCRIPTOR_PATIENCE`]: connections may hold them all, and end.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {
@@ -169,15 +169,15 @@ fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Opens the lock file, to replace its contents. Follows no symbolic link, which could lead to
-/// another file.
+/// Opens the lock file, to replace its contents. Does not follow a symbolic link, which could lead
+/// to another file.
 fn open_lock(path: &Path) -> io::Result<fs::File> {
     let mut options = writable();
     patiently(|| platform::open_unlinked(options.truncate(false), path))
 }
 
-/// For files with random reads. Writes of 256 KiB produce large folios, which read 25 % faster than
-/// those of [`WRITE_BYTES`].
+/// Bytes of one write to a file with random reads. Writes of 256 KiB produce large folios, which
+/// read 25 % faster than those of [`WRITE_BYTES`].
 const LONG_WRITE_BYTES: usize = 256 << 10;
 
 /// The monotonic clock of the operating system.

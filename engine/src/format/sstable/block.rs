@@ -16,8 +16,8 @@
 //! | 4 | skip |
 //! | 4 | how many restart points |
 //!
-//! The head of a key is the eight bytes after the first `skip`, as a number that sorts as they do:
-//! a search looks at one array of integers, and at keys only where heads are equal.
+//! The head of a key is the eight bytes after the first `skip`, as a number that sorts as these
+//! bytes do. A search looks at one array of integers, and at keys only where heads are equal.
 
 use crate::base::codec::Decoder;
 use crate::base::codec::put_varint;
@@ -208,8 +208,8 @@ impl Layout {
         Ok((entry, next))
     }
 
-    /// Where to begin the walk to the first entry at or after version `sequence` of `key`; `None`
-    /// if all entries come before it.
+    /// Returns where to begin the walk to the first entry at or after version `sequence` of `key`;
+    /// `None` if all entries come before it.
     fn walk_start(
         &self,
         data: &[u8],

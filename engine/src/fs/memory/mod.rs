@@ -2,9 +2,9 @@
 //! cut.
 //!
 //! The crashable kind keeps, for each file and directory, the durable contents and the ordered
-//! operations since its last sync; a directory itself is durable once the one above it was synced;
-//! a log that is written at syncs is in memory of the process until then. [`MemoryFs::crash`]
-//! answers a copy as a power cut would leave it. The volatile kind keeps only the present contents.
+//! operations since its last sync. A directory itself is durable once its parent was synced. A log
+//! that is written at syncs stays in the memory of the process until then. [`MemoryFs::crash`]
+//! returns a copy as a power cut would leave it. The volatile kind keeps only the present contents.
 
 #[cfg(any(test, feature = "testing"))]
 mod crash;
@@ -84,7 +84,7 @@ struct Contents {
     now: Image,
     durable: Image,
     unsynced: Vec<Change>,
-    /// Bytes of the disk that a crashable file has taken: at its syncs, or when it was opened as a
+    /// Bytes of the disk allocated to a crashable file, at its syncs or when it was opened as a
     /// log.
     allocated: u64,
 }
@@ -99,8 +99,7 @@ impl MemoryFs {
         }
     }
 
-    /// Like [`MemoryFs::volatile`], until its files hold `bytes_max` bytes: then it is a full disk,
-    /// until some are removed.
+    /// Like [`MemoryFs::volatile`], but a full disk while its files hold `bytes_max` bytes.
     pub fn volatile_up_to(bytes_max: u64) -> MemoryFs {
         let bytes = AtomicU64::new(0);
         MemoryFs {
@@ -121,7 +120,7 @@ impl MemoryFs {
 
     #[cfg(any(test, feature = "testing"))]
     /// Like [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write
-    /// takes no space, the sync after it does, and answers `StorageFull` where there is none. A log
+    /// takes no space; the sync after it does, and fails with `StorageFull` if there is none. A log
     /// has its space from the beginning.
     pub fn crashable_up_to(bytes_max: u64) -> MemoryFs {
         MemoryFs {
