@@ -1,13 +1,14 @@
 //! EmptySpans: spans of a keyspace in which nothing is live, so that a scan need not walk the
 //! tombstones there again.
 //!
-//! A queue is written at one end and deleted at the other: in front of its head lie as many
-//! tombstones as were taken since the last compaction, and every scan for the head would walk them.
+//! A queue is written at one end and deleted at the other: before its head lie the tombstones of
+//! all rows deleted since the last compaction, and every scan for the head would walk them.
 //! Instead, a scan that walked some remembers "nothing is live in [start, end) as of sequence
-//! number n", and the next one starts after it. A put into such a span ends it there.
+//! number n", and the next scan starts after the span. A put into such a span ends it there.
 //!
-//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no
-//! put into a known span has been applied since its sequence number; known spans do not overlap.
+//! Spans are kept only in memory and found again by scans, so they cannot be wrong after a crash.
+//! Invariant: no put into a known span has been applied since its sequence number; known spans do
+//! not overlap.
 
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
@@ -53,10 +54,10 @@ struct Explored {
 }
 
 impl EmptySpans {
-    /// To be called before puts up to number `last` are applied to the memtable.
+    /// Call this before puts up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
-        // Stored before the loads of `in_use`. An exploration stores and loads in the reverse
-        // order, so one of the two sees the other: if the put does not see the exploration, the
+        // Stored before `note_put` loads `in_use`; `explore` stores and loads in the reverse order,
+        // so one of the two sees the other's store. If the put does not see the exploration, the
         // exploration sees the number and gives up.
         self.last_put.store(last, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -80,8 +81,8 @@ impl EmptySpans {
         (gap.as_of <= at && *key < gap.end[..]).then(|| gap.end.clone())
     }
 
-    /// Begins to explore the span that a scan at `at` walks from `start` on. `None` if a put that
-    /// the scan does not see may lie there.
+    /// Begins to explore the span that a scan at `at` walks from `start` on, and returns the
+    /// exploration's id. `None` if the span may contain a put that the scan does not see.
     pub(crate) fn explore(&self, start: &[u8], at: SequenceNumber) -> Option<u64> {
         let mut state = lock(&self.state);
         self.in_use.store(true, Ordering::Release);
@@ -100,8 +101,8 @@ impl EmptySpans {
         Some(id)
     }
 
-    /// Ends an exploration; `live` is the first key that the scan found alive, or where it stopped.
-    /// `None`: it gave up.
+    /// Ends an exploration. `live` is the first live key that the scan found, or the key at which
+    /// it stopped; `None` if the scan gave up.
     pub(crate) fn settle(&self, id: u64, live: Option<&[u8]>) {
         let mut state = lock(&self.state);
         let index = state.explored.iter().position(|explored| explored.id == id);

@@ -63,15 +63,15 @@ impl Tree {
         }
     }
 
-    /// The first opening decides the options and `rank`, the place of the keyspace in the order of
-    /// locks.
+    /// Sets the options and `rank`, the place of the keyspace in the order of locks. Only the first
+    /// call has an effect.
     pub(crate) fn open(&self, options: KeyspaceOptions, rank: impl FnOnce() -> u32) {
         self.options.get_or_init(|| options);
         self.lock_rank.get_or_init(rank);
     }
 
-    /// Its rank in the order in which this process opened its keyspaces. The id cannot serve: it
-    /// depends on the release that created the store.
+    /// Returns the rank of the keyspace in the order in which this process opened its keyspaces.
+    /// The id would not do, because the order of ids depends on the release that created the store.
     pub(crate) fn lock_rank(&self) -> u32 {
         *self
             .lock_rank
@@ -174,10 +174,11 @@ impl Tree {
         self.has_flushed.load(Ordering::Relaxed)
     }
 
-    /// The newest version of `key` at the sequence number that `at` returns, searched from the
-    /// newest source down. A tombstone ends the search too. `at` may return more for a later
-    /// source. That is harmless: only the active memtable can hold changes that were not visible
-    /// when the view was loaded, and it holds their batches whole.
+    /// Returns the newest version of `key` at the sequence number that `at` returns, searching from
+    /// the newest source down. A tombstone ends the search too. `at` is called for each source, and
+    /// may return a higher number for a later one. That is harmless: only the active memtable can
+    /// hold changes that were not visible when the view was loaded, and it holds their batches
+    /// whole.
     pub(crate) fn find(
         &self,
         cache: &Cache,

@@ -175,8 +175,8 @@ impl SstableCursor {
         }
     }
 
-    /// Moves to the beginning of the partition that entry `at_root` of the root leads to, if it
-    /// leads to one.
+    /// Moves to the beginning of the partition below entry `at_root` of the root, if the index has
+    /// partitions.
     fn enter_partition(&mut self, cache: &Cache) -> Result<()> {
         let partition = self.reader.partition(cache, self.at_root)?;
         self.partition = partition.map(|partition| match partition {
