@@ -1,6 +1,6 @@
 //! Plain data of the service: queues, messages and policies, as operations take and return them.
 //!
-//! Times are exact to 100 ns; rounding to seconds is a matter of display. Numbers of requests are
+//! Times are exact to 100 ns; rounding to seconds is a matter of display. Numbers in requests are
 //! `i64` as parsed, so that an error can report an out-of-range value as it was sent.
 
 use std::time::SystemTime;

@@ -53,8 +53,8 @@ pub(crate) fn lifetime_of_new_message(request: &PutMessage<'_>) -> Result<Lifeti
     })
 }
 
-/// How long Get Messages hides the messages it returns, possibly beyond their expiry. Source: Get
-/// Messages, "URI parameters".
+/// Returns how long Get Messages hides the messages it returns, possibly beyond their expiry.
+/// Source: Get Messages, "URI parameters".
 pub(crate) fn seconds_hidden_by_get(request: &GetMessages) -> Result<u64> {
     visibility_seconds(
         request
