@@ -17,8 +17,8 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
 use walk::{Position, Step, Walk};
 
-/// Most entries of a page, and their number if the request gives none. Source: List Blobs,
-/// `maxresults`.
+/// Maximum number of entries per page, and their number if the request gives none. Source: List
+/// Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
 
 /// Rows that one page looks at, listed or not.

@@ -14,12 +14,12 @@ use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
 
-/// Most ranges in a response, and their number if the request gives none. Source: Get Page Ranges,
-/// `maxresults`.
+/// Maximum number of ranges per response, and their number if the request gives none. Source: Get
+/// Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Stretches that one page reads: up to 64 KiB of content each, or cleared pages. Adjacent ones
-/// form one range.
+/// Maximum number of stretches that one page reads: up to 64 KiB of content each, or cleared pages.
+/// Adjacent stretches form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
@@ -58,10 +58,11 @@ pub struct PageRanges {
 }
 
 impl BlobService {
-    /// The ranges of pages that were written and not cleared since; or those that were written or
-    /// cleared after a snapshot. Errors: as [`BlobService::get_blob`]; `InvalidBlobType`;
-    /// `InvalidQueryParameterValue` for a malformed marker; `OutOfRangeQueryParameterValue`;
-    /// `PreviousSnapshotNotFound`, `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
+    /// Returns the ranges of pages that were written and not cleared since; or, given a snapshot,
+    /// those that were written or cleared after it. Errors: as [`BlobService::get_blob`];
+    /// `InvalidBlobType`; `InvalidQueryParameterValue` for a malformed marker;
+    /// `OutOfRangeQueryParameterValue`; `PreviousSnapshotNotFound`,
+    /// `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
     pub fn get_page_ranges(
         &self,
         address: &BlobAddress<'_>,

@@ -1,6 +1,6 @@
-//! Every operation with and without an encryption scope, on blobs in one and in none, in containers
-//! with and without a default. Source: `operations/encryption.rs`, which separates observed
-//! behaviour from our decisions.
+//! Every operation with and without an encryption scope, on blobs with and without a scope, in
+//! containers with and without a default. Source: `operations/encryption.rs`, which separates
+//! observed behaviour from our decisions.
 
 use super::*;
 use crate::operations::encryption_tests::{key, with_key};
