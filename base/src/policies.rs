@@ -30,8 +30,8 @@ pub struct StoredPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenRule(pub &'static str);
 
-/// Checks the policies of one resource. `letters` are the permissions that its service knows. The
-/// order of letters is not checked: client libraries disagree about it.
+/// Checks the policies of one resource. `letters` are the permissions that its service knows. Their
+/// order is not checked, because client libraries disagree about it.
 pub fn check(policies: &[StoredPolicy], letters: &str) -> Result<(), BrokenRule> {
     if policies.len() > POLICIES_MAX {
         return Err(BrokenRule("There are more than 5 stored access policies."));
