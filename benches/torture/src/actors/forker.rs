@@ -1,4 +1,4 @@
-//! Forker: checkpoints that are opened and go on as stores of their own, copies of closed stores,
+//! Forker: makes checkpoints that are opened and become separate stores, copies of closed stores,
 //! and removals.
 
 use super::choose::number;

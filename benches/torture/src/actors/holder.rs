@@ -1,5 +1,5 @@
-//! Holder: snapshots, scans and readers of values that live for many steps, some longer than their
-//! store.
+//! Holder: keeps snapshots, scans and readers of values over many steps, some longer than their
+//! store exists.
 
 use super::choose::{direction, key, keyspace, number, range};
 use crate::access::{known_value, read_row, read_whole, unexpected};

@@ -1,5 +1,5 @@
-//! Janitor: background work, one piece at a time, and the calls that ask for it: flush, compact,
-//! sync; time passes.
+//! Janitor: runs background work, one piece at a time, and the calls that ask for it: flush,
+//! compact, sync; moves time.
 
 use super::choose::{keyspace, number};
 use crate::finding::Checked;

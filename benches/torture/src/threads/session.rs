@@ -168,7 +168,7 @@ impl Ended {
         self.opened.db.abandon();
     }
 
-    /// Closes, abandons or drops the store, in which nothing has failed. Answers how many batches
+    /// Closes, abandons or drops the store, in which nothing has failed. Returns how many batches
     /// of each writer must be there.
     pub fn close(self, choices: &mut Choices) -> Checked<Counts> {
         match choices.below(3) {
