@@ -36,9 +36,8 @@ pub struct Admission {
     is_deletion: bool,
 }
 
-/// Niceness of the engine's threads relative to those of its callers: of flushes, and of
-/// compaction, which also yields to flushes. Without it they would alternate with a writer in turns
-/// of milliseconds on two cores.
+/// Niceness of the threads of flushes and of compaction. Without it they would alternate with a
+/// writer in turns of milliseconds on two cores; compaction also yields to flushes.
 const FLUSH_NICE: i32 = 5;
 const COMPACTION_NICE: i32 = 10;
 

@@ -10,8 +10,8 @@
 //!   the live files.
 //! - Large values are streamed into the value log by a [`ValueWriter`] and read in parts by a
 //!   [`ValueReader`].
-//! - A [`Snapshot`] sees the store at one moment, as long as it exists; a [`Scan`] walks a
-//!   [`KeyRange`] of the snapshot in either direction.
+//! - A [`Snapshot`] shows the store as of one moment; a [`Scan`] walks a [`KeyRange`] of the
+//!   snapshot in either direction.
 //! - Files and time come only from [`fs::Fs`] and [`fs::Clock`], and background work can be
 //!   stepped. So tests can cut the power at every call, fail any call, and replay a run from its
 //!   seed.

@@ -109,8 +109,8 @@ impl Transaction<'_> {
     }
 
     /// Like [`Db::begin_deletion`], waits to be admitted, but for another commit of this
-    /// transaction, whose keys stay locked meanwhile. For transactions of several commits that
-    /// readers do not wait for. Errors: as [`Db::admit`].
+    /// transaction, whose keys stay locked meanwhile. For transactions of several commits whose
+    /// locked keys delay no reader. Errors: as [`Db::admit`].
     pub fn admit_deletion_again(&mut self) -> Result<()> {
         self.admission = self.db.admit_deletion()?;
         Ok(())

@@ -1,4 +1,4 @@
-//! Fixed integers, varints, length-prefixed bytes and checksums: the letters of every format.
+//! Fixed integers, varints, length-prefixed bytes and checksums, of which all formats consist.
 //!
 //! Integers are little-endian. Decoding never panics: `None` means the bytes were not written by
 //! these functions, and the caller, which knows the file and the offset, turns it into `Corrupt`.

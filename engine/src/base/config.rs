@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 /// Longest key the engine takes, in bytes.
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
 
-/// Largest batch the engine takes, in encoded bytes, values under the separation threshold
-/// included.
+/// Maximum encoded length of a batch, in bytes. Values below the separation threshold count.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes before the payload of a chunk of the value log.
@@ -51,13 +50,13 @@ pub struct Config {
     /// Bytes of all memtables of all keyspaces, sealed ones included, at which writers wait for
     /// flushes. Default: 64 MiB. Raised: more memory. Lowered: writers wait sooner.
     pub memory_bytes_max: usize,
-    /// Bytes of the block cache of the whole process, which also caches small values of the value
-    /// log. Default: 64 MiB. Raised: more memory, fewer reads.
+    /// Bytes of the store's block cache, which all keyspaces share and which also caches small
+    /// values of the value log. Default: 64 MiB. Raised: more memory, fewer reads.
     pub cache_bytes_max: usize,
     /// SSTables held open at once. Default: 256. Raised: more file handles. Lowered: more opens.
     pub open_files_max: usize,
     /// Bytes of a WAL segment after which the next begins. Default: 8 MiB. Raised: a store with few
-    /// rows takes up to three times this space. Lowered: more files and more manifest edits.
+    /// rows takes more space, up to three segments. Lowered: more files and more manifest edits.
     pub wal_segment_bytes: usize,
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default:
     /// 128 MiB. Raised: longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
@@ -71,8 +70,9 @@ pub struct Config {
     /// Bytes of an SSTable after which the next begins. Default: 16 MiB. Raised: larger steps of
     /// compaction.
     pub sstable_bytes: u64,
-    /// Bytes of level 1; each deeper level holds up to `level_ratio` times more, but not much more
-    /// than a `level_ratio`-th of the level below it. Default: 64 MiB.
+    /// Bytes of level 1. Each deeper level may hold `level_ratio` times more than the one above it.
+    /// Levels above the deepest one in use hold at most a `level_ratio`-th of the level below them,
+    /// or this many bytes if that is more. Default: 64 MiB.
     pub level_bytes_base: u64,
     /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels,
     /// more write amplification.
@@ -104,8 +104,8 @@ pub struct Config {
     pub quota_bytes: Option<u64>,
     /// Milliseconds after which a change is synced in the background at durability `Process`.
     /// Default: 50. If syncs take longer, writes wait once the oldest unsynced change is four times
-    /// as old, and at least 20 ms old: a power cut loses no more than that. Raised: a power cut
-    /// loses more. Lowered: more syncs, and writers wait for them on a slow disk.
+    /// as old, and at least 20 ms old, so that a power cut loses no more than that. Raised: a power
+    /// cut loses more. Lowered: more syncs, and writers wait for them on a slow disk.
     pub sync_milliseconds: u64,
     /// Seconds after which a memtable that hides older data is flushed, so that the space of that
     /// data can be freed. Default: 10.

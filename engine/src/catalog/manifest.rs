@@ -5,7 +5,7 @@
 //! bad record before a good one is corruption.
 //!
 //! CURRENT is the line `lazurite 5 MANIFEST-000007 <length> <checksum>`: the length of the manifest
-//! in bytes when CURRENT was switched, and the checksum, in 16 hex digits, of the line before it.
+//! in bytes when CURRENT was switched, and the checksum, in 16 hex digits, of the text before it.
 //! Invariant: CURRENT names a manifest that was complete and durable at that time.
 
 use crate::base::codec::checksum;

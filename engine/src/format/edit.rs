@@ -94,8 +94,8 @@ pub(crate) enum Field {
     Flushed(u32, SequenceNumber),
     AddWal(u64, WalMeta),
     RemoveWal(u64),
-    /// Segment and offset: the records before it, and the segments before, are durable. Damage to
-    /// them is not a torn tail.
+    /// Segment and offset: all records before this place, those of earlier segments included, are
+    /// durable. Damage to them is not a torn tail.
     MarkWal(u64, u64),
     AddSegment(u64, SegmentMeta),
     RemoveSegment(u64),

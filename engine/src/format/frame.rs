@@ -10,12 +10,12 @@
 //! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`store_key`](crate::format::header::store_key) and offset |
 //! | 4 | 4 | bytes of the payload x 4 + type |
 //! | 8 | 4 | sequence number of the first change − base |
-//! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
+//! | 12 | 4 | sequence number of the first change − the last one known to be durable then; 2^32 − 1 if that is more |
 //! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
 //!
-//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it.
-//! Frames after the first bad one of the last segments are dropped, unless a later good frame
-//! records that the place of the bad frame was durable: that is corruption, not a torn tail.
+//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. In
+//! the last segments the log ends at the first bad frame, unless a later good frame records that
+//! the place of the bad frame was durable: that is corruption, not a torn tail.
 //!
 //! The key of the checksums contains the secret id of the store. Otherwise a value in the place
 //! after a torn frame could look like a frame for that place, and record that the torn one was

@@ -155,7 +155,7 @@ const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
 /// Calls `open`. Waits while the process or the system has no free file descriptor, at most
-/// [`DESCRIPTOR_PATIENCE`]: connections may hold them all, and end.
+/// [`DESCRIPTOR_PATIENCE`]: clients' connections may hold them all, and then end.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {

@@ -10,8 +10,8 @@ use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// One in this many parts of the reserve may be written before free space is queried again, because
-/// other programs and background work use space too.
+/// Divisor of the reserve: a quarter of it may be written before free space is queried again,
+/// because other programs and background work use space too.
 const UNASKED_PART: u64 = 4;
 
 #[derive(Debug)]

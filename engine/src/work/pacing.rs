@@ -37,9 +37,10 @@ impl Work {
         is_at_rest && self.parts.clock.now().saturating_sub(changed_at) >= IDLE
     }
 
-    /// Makes a writer wait, or work, while flushes or compactions lag behind, for a log segment,
-    /// and for a late sync, which comes last because the others take time. The writer must not hold
-    /// a lock. A writer that `deletes` is admitted even if space is short.
+    /// Makes a writer wait (or, with stepped work, run jobs) while flushes or compactions lag
+    /// behind, for a log segment, and for a late sync, which comes last because the others take
+    /// time. The writer must not hold a lock. A writer that `deletes` is admitted even if space is
+    /// short.
     pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
         self.parts.health.check_writable()?;
         self.throttle(deletes)?;
@@ -47,8 +48,8 @@ impl Work {
         self.parts.log.sync().await_late_sync()
     }
 
-    /// Makes a writer wait, or work, while flushes or compactions lag behind. A writer that
-    /// `deletes` is admitted even if space is short.
+    /// Makes a writer wait (or, with stepped work, run jobs) while flushes or compactions lag
+    /// behind. A writer that `deletes` is admitted even if space is short.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         let debt = self.most_debt();
         if debt == 0 && !self.is_throttled.load(Ordering::Relaxed) {

@@ -403,8 +403,8 @@ impl RunRows {
         Ok(())
     }
 
-    /// Walks from the oldest version of a key back to the versions of the key before it, and
-    /// remembers the newest visible version.
+    /// Walks backward, from the oldest version of a key to its newest one, until a key has a
+    /// visible version. Remembers the newest visible version of that key.
     fn settle_backward(&mut self) -> Result<()> {
         let mut key = self.row.take().map_or_else(Vec::new, |(key, _)| key);
         while self.in_file {

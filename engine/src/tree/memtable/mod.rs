@@ -38,7 +38,7 @@ const COVERED_ROWS_MAX: usize = 256;
 /// not see.
 const VISITED_MAX: usize = 1024;
 
-/// Number of versions of a key that a write examines for versions that no reader sees any more. In
+/// Number of versions of a key that a write examines to find those that no reader sees any more. In
 /// a longer chain, a later write or the flush unlinks the rest.
 const UNLINK_STEPS_MAX: usize = 64;
 

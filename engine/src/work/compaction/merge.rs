@@ -140,8 +140,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Runs the merge. The outputs are synced, but not their names, and not the value log to which
-    /// they may have pins. A failure is noted, and the outputs made so far are returned.
+    /// Runs the merge. The outputs are synced, but not their names, nor the value log, which
+    /// matters if they have pins. A failure is noted, and the outputs made so far are returned.
     pub(crate) fn run(mut self) -> Outputs {
         if let Err(error) = self.merge() {
             // The first failure is the one that counts.

@@ -322,8 +322,8 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     limits
 }
 
-/// Size of the files with which one file may be merged, in full SSTables. No other merge runs
-/// meanwhile: level 0 grows, and in the end writers wait.
+/// Maximum size of the files below that are merged with one file, in SSTables of full size. No
+/// other merge runs during such a merge: level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
 /// Takes neighbours of a level down; a file that lies over too much is cut first.

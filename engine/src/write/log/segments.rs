@@ -1,5 +1,5 @@
-//! The segments of the log: prepared before they are needed, listed in the manifest while they are,
-//! and reused afterwards.
+//! The segments of the log: prepared before they are needed, listed in the manifest while they are
+//! needed, and reused afterwards.
 //!
 //! A commit must not wait for the creation of a file. So when a segment is half full, the next one
 //! is made in the background: created at its full length, or made of one that is no longer needed
@@ -147,8 +147,8 @@ impl LogSegments {
         self.is_overlong.load(Ordering::Relaxed) && !self.has_next()
     }
 
-    /// Returns the sequence number up to which changes should be flushed, because the segments up
-    /// to there exceed the newest `bytes_max` bytes of the log; 0 if none do.
+    /// Returns the last sequence number before the newest segments that fit into `bytes_max` bytes:
+    /// changes up to it should be flushed. 0 if all segments fit.
     pub(crate) fn limit(&self, bytes_max: u64) -> SequenceNumber {
         let used = lock(&self.used);
         let mut bytes = 0;
