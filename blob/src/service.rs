@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// The Blob service over one store, shared by all threads. Its only state is the policies of
-/// accounts and the ETag clock.
+/// The Blob service over one store, shared by all threads. Its state in memory: the policies of
+/// accounts, the ETag clock, and notes about sweeps and long operations.
 #[derive(Debug)]
 pub struct BlobService {
     pub(crate) db: Db,

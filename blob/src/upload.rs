@@ -301,8 +301,8 @@ impl Upload {
     }
 
     /// Takes out the current part of a large body, if it is not empty. Call this once the part is
-    /// full, or at the end of the body. Of pages, also takes a small part if others follow. Write
-    /// the part and add it before you take another one.
+    /// full, or at the end of the body. Of a page write, takes a small part only if it is full.
+    /// Write the part and add it before you take another one.
     pub fn take_part(&mut self) -> Option<UnwrittenPart> {
         if self.kind.is_pages() {
             let is_large = matches!(self.body, Body::Large(_));

@@ -15,8 +15,7 @@
 //! properties     the server's bytes, without a version byte of ours
 //! ```
 //!
-//! A malformed value is decoded as an error, `Corrupt`; it never causes a panic and is never
-//! guessed.
+//! Decoding a malformed value returns `Corrupt`; it never panics and never guesses.
 
 use crate::keys::QueueId;
 use crate::model::*;

@@ -169,8 +169,8 @@ impl From<OutOfRangeInput> for Error {
 /// A feature of OData that a `$filter` must not use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedFilter {
-    /// A property is compared with a property. The second one is usually a string without quotes;
-    /// its name is the text.
+    /// A property is compared with a property. The second one, which the message names, is usually
+    /// a string without quotes.
     #[error(
         "The filter compares a property with the property '{0}'. If that is a string, write it in quotes: '{0}'."
     )]

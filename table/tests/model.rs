@@ -822,9 +822,9 @@ fn concurrent_transactions_with_if_match_lose_nothing() {
     }
 }
 
-/// Every transaction writes its number to rows 0 to n − 1, and n to each of them, so that a reader
-/// can check the result of the last transaction. One in seven ends with an operation that fails,
-/// and must change nothing.
+/// Every transaction writes its number and its size n to rows 0 to n − 1, so that a reader can
+/// check the result of the last transaction. One in seven ends with an operation that fails, and
+/// must change nothing.
 #[test]
 fn readers_never_see_half_a_transaction() {
     const ROWS: usize = 100;

@@ -226,8 +226,8 @@ impl BlobService {
 mod tests {
     use super::*;
 
-    /// Pushes layers of these lengths, and merges whenever there are [`LAYERS_MIN`] or more.
-    /// Returns the remaining sizes, and how many bytes were copied.
+    /// Pushes layers of these lengths, and merges whenever there are [`LAYERS_MIN`] or more and at
+    /// least eight are worth merging. Returns the remaining sizes, and how many bytes were copied.
     fn grown(lengths: impl Iterator<Item = u64>) -> (Vec<u64>, u64) {
         let (mut layers, mut copied) = (Vec::<u64>::new(), 0);
         for length in lengths {

@@ -678,7 +678,7 @@ fn with_stepped_clock() -> (Store, Arc<ClockSteps>) {
     (store, steps)
 }
 
-/// Gets a message within a time in which a timeout of one second ends, even on a clock at half
+/// Gets a message, waiting long enough for a timeout of one second to end, even on a clock at half
 /// speed.
 fn get_soon(store: &Store) -> Option<DequeuedMessage> {
     for _ in 0..50 {
