@@ -141,8 +141,8 @@ fn stat_ticks(stat: &str, field: usize) -> Option<u64> {
     Some(user.parse::<u64>().ok()? + system.parse::<u64>().ok()?)
 }
 
-/// Returns the sum of the busy times in the first line of `/proc/stat`: user, nice, system, (not
-/// idle, iowait,) irq, softirq, steal.
+/// Returns the sum of the busy times in the first line of `/proc/stat`: user, nice, system, irq,
+/// softirq and steal; not idle and iowait.
 fn busy_ticks(stat: &str) -> u64 {
     let ticks = cpu_ticks(stat);
     let busy = [0, 1, 2, 5, 6, STEAL].iter();

@@ -33,8 +33,8 @@ pub(crate) struct Usage {
 pub(crate) struct Used {
     pub(crate) elapsed: Duration,
     pub(crate) cpu: Duration,
-    /// Bytes written: the larger of the two counts, because counted calls of `write` miss mappings,
-    /// and counted pages miss repeated writes to a page before it goes to the disk.
+    /// Bytes written: the larger of two counts. Bytes passed to `write` miss mappings; dirtied
+    /// pages miss repeated writes to a page before it goes to the disk.
     pub(crate) written: u64,
     /// Processors that other processes kept busy, on average.
     pub(crate) other_cores: f64,
