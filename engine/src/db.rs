@@ -204,7 +204,8 @@ impl Db {
             || parts.log.segments().is_overdue()
     }
 
-    /// Completes once everything that is visible now is durable: for an answer that rests on reads.
+    /// Returns a ticket that completes once everything visible now is durable: for an answer based
+    /// on reads.
     pub fn ticket(&self) -> Ticket {
         self.parts()
             .log

@@ -257,7 +257,8 @@ impl Background {
     }
 }
 
-/// How the blocks of a file are compressed. One that would hardly become smaller is kept as it is.
+/// How the blocks of a file are compressed. A block that would hardly become smaller is stored as
+/// it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.

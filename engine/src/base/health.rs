@@ -23,7 +23,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Has `waits` woken by a failure, for as long as others hold it.
+    /// Makes a failure wake `waits`, as long as others hold it.
     pub(crate) fn add(&self, waits: Arc<dyn Wakes>) {
         lock(&self.waits).push(Arc::downgrade(&waits));
     }

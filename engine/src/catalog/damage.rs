@@ -1,4 +1,5 @@
-//! Explains damage that keeps a store from opening: what the file held, and what a person can do.
+//! Explains damage that prevents a store from opening: what the file held, and what the operator
+//! can do.
 
 use crate::Error;
 use crate::catalog::state::{KeyspaceState, ManifestState};

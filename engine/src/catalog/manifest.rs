@@ -164,7 +164,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Like [`Manifest::append`], by writing a whole new manifest, which CURRENT vouches for.
+    /// Like [`Manifest::append`], but writes a whole new manifest, all of which CURRENT covers.
     pub(crate) fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
         self.try_edit(|manifest| manifest.try_rewrite(edit))
     }
@@ -192,7 +192,7 @@ impl Manifest {
     }
 }
 
-/// A disk too full to undo or to sync is no longer a failure that passes.
+/// Turns a disk that is too full to undo or to sync into a failure that does not pass.
 fn not_full(error: Error) -> Error {
     match error {
         Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),

@@ -69,7 +69,7 @@ impl CutOff {
 }
 
 impl CutReason {
-    /// The same, of a record that is known to have been durable.
+    /// The reason in an error about a record that is known to have been durable.
     pub(crate) fn as_damage(self) -> &'static str {
         match self {
             CutReason::TornRecord => crate::format::frame::DAMAGED,

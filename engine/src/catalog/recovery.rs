@@ -48,7 +48,8 @@ pub(crate) fn open(
     opened.map_err(|error| explain(error, &listed))
 }
 
-/// As `open`. Leaves the state that the manifest lists in `listed`, for the explanation of errors.
+/// Like `open`. Stores the state that the manifest lists in `listed`, for the explanation of
+/// errors.
 fn recover(
     path: &Path,
     config: Config,
@@ -89,7 +90,7 @@ fn recover(
     Ok(store)
 }
 
-/// Creates the directory if it is absent, and takes its lock. Answers what it contains.
+/// Creates the directory if it is absent, and takes its lock. Returns what it contains.
 fn occupy(
     directory: &Directory,
     is_tolerated: fn(&str) -> bool,
@@ -117,7 +118,7 @@ fn take_over(
     refuse_unknown_wals(directory, store, found, state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
     adopt_segments(directory, store, found, state)?;
-    // The mark of the last close is spent.
+    // The mark of a clean close is valid only until the store is opened again.
     state.closed = false;
     Ok(())
 }
@@ -191,7 +192,7 @@ struct DirectoryContents {
 }
 
 impl DirectoryContents {
-    /// Refuses a directory that holds files of others, or ours without CURRENT.
+    /// Without CURRENT, refuses a directory that holds foreign files, or a store's files with data.
     fn list(directory: &Directory, is_tolerated: fn(&str) -> bool) -> Result<DirectoryContents> {
         let listed = directory.list()?;
         let mut names = Vec::new();
@@ -456,7 +457,7 @@ impl Parts {
             .collect()
     }
 
-    /// Segments that a value lies in and that are not there.
+    /// Errors for segments that a value lies in and that are missing.
     fn missing_segments(&self) -> Vec<Error> {
         let references = self.trees.value_references();
         let missing = references
@@ -474,7 +475,7 @@ impl Parts {
         };
         let mut written = write();
         if is_full(&written) {
-            // An SSTable that was never installed may be all that is in the way.
+            // An SSTable that was never installed may be all that fills the disk.
             let is_sstable =
                 |name: &FileName| matches!(name, FileName::Numbered(FileKind::Sstable, _));
             self.remove_orphans(found, is_sstable);

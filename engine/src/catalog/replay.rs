@@ -32,9 +32,9 @@ const SEGMENTS_AHEAD: usize = 2;
 #[derive(Debug)]
 struct Checked {
     segment: Segment,
-    /// The manifest says that changes up to here are durable.
+    /// Changes up to here are durable, as the manifest or a frame of the segment says.
     durable: SequenceNumber,
-    /// Whether the manifest says so of records in it, and so of those in all segments before.
+    /// Whether the manifest says so of some of its records, and thus of all segments before it.
     is_marked: bool,
     /// Indices of the frames that point to values in the value log, or the error about a bad frame,
     /// which counts only if the frame is part of the log.
@@ -237,13 +237,13 @@ struct Replay<'a> {
     store: &'a Parts,
     /// The segments that the manifest lists.
     listed: &'a BTreeMap<u64, WalMeta>,
-    /// By keyspace: up to where it is in SSTables.
+    /// For each keyspace, the sequence number up to which its changes are in SSTables.
     flushed: Vec<SequenceNumber>,
     /// The highest sequence number that the manifest or a frame records as durable.
     durable: SequenceNumber,
-    /// The last one that is in SSTables or was applied.
+    /// The last sequence number that is in SSTables or was applied.
     last: SequenceNumber,
-    /// Where the log ends that was applied so far.
+    /// The end of the log as far as it was applied.
     end: Option<LogEnd>,
     /// Records that are not applied.
     lost: Vec<CutOff>,
@@ -291,7 +291,7 @@ impl<'a> Replay<'a> {
         sequence <= self.flushed[keyspace as usize]
     }
 
-    /// The frames with values whose durability is not recorded.
+    /// Indices of the frames that point to values and whose durability is not recorded.
     fn unproven(&self, checked: &Checked) -> Result<Vec<usize>> {
         let mut unproven = checked.with_values.clone()?;
         let frames = &checked.segment.frames;
@@ -355,7 +355,7 @@ impl<'a> Replay<'a> {
         let unflushed =
             changes.filter(|(sequence, change)| !self.is_flushed(*sequence, change.keyspace()));
         let upto = segment.last_sequence;
-        // Those that are full are sealed at the end.
+        // Full memtables are sealed at the end of the replay.
         let _full = self
             .store
             .log

@@ -118,7 +118,7 @@ pub(crate) struct LogMark {
     pub(crate) end: u64,
 }
 
-/// Where edits are made durable. Code that changes files knows no more of the manifest than this.
+/// Makes edits durable: all that code which changes files knows of the manifest.
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;

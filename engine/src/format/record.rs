@@ -37,7 +37,7 @@ impl Records {
         Records(store_key(store, number))
     }
 
-    /// Of the manifest that begins with these bytes.
+    /// The records of the manifest that begins with these bytes.
     pub(crate) fn named_in(bytes: &[u8], number: u64) -> Records {
         Records(store_key_in(bytes, number))
     }

@@ -19,7 +19,7 @@ pub(crate) struct SearchBudget(usize);
 pub(crate) struct Exhausted;
 
 impl SearchBudget {
-    /// For a file of `length` bytes.
+    /// Returns the budget for a file of `length` bytes.
     pub(crate) fn of(length: usize) -> SearchBudget {
         SearchBudget(length.saturating_mul(PASSES).max(BYTES_MIN))
     }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct DirectFile {
     pub(super) through: DiskFile,
     pub(super) past: fs::File,
-    /// Whether the file system would not have it.
+    /// Whether the file system has refused a write past the cache.
     pub(super) refused: AtomicBool,
 }
 

@@ -170,7 +170,7 @@ impl Directory {
         }
     }
 
-    /// A file that must be there: its absence is corruption.
+    /// Opens a file that must exist: its absence is corruption.
     pub(crate) fn open(&self, name: FileName) -> Result<OpenFile> {
         let path = self.path_of(name);
         match self.fs.open(&path) {

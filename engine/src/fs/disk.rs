@@ -90,7 +90,8 @@ impl Fs for DiskFs {
         match file.try_lock() {
             Ok(()) => {
                 match note_owner(&mut file) {
-                    // Whose it is helps a person; the lock is taken all the same.
+                    // The owner's process id is only information for the operator; the lock is
+                    // taken without it.
                     Err(error) if is_out_of_space(&error) => {}
                     noted => noted?,
                 }
@@ -149,9 +150,9 @@ fn create(path: &Path) -> io::Result<fs::File> {
     patiently(|| writable().truncate(true).open(path))
 }
 
-/// How long a free file descriptor is waited for.
+/// How long to wait for a free file descriptor.
 const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
-/// How often one is asked for.
+/// Interval between attempts to get a file descriptor.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
 /// Calls `open`. Waits while the process or the system has no free file descriptor, at most

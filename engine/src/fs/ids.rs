@@ -24,10 +24,10 @@ pub struct RandomIds;
 
 /// Bits of an id that are random.
 const RANDOM_BITS: u32 = 80;
-/// Bits that the time in nanoseconds has too many.
+/// Number of low bits of the time in nanoseconds that are dropped.
 const TIME_SHIFT: u32 = 16;
 
-/// How many ids one call of the operating system is asked for: the call costs more than the bytes.
+/// Number of ids that one system call provides bytes for: the call costs more than the bytes.
 const IDS_AT_ONCE: usize = 32;
 
 thread_local! {

@@ -35,7 +35,7 @@ pub(crate) struct Cache {
     files: quick_cache::sync::Cache<u64, OpenFile>,
     /// Bytes of indexes and filters, which stay as long as their SSTable. Blocks have the rest.
     pinned: AtomicU64,
-    /// Most pinned bytes; 0 if the SSTables belong to another cache.
+    /// Maximum number of pinned bytes; 0 if the SSTables belong to another cache.
     pinned_max: u64,
     reads: CachePadded<AtomicU64>,
     /// SSTables without references, to be removed by background work: a removal takes milliseconds,

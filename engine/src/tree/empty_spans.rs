@@ -16,16 +16,16 @@ use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Hidden rows in a stretch above which it is worth remembering.
+/// Number of hidden rows from which a stretch is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
 /// Beyond this many, all spans are dropped: scans find the useful ones again.
 const SPANS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct EmptySpans {
-    /// Whether any is known or being explored: else a put has nothing to look at.
+    /// Whether any span is known or being explored; otherwise a put need not look.
     in_use: AtomicBool,
-    /// The last put that was, or is just being, applied.
+    /// The sequence number of the last put that was applied or is being applied.
     last_put: AtomicU64,
     state: Mutex<State>,
 }
@@ -63,14 +63,14 @@ impl EmptySpans {
         fence(Ordering::SeqCst);
     }
 
-    /// To be called before the put of `key` is applied to the memtable.
+    /// Call this before the put of `key` is applied to the memtable.
     pub(crate) fn note_put(&self, key: &[u8]) {
         if self.in_use.load(Ordering::Acquire) {
             lock(&self.state).note_put(key);
         }
     }
 
-    /// The end of a known gap around `key`, for a reader at `at`.
+    /// Returns the end of a known empty span around `key`, for a reader at `at`.
     pub(crate) fn end_around(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
         if !self.in_use.load(Ordering::Acquire) {
             return None;
@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Adds a gap and joins it with those it touches.
+    /// Adds a span and joins it with those it touches.
     fn add(&mut self, mut start: Vec<u8>, mut end: Vec<u8>, mut as_of: SequenceNumber) {
         if self.known.len() >= SPANS_MAX {
             self.known.clear();

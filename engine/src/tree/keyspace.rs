@@ -97,7 +97,7 @@ impl Tree {
         chosen.unwrap_or(config.sstable_bytes)
     }
 
-    /// The options of the keyspace that differ from the defaults.
+    /// The compression that the keyspace's options choose; `None` for the default.
     pub(crate) fn compression(&self) -> Option<Compression> {
         self.options.get().and_then(|options| options.compression)
     }
@@ -110,12 +110,13 @@ impl Tree {
         chosen.unwrap_or(TOMBSTONE_PERCENT_MAX)
     }
 
-    /// The present view, to be kept.
+    /// Returns the current view, to be kept.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
 
-    /// The present view, for a moment: without touching a count that other readers touch.
+    /// Returns the current view for a short time, without changing a count that other readers
+    /// change too.
     pub(crate) fn load_view(&self) -> Guard<Arc<View>> {
         self.view.load()
     }

@@ -22,12 +22,12 @@ fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
 }
 
 impl ValueLog {
-    /// Something may have become garbage.
+    /// Requests a collection, because something may have become garbage.
     pub(crate) fn request_collection(&self) {
         self.segments.request_collection();
     }
 
-    /// Whether a collection may find something; asks once.
+    /// True if a collection was requested; clears the request.
     pub(crate) fn take_collection_request(&self) -> bool {
         self.segments.take_collection_request()
     }

@@ -266,7 +266,7 @@ impl ValueLog {
         self.segments.sealed()
     }
 
-    /// The next value begins a new segment.
+    /// Makes the next value begin a new segment.
     pub(crate) fn retire(&self) {
         self.segments.fill_all();
     }

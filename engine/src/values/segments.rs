@@ -39,7 +39,7 @@ pub(crate) struct Writable {
     written: AtomicU64,
     /// How many of them are durable. The lock is held during a sync.
     synced: Mutex<u64>,
-    /// The same, to be looked at during a sync.
+    /// The same number, readable during a sync.
     durable: AtomicU64,
     checksum: AtomicU64,
     /// Whether a chunk could not be written: then there is a hole in it.
@@ -119,11 +119,11 @@ impl Drop for Pin {
     }
 }
 
-/// Room for chunk records that is asked for.
+/// A request for room for chunk records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) length: u64,
-    /// The segment to stand in, unless another thread writes to it.
+    /// The segment to use, unless another thread writes to it.
     pub(crate) preferred: Option<u64>,
     /// Bytes to be left before the records, by where the segment ends.
     pub(crate) filler: fn(u64) -> u64,
@@ -203,7 +203,7 @@ impl Table {
         found.map(|segment| &segment.pins)
     }
 
-    /// Active segments that this holds of become full. Returns whether there were any.
+    /// Makes the active segments full that `ends` selects. Returns whether there were any.
     fn fill(&mut self, ends: impl Fn(&Arc<Writable>) -> bool) -> bool {
         let before = self.full.len();
         self.full
@@ -224,11 +224,11 @@ impl Table {
     }
 }
 
-/// What places keep of the segments.
+/// The state of the segments that places need.
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// Notified when a segment has no writers any more and somebody waits for that.
+    /// Notified when a segment has no more writers and a thread waits for that.
     idle: Condvar,
     awaits_idle: AtomicU64,
 }
@@ -278,12 +278,12 @@ impl Segments {
         self.segment_bytes
     }
 
-    /// Something may have become garbage.
+    /// Requests a collection, because something may have become garbage.
     pub(crate) fn request_collection(&self) {
         self.collect.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a collection may find something; asks once.
+    /// True if a collection was requested; clears the request.
     pub(crate) fn take_collection_request(&self) -> bool {
         self.collect.swap(false, Ordering::SeqCst)
     }
@@ -362,7 +362,7 @@ impl Segments {
         }
     }
 
-    /// No segment takes appends any more that has some.
+    /// Makes all active segments full: they take no more appends.
     pub(crate) fn fill_all(&self) {
         self.table().fill(|_| true);
     }
@@ -485,7 +485,7 @@ impl Segments {
         found.map(|segment| segment.file.clone())
     }
 
-    /// The sealed ones, in the order of their numbers.
+    /// Returns the sealed segments, in the order of their numbers.
     pub(crate) fn sealed(&self) -> Vec<(u64, SegmentMeta)> {
         let table = self.table();
         let sealed = table.sealed.iter();
@@ -500,7 +500,7 @@ impl Segments {
         table.sealed.get(&number).map(|sealed| sealed.meta.size)
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all segments.
     pub(crate) fn bytes(&self) -> u64 {
         let table = self.table();
         let listed = table.sealed.values().chain(table.leaving.values());
@@ -540,7 +540,7 @@ impl Segments {
         }
     }
 
-    /// Takes sealed segments away from readers, but for those that were pinned meanwhile.
+    /// Takes sealed segments away from readers, except those that were pinned meanwhile.
     pub(crate) fn begin_removal(&self, numbers: &[u64]) -> Removal<'_> {
         let mut table = self.table();
         let mut removal = Removal {
@@ -573,7 +573,7 @@ impl Removal<'_> {
         &self.numbers
     }
 
-    /// The manifest says durably that they are gone: so they are, for good. Answers their numbers.
+    /// Makes the removal final, after the manifest records it durably. Returns the numbers.
     pub(crate) fn complete(mut self) -> Vec<u64> {
         let numbers = std::mem::take(&mut self.numbers);
         let mut table = self.segments.table();

@@ -17,10 +17,11 @@ const WHOLE_BYTES_MAX: usize = 4 << 20;
 
 const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
 
-/// Values up to here are copied after their header: one call costs less than two.
+/// Values up to this length are copied after their header, because one write costs less than two.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
-/// Most bytes of small values that share a write: few enough to be still in the processor's cache.
+/// Maximum bytes of small values that share a write: few enough to be still in the processor's
+/// cache.
 const TOGETHER_BYTES_MAX: u64 = 96 << 10;
 
 /// Numbers the values that this process has streamed.
@@ -117,7 +118,7 @@ impl ValueWriter {
         }
     }
 
-    /// The value is something new, and has to leave a reserve free.
+    /// Makes the writer take space outside of the reserve, because the value is new data.
     pub(crate) fn within(mut self, room: Arc<SpaceReserve>) -> ValueWriter {
         self.room = Some(room);
         self
@@ -308,7 +309,7 @@ impl ValueLog {
     }
 
     fn put_back(&self, buffer: PageBuffer) {
-        // One too many goes.
+        // If the queue is full, the buffer is dropped.
         let _ = self.buffers.push(buffer);
     }
 

@@ -160,7 +160,7 @@ impl Work {
         self.signal.round()
     }
 
-    /// After every change of versions.
+    /// Updates what depends on the versions. Call it after every change of versions.
     pub(crate) fn note_versions(&self) {
         self.parts.trees.count_level0();
         let fullness =

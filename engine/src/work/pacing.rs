@@ -67,7 +67,7 @@ impl Work {
         throttled
     }
 
-    /// Waits until there is room at all.
+    /// Waits while the memtables or level 0 are over the limits at which writers stop.
     fn wait_for_room(&self) -> Result<()> {
         while self.is_over_limit() {
             self.parts.health.check_writable()?;
@@ -121,7 +121,7 @@ impl Work {
         true
     }
 
-    /// A writer puts so many bytes.
+    /// Charges a writer for the bytes that it puts.
     #[inline]
     pub(crate) fn charge(&self, bytes: u64) {
         if self.is_throttled.load(Ordering::Relaxed) {
@@ -129,12 +129,12 @@ impl Work {
         }
     }
 
-    /// A flush took so many bytes that writers had put.
+    /// Notes how long a flush took, and how many bytes of writers it flushed.
     pub(crate) fn note_flush(&self, bytes: u64, took: Duration) {
         lock(&self.throttle).note_flush(bytes, took);
     }
 
-    /// A merge took SSTables of so many bytes off level 0.
+    /// Notes how long a merge took, and how many bytes of SSTables it took off level 0.
     pub(crate) fn note_merge(&self, level0_bytes: u64, took: Duration) {
         let counters = self.parts.log.counters();
         let charged = counters.batch_bytes.load(Ordering::Relaxed);
@@ -170,7 +170,7 @@ impl Work {
         most(&self.debts())
     }
 
-    /// Whether even work that makes space has to wait for some.
+    /// True if even operations that free space have to wait.
     fn is_over_all_limits(&self) -> bool {
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
         bytes > self.parts.config.memory_bytes_max.saturating_mul(2)

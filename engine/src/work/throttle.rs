@@ -21,7 +21,7 @@ const RATE_UNKNOWN: u64 = 32 << 20;
 /// No writer is slower than this, whatever was measured.
 const RATE_MIN: u64 = 256 << 10;
 
-/// Less work says nothing about the rate: most of its time goes to files and syncs.
+/// Work on fewer bytes is not measured: most of its time goes to files and syncs.
 const MEASURED_MIN: u64 = 1 << 20;
 
 /// The longest wait of one write: the debt may be another one by then.
@@ -53,7 +53,7 @@ pub(super) const LAGS: usize = 2;
 pub(super) struct Debt {
     /// 0 where it keeps up, [`DEBT_MAX`] where writers stop.
     pub(super) amount: u64,
-    /// The same, or how far work lags behind for which nobody has to stop, if that is more.
+    /// The amount, or the lag of work that never stops writers, if that is more.
     pub(super) strain: u64,
 }
 
@@ -112,7 +112,7 @@ impl Account {
         self.pressure > PRESSURE_MIN
     }
 
-    /// The strain was this for the time that has elapsed.
+    /// Averages the strain of the elapsed time into the pressure.
     fn follow(&mut self, strain: u64, elapsed: Duration) {
         let part = elapsed.min(FOLLOW).div_duration_f64(FOLLOW);
         self.pressure += (strain as f64 - self.pressure) * part;
@@ -133,12 +133,13 @@ impl Account {
 }
 
 impl Throttle {
-    /// A flush took so many bytes that writers had put.
+    /// Notes how long a flush took, and how many bytes that writers had put.
     pub(super) fn note_flush(&mut self, bytes: u64, took: Duration) {
         self.accounts[Lag::Flush as usize].note(bytes, took);
     }
 
-    /// A merge took so many bytes that writers had put off level 0; 0 if it was of deeper levels.
+    /// Notes a merge and the bytes of writers that it took off level 0; 0 for a merge of deeper
+    /// levels.
     pub(super) fn note_merge(&mut self, bytes: u64, took: Duration) {
         self.merged += took;
         if bytes > 0 {
@@ -158,7 +159,7 @@ impl Throttle {
         self.accounts.iter().any(Account::is_pressed)
     }
 
-    /// Notes that a writer puts so many bytes.
+    /// Notes that a writer puts `bytes` bytes.
     pub(super) fn charge(&mut self, bytes: u64) {
         for account in &mut self.accounts {
             account.owed = account.owed.saturating_add(bytes);

@@ -27,7 +27,7 @@ pub struct Batch {
     /// Each keyspace named, once.
     pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
-    /// Of the ranges deleted; `None` if none is.
+    /// The greatest length of a bound of the deleted ranges; `None` if there are none.
     bound_length_max: Option<usize>,
 }
 

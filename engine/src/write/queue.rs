@@ -26,13 +26,13 @@ use std::time::Duration;
 /// batches of others.
 pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// After how long writers notice that their leader has panicked.
+/// Time after which writers notice that their leader has panicked.
 const PANIC_NOTICED: Duration = Duration::from_secs(1);
 
 /// How often a writer looks whether the log is free before it sleeps.
 const LEAD_TRIES: usize = 50;
 
-/// Most groups that a leader commits before another writer leads.
+/// Maximum number of groups that a leader commits before another writer leads.
 const LED_GROUPS_MAX: usize = 16;
 
 /// A batch that can be queued.

@@ -29,7 +29,7 @@ use std::time::Duration;
 /// How long a sync waits for writers that are expected: less than it takes itself.
 const GATHER_MAX: Duration = Duration::from_micros(80);
 
-/// Most times that it looks for them, in case the clock does not advance.
+/// Maximum number of times that it looks for them, in case the clock does not advance.
 const GATHER_TRIES: usize = 1000;
 
 /// Stands for no time in `oldest_unsynced`.
@@ -88,7 +88,7 @@ pub(super) struct Progress {
     pub(super) awaits_write: bool,
     pub(super) running: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// How many the last sync was for, and came while it ran.
+    /// Number of writers that the last sync was for, or that came while it ran.
     present: usize,
     pub(super) end: End,
 }
@@ -208,7 +208,7 @@ impl SharedSync {
         self.values.close();
     }
 
-    /// Everything up to `sequence` is durable, as recovery found it.
+    /// Starts with everything up to `sequence` durable, as recovery found it.
     pub(crate) fn start(&self, sequence: SequenceNumber) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;
@@ -216,12 +216,12 @@ impl SharedSync {
         self.durable.store(sequence, Ordering::Release);
     }
 
-    /// From now on changes are appended to this file.
+    /// Notes that changes are appended to this file from now on.
     pub(crate) fn begin_file(&self, file: &OpenFile) {
         lock(&self.progress).files.push(file.clone());
     }
 
-    /// Changes up to `sequence` were appended; the log ends at `end`.
+    /// Notes that changes up to `sequence` were appended, and that the log ends at `end`.
     pub(crate) fn appended(&self, sequence: SequenceNumber, end: LogMark) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;

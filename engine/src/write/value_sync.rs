@@ -106,7 +106,7 @@ impl ValueSync {
         self.changed.notify_all();
     }
 
-    /// Makes everyone look whether the store has failed.
+    /// Makes all waiters check whether the store has failed.
     pub(super) fn wake(&self) {
         // A waiter that has looked holds the lock until it waits.
         drop(lock(&self.state));

@@ -25,7 +25,7 @@ fn pack_zstd(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let packer = PACKERS.pop().map_or_else(|| Compressor::new(1), Ok);
     let mut packer = packer.ok()?;
     let packed = packer.compress_to_buffer(payload, &mut out[..]).ok();
-    // One too many goes.
+    // If the queue is full, the context is dropped.
     let _ = PACKERS.push(packer);
     packed
 }

@@ -32,7 +32,7 @@ pub struct MemoryFs {
     state: Arc<Mutex<State>>,
 }
 
-/// How much the files of one `MemoryFs` may hold, and hold.
+/// How many bytes the files of one `MemoryFs` may hold, and how many they hold.
 #[derive(Debug)]
 struct Room {
     bytes_max: u64,
@@ -58,7 +58,7 @@ type Names = BTreeMap<String, Arc<Node>>;
 
 #[derive(Debug, Default, Clone)]
 struct Directory {
-    /// Whether its own name is.
+    /// Whether the name of the directory itself is durable.
     is_durable: bool,
     now: Names,
     durable: Names,
@@ -319,7 +319,7 @@ impl Fs for MemoryFs {
         (total < u64::MAX).then_some(Space { total, free })
     }
 
-    /// Of all directories.
+    /// Counts the files of all directories.
     fn used(&self, _: &Path) -> io::Result<u64> {
         Ok(self.room.bytes.load(Ordering::Relaxed))
     }

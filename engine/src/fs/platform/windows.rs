@@ -63,7 +63,8 @@ pub(in crate::fs) fn open_directory(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// The standard library does not say. A full disk is noticed by the write that fails.
+/// Unknown: the standard library has no call for it. A full disk is noticed by the write that
+/// fails.
 pub(in crate::fs) fn space(_: &Path) -> Option<Space> {
     None
 }

@@ -28,7 +28,7 @@ pub(crate) struct Rows {
     pending_seek: Option<Option<Vec<u8>>>,
     /// True if the pending seek only moves forward.
     goes_on: bool,
-    /// The source that is on the row; `None` when on none.
+    /// The source of the current row; `None` if there is no row.
     current: Option<usize>,
     /// Indices of the sources that are on a row, in the order of their rows; of equal keys the
     /// newest source first. Valid if `is_ordered`.
@@ -38,9 +38,9 @@ pub(crate) struct Rows {
     empty_spans: Arc<EmptySpans>,
     at: SequenceNumber,
     passed: u64,
-    /// How often all sources were asked for their place.
+    /// Number of times that all sources had to seek.
     seeks: u64,
-    /// Since the last seek, until a live row is found.
+    /// The search that began at the last seek, until it finds a live row.
     search: Option<Search>,
 }
 
@@ -83,7 +83,7 @@ impl Rows {
         self.current.map(|current| &self.sources[current])
     }
 
-    /// To the end of the range.
+    /// Moves to the end of the range.
     fn end(&mut self) {
         self.end_search(None);
         (self.current, self.pending_seek) = (None, None);
@@ -164,7 +164,7 @@ impl Rows {
         self.find_live()
     }
 
-    /// From where the sources stand to the first row that is alive.
+    /// Moves from the places of the sources to the first live row.
     fn find_live(&mut self) -> Result<bool> {
         while let Some(first) = self.first() {
             self.passed += 1;

@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// To the end of the source.
+    /// Moves to the end of the source.
     pub(crate) fn exhaust(&mut self) {
         match self {
             Source::Memtable(rows) => rows.exhaust(),
@@ -385,7 +385,7 @@ impl RunRows {
         self.settle_forward()
     }
 
-    /// From where the cursor is to the first visible version.
+    /// Moves the cursor from its place to the first visible version.
     fn settle_forward(&mut self) -> Result<()> {
         while self.in_file {
             let cursor = self.cursor();

@@ -155,7 +155,7 @@ impl Memtable {
         self.bytes() == 0
     }
 
-    /// A scan has found its place so often here and in SSTables.
+    /// Notes that scans have sought a place `count` times here and in SSTables.
     pub(crate) fn add_scan_merges(&self, count: u64) {
         self.scan_merges.fetch_add(count, Ordering::Relaxed);
     }

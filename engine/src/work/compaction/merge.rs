@@ -80,7 +80,7 @@ pub(crate) struct Merge<'a> {
     /// Bytes of the files of the next level that the present output overlaps.
     passed_bytes: u64,
     outputs: Outputs,
-    /// After how many keys others are let run.
+    /// Number of keys left until the merge yields the processor.
     slice_left: u32,
 }
 

@@ -16,7 +16,7 @@ use crate::{KeyRange, Result};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Most parts of a merge. More would take the processors from those who write and read.
+/// Maximum number of parts of a merge. More would take processors from writers and readers.
 const PARTS_MAX: usize = 4;
 
 /// How many full SSTables a part reads at least: its last one may be small.

@@ -145,13 +145,13 @@ fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
 /// would grow, and with it each merge.
 const URGENCY: u128 = 2;
 
-/// Whether the merge of so many files in level 0 is urgent.
+/// True if merging this many files of level 0 is urgent.
 fn is_urgent(files: usize, config: &Config) -> bool {
     let (max, stop) = (config.level0_files_max, config.level0_files_stop);
     files > max + stop.saturating_sub(max) / 6
 }
 
-/// How full level 0 is, in thousandths; `None` if it is in shape.
+/// How full level 0 is, in thousandths; `None` if it need not be merged.
 fn fullness_of_level0(version: &Version, config: &Config) -> Option<u128> {
     let files = &version.levels[0];
     let values: u64 = files.iter().map(|file| file.meta.value_bytes()).sum();
@@ -256,12 +256,12 @@ fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     }
 }
 
-/// How full the fullest level is that is to be relieved, in thousandths; 0 if all are in shape.
+/// How full the fullest level over its limit is, in thousandths; 0 if there is none.
 pub(crate) fn fullness(version: &Version, config: &Config) -> u128 {
     fullest_level(version, config).map_or(0, |(fullness, _)| fullness)
 }
 
-/// How full the fullest level below level 0 is, in thousandths; 0 if all are in shape.
+/// How full the fullest level over its limit below level 0 is, in thousandths; 0 if there is none.
 pub(crate) fn fullness_below(version: &Version, config: &Config) -> u128 {
     let full = full_below(version, config);
     full.map(|(fullness, _)| fullness).max().unwrap_or(0)
@@ -284,10 +284,11 @@ fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128,
     })
 }
 
-/// How many neighbours go down at once. One file is too little for a merge in parts.
+/// Number of neighbouring files that move down at once. One file is too little for a merge in
+/// parts.
 const DOWN_AT_ONCE: usize = 2;
 
-/// Takes the neighbours down that are cheapest to merge for each byte they take off the level.
+/// Plans to move down the neighbours that are cheapest to merge per byte they take off the level.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
     let files = &version.levels[level];
     let cost = |files: &&[File]| {
@@ -326,7 +327,7 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
 /// other merge runs during such a merge: level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
-/// Takes neighbours of a level down; a file that lies over too much is cut first.
+/// Plans to move neighbours of a level down; a file that overlaps too much is cut first.
 fn down(version: &Version, level: usize, files: &[File], config: &Config) -> Plan {
     let below = overlapping(&version.levels[level + 1], &union(files));
     let last = version.levels[level + 2..].iter().all(Vec::is_empty);
@@ -399,7 +400,7 @@ fn tombstones(
     None
 }
 
-/// How many bytes may be rewritten for one that tombstones free.
+/// Bytes that may be rewritten for each byte that tombstones free.
 const REWRITTEN_MAX: u64 = 64;
 
 /// True if the tombstones of a file are worth moving down. Each counts as freeing one row, with its
@@ -457,7 +458,7 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
     }
 }
 
-/// Everything into one run at the deepest level in use.
+/// Plans to merge everything into one run at the deepest level in use.
 pub(crate) fn everything(version: &Version) -> Option<Plan> {
     let deepest = version.files().map(|(level, _)| level).max()?.max(1);
     let mut runs: Vec<Vec<File>> = version.levels[0]

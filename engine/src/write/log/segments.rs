@@ -183,7 +183,7 @@ impl LogSegments {
 }
 
 impl LogSegments {
-    /// Sees to it that the log has a segment with room.
+    /// Makes sure that the log has a segment with room.
     pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
         if let Some(wal) = &log.wal {
             let awaits = || !self.background.is_stepped() && !self.has_next();
@@ -367,7 +367,7 @@ mod tests {
             let mut batch = Batch::new();
             batch.put(&keyspace, &[key], b"value");
             drop(db.write(batch).unwrap());
-            // As many writes do that fail for lack of space.
+            // As after many writes that fail for lack of space.
             db.parts().log.with_log(|log| log.last_sequence += 3 << 30);
         }
         std::mem::forget((db, keyspace));
