@@ -6,11 +6,11 @@ use crate::keys::File;
 use crate::model::BlobBlock;
 use std::collections::{HashMap, HashSet};
 
-/// Most blocks of a committed list. Source: Put Block List, "Remarks".
+/// Maximum number of blocks of a committed list. Source: Put Block List, "Remarks".
 pub const COMMITTED_BLOCKS_MAX: usize = 50_000;
-/// Most uncommitted blocks of one blob. Source: Put Block, "Remarks".
+/// Maximum number of uncommitted blocks of one blob. Source: Put Block, "Remarks".
 pub(crate) const UNCOMMITTED_BLOCKS_MAX: u32 = 100_000;
-/// Most bytes of a block id, decoded.
+/// Maximum number of bytes of a block id, decoded.
 const BLOCK_ID_BYTES_MAX: usize = 64;
 
 /// One element of a Put Block List body.

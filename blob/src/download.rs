@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lazurite_engine::{Keyspace, Snapshot, ValueReader};
 use std::ops::Range;
 
-/// Most parts that are read at once for a caller that must not block long.
+/// Maximum number of parts that are read at once for a caller that must not block long.
 const FEW_PARTS: usize = 64;
 
 /// The range of a request: `bytes=first-last` or `bytes=first-`.

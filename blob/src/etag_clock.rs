@@ -1,4 +1,4 @@
-//! EtagClock: hands out ETags that never repeat, even if the clock is set back over a restart.
+//! EtagClock: makes ETags that never repeat, even if the clock is set back over a restart.
 
 use crate::error::Result;
 use crate::etag::{ETag, TICKS_PER_SECOND, ticks};

@@ -28,7 +28,8 @@ use std::time::SystemTime;
 /// record is not among them, the blocks that it does not list stay until it gets a new list or is
 /// deleted.
 const NAMERS_MAX: usize = 64;
-/// Names that are examined while several records name the file. Some may no longer do.
+/// Number of names that are examined while several records name the file.
+/// Names that no longer name it count as well.
 const NAMERS_MANY: usize = 8;
 
 /// Changes of one operation to the files that records of one container refer to.
@@ -43,7 +44,7 @@ pub(crate) struct FileChanges {
 struct FileChange {
     /// The change of the number of records that name the file.
     records: i64,
-    /// The same by root, for files of pages.
+    /// For files of pages: the change of the number of records of each root.
     roots: BTreeMap<u128, i64>,
 }
 

@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use std::borrow::Cow;
 
-/// Most characters, as UTF-16 code units, in the name of a blob.
+/// Maximum number of characters, as UTF-16 code units, in the name of a blob.
 const BLOB_NAME_UNITS_MAX: usize = 1024;
-/// Most parts of a blob's name between slashes.
+/// Maximum number of parts of a blob's name between slashes.
 const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 /// Names of containers that break the rule.
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];

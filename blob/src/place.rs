@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
+/// Maximum number of bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
 /// Bytes of a window, the part of a blob that one leaf covers: large enough that a row has many
 /// extents, small enough that rewriting the row costs little.

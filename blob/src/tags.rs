@@ -21,7 +21,7 @@ use crate::model::Tags;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// Most tags of a blob. Source: Set Blob Tags, "Remarks".
+/// Maximum number of tags of a blob. Source: Set Blob Tags, "Remarks".
 const TAGS_MAX: usize = 10;
 const NAME_CHARACTERS_MAX: usize = 128;
 const VALUE_CHARACTERS_MAX: usize = 256;

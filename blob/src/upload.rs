@@ -17,13 +17,13 @@ use lazurite_engine::{
 };
 use std::sync::Arc;
 
-/// Most bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
+/// Maximum number of bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
 pub const PUT_BLOB_BYTES_MAX: u64 = 5000 << 20;
-/// Most bytes of a Put Block: 4000 MiB. Source: Put Block, "Remarks".
+/// Maximum number of bytes of a Put Block: 4000 MiB. Source: Put Block, "Remarks".
 pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
-/// Most bytes of an Append Block: 100 MiB. Source: Append Block, "Remarks".
+/// Maximum number of bytes of an Append Block: 100 MiB. Source: Append Block, "Remarks".
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
-/// Most bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
+/// Maximum number of bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
 /// Maximum length of one content of a page write. Contents are split at multiples of this offset,
 /// so each lies in one window and an overwrite leaves remainders of at most two.
@@ -64,7 +64,7 @@ impl UploadKind {
         matches!(self, UploadKind::PutPage { .. })
     }
 
-    /// Most bytes of such a body.
+    /// Maximum number of bytes of such a body.
     pub fn bytes_max(self) -> u64 {
         match self {
             UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
@@ -94,7 +94,7 @@ pub struct Upload {
     pieces: Vec<Piece>,
     /// Bytes of pages since then.
     piece_bytes: usize,
-    /// Most bytes that the present content of pages can have.
+    /// Maximum number of bytes that the present content of pages can have.
     piece_bytes_max: usize,
     length: u64,
     length_max: u64,

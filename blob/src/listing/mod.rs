@@ -31,7 +31,8 @@ pub struct ListContainers {
     pub prefix: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most entries of the page, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
+    /// Maximum number of entries of the page, at least 1. A value above [`PAGE_ENTRIES_MAX`] is
+    /// lowered to it.
     pub max_results: Option<u32>,
     /// Whether to answer metadata.
     pub metadata: bool,

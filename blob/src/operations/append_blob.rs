@@ -14,7 +14,7 @@ use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 
-/// Most appends of one blob. Source: Append Block, "Remarks".
+/// Maximum number of appends of one blob. Source: Append Block, "Remarks".
 const APPENDS_MAX: u32 = 50_000;
 
 /// The request of Put Blob for an append blob, which is made empty.

@@ -25,7 +25,8 @@ use crate::tier::{AccessTier, RehydratePriority};
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
 
-/// Most bytes of the source of a synchronous copy: 256 MiB. Source: Copy Blob From URL, "Remarks".
+/// Maximum size of the source of a synchronous copy: 256 MiB. Source: Copy Blob From URL,
+/// "Remarks".
 pub const COPY_FROM_URL_BYTES_MAX: u64 = 256 << 20;
 
 /// The request of Copy Blob and Copy Blob From URL.

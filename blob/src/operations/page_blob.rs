@@ -342,7 +342,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Other writers to the file wait, and so does the sweep.
+    /// Locks a file of pages: other writers to the file wait, and so does the sweep.
     fn lock_pages(&mut self, file: File) -> Result<()> {
         // A second file could come before the first in the order of locks, and would then be
         // refused if another writer has it locked.

@@ -31,7 +31,8 @@ pub struct GetPageRanges {
     pub previous: Option<SnapshotTime>,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`], and `None`, count as that.
+    /// Maximum number of ranges of the answer, at least 1. `None` or a value above
+    /// [`PAGE_RANGES_MAX`] means [`PAGE_RANGES_MAX`].
     pub max_results: Option<u32>,
     /// Conditions on the blob.
     pub conditions: Conditions,
@@ -51,7 +52,7 @@ pub struct PageRange {
 pub struct PageRanges {
     /// The blob.
     pub blob: Blob,
-    /// Ascending; neighbours of one kind are one.
+    /// Ranges in ascending order. Adjacent ranges of one kind are joined.
     pub ranges: Vec<PageRange>,
     /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,

@@ -25,7 +25,8 @@ pub struct FindBlobsByTags {
     pub query: TagQuery,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most blobs of the page, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
+    /// Maximum number of blobs of the page, at least 1. A value above [`PAGE_ENTRIES_MAX`] is
+    /// lowered to it.
     pub max_results: Option<u32>,
     /// Whether to search versions that are not the current one as well.
     pub versions: bool,
@@ -164,7 +165,7 @@ fn searched_containers(account: &str, query: &TagQuery) -> Result<KeyRange> {
     Ok(KeyRange { start, end })
 }
 
-/// Most rows of the index that one page reads.
+/// Maximum number of rows of the index that one page reads.
 const ROWS_MAX: u64 = if cfg!(test) { 100 } else { 50_000 };
 
 /// A search in progress.

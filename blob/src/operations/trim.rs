@@ -16,7 +16,7 @@ use lazurite_engine::{Direction, KeyRange, Snapshot};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Most records that are read to find the blocks of a file that none of them lists.
+/// Maximum number of records that are read to find the blocks of a file that none of them lists.
 const RECORDS_MAX: usize = 4096;
 /// Maximum number of rows of block lists that a trim reads. If there are more, unlisted blocks stay
 /// until fewer records name the file.

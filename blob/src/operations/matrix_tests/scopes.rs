@@ -59,7 +59,7 @@ impl ScopeSettings {
     }
 }
 
-/// How an operation scope_rule a scope.
+/// How an operation treats an encryption scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScopeRule {
     /// It needs that of the blob, named or as the container's default.
