@@ -6,9 +6,9 @@
 
 use std::time::SystemTime;
 
-/// Most stored access policies of a container, queue or table.
+/// Maximum number of stored access policies of a container, queue or table.
 pub const POLICIES_MAX: usize = 5;
-/// Most characters of a policy's id.
+/// Maximum number of characters of a policy's id.
 pub const ID_CHARACTERS_MAX: usize = 64;
 
 /// A stored access policy. Every field except the id is optional, and stays absent if it was not

@@ -23,7 +23,7 @@ const SAMPLES: usize = 8;
 /// Maximum number of seeks of an estimate. A node that is reached when no seek is left counts as
 /// [`COUNTED_ROWS_MAX`] rows.
 const SEEKS_MAX: usize = 256;
-/// Most estimates made in a second.
+/// Maximum number of estimates made in a second.
 const ESTIMATES_PER_SECOND_MAX: usize = 32;
 
 /// A number of rows. Shown as `20`, or as `~1200` if it is an estimate.

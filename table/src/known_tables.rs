@@ -25,7 +25,7 @@ struct Ids {
     changes: u64,
 }
 
-/// Most tables whose ids one of the 256 stripes holds: some megabytes in total.
+/// Maximum number of tables whose ids one of the 256 stripes holds: some megabytes in total.
 const KNOWN_TABLES_MAX: usize = 64;
 
 /// Makes the id of a table be forgotten at the end, whether or not the table changed.

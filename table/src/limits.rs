@@ -1,6 +1,6 @@
 //! Limits of the protocol on entities, table names, policies, transactions and filters.
 
-/// Most own properties of an entity, not counting the three system properties.
+/// Maximum number of own properties of an entity, not counting the three system properties.
 pub const PROPERTIES_MAX: usize = 252;
 /// Longest property name, in UTF-16 code units.
 pub const PROPERTY_NAME_UNITS_MAX: usize = 255;
@@ -16,7 +16,7 @@ pub const BINARY_BYTES_MAX: usize = 64 * 1024;
 /// each property 8 bytes, 2 per code unit of its name, and its value: 4 plus 2 per code unit of a
 /// String, 4 plus the length of a Binary, and 1, 4, 8 or 16 for other types.
 pub const ENTITY_BYTES_MAX: usize = 1 << 20;
-/// Most operations of an entity group transaction.
+/// Maximum number of operations of an entity group transaction.
 pub const TRANSACTION_OPERATIONS_MAX: usize = 100;
 /// Longest filter, in bytes: as long as a URL may be.
 pub const FILTER_BYTES_MAX: usize = 64 * 1024;

@@ -57,7 +57,7 @@ pub(crate) struct Access {
 /// Maximum number of pairs of regions that are intersected to plan one `and`. More would take
 /// longer than a few milliseconds; the remaining terms are evaluated on each row instead.
 const PAIRS_MAX: usize = 16 * 1024;
-/// Most regions of an `and`: more would cost too many seeks.
+/// Maximum number of regions of an `and`: more would cost too many seeks.
 const REGIONS_MAX: usize = 2048;
 
 impl Plan {

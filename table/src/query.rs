@@ -18,7 +18,7 @@ use crate::skip::Skipper;
 use crate::view::{EntityView, Matcher};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
-/// Most rows of a page, and the default.
+/// Maximum number of rows of a page, and the default.
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// Bytes of stored rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
@@ -39,7 +39,7 @@ pub struct Query<'a> {
     pub continuation: Option<(&'a str, &'a str)>,
     /// The query sees only entities in this range.
     pub access_range: Option<&'a AccessRange>,
-    /// Most partitions of which the page reads rows, at least 1; `None` means any number.
+    /// Maximum number of partitions whose rows the page reads, at least 1; `None`: no limit.
     pub partitions_max: Option<u32>,
 }
 
