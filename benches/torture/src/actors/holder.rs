@@ -9,7 +9,7 @@ use crate::settings::VALUE_BYTES_SEPARATED_MIN;
 use lazurite_engine::Choices;
 use lazurite_engine::{Direction, Error, KeyRange};
 
-/// Most snapshots, scans and readers that are held of a store.
+/// Maximum number of snapshots, scans and readers that are held of a store.
 const HELD_MAX: usize = 4;
 
 /// A step of the holder.

@@ -9,7 +9,7 @@ use crate::model::{Change, Value, Way};
 use lazurite_engine::Choices;
 use lazurite_engine::{Batch, Durability, Error, Keyspace, LargeValue, Result, Ticket};
 
-/// Most values that wait for their batch, of a store.
+/// Maximum number of values that wait for their batch, of a store.
 const UPLOADS_MAX: usize = 4;
 
 /// A step of the writer.

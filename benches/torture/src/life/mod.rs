@@ -25,7 +25,7 @@ use lazurite_engine::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Most stores at a time.
+/// Maximum number of stores at a time.
 pub const SLOTS: usize = 5;
 
 /// A place for a store. Its path is that of every store in it, one after another.

@@ -48,7 +48,7 @@ impl Ledgers {
         }
     }
 
-    /// Begins the next batch of a writer. Answers its number and its changes.
+    /// Begins the next batch of a writer. Returns its number and its changes.
     pub fn begin(&self, writer: usize) -> (u64, Vec<Change>) {
         let ledger = &self.writers[writer];
         let written = self.written();
@@ -88,7 +88,7 @@ impl Ledgers {
         std::array::from_fn(|writer| of(&self.writers[writer]).load(Ordering::SeqCst))
     }
 
-    /// The store was opened again with so many batches of each writer: goes on from there.
+    /// Continues each writer at its number in `counts`: the batches that the reopened store holds.
     pub fn go_on(&self, counts: Counts) {
         for (ledger, count) in self.writers.iter().zip(counts) {
             for number in [&ledger.tried, &ledger.written, &ledger.durable] {

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A session that takes longer hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(500);
 
-/// A task that is not woken for so long is forgotten.
+/// A task that is not woken within this time counts as forgotten.
 const WOKEN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Starts some threads of a session.
