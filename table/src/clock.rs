@@ -119,8 +119,8 @@ impl Clock {
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
         if after_previous > next {
             let ahead = after_previous.ticks();
-            // This order, before the recorded bound is read, is required by `begin_scan` and
-            // `lower_rows_bound`.
+            // `ahead_since_scan` must be raised before `rows_ahead` (for `begin_scan`), and before
+            // `record` reads the recorded bound (for `lower_rows_bound`).
             self.ahead_since_scan.fetch_max(ahead, SeqCst);
             self.rows_ahead.fetch_max(ahead, SeqCst);
         }
@@ -136,8 +136,8 @@ impl Clock {
         now.max(after(last))
     }
 
-    /// Raises the recorded bounds, if necessary, before a row can have this Timestamp. The log
-    /// keeps the order of writes.
+    /// Raises the recorded bounds to `timestamp` if necessary, and returns it. The row is written
+    /// after the bounds, so by the order of the log it is not durable without them.
     fn record(
         &self,
         following: DateTime,

@@ -33,8 +33,8 @@ pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
 /// The key of the upper bound of the Timestamps of all rows.
 pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
 
-/// Key of the upper bound of the Timestamps that followed the wall clock since the wall clock was
-/// last wrong.
+/// The key of the upper bound of the Timestamps that followed the wall clock. A start that finds
+/// it far ahead of the wall clock resets it (`clock.rs`).
 pub(crate) const FOLLOWING_BOUND: &[u8] = &[6];
 
 /// Initial capacity for a key of the catalog.

@@ -5,8 +5,7 @@ pub const PROPERTIES_MAX: usize = 252;
 /// Longest property name, in UTF-16 code units.
 pub const PROPERTY_NAME_UNITS_MAX: usize = 255;
 /// Longest PartitionKey or RowKey, in UTF-16 code units: 1 KiB. The documentation says 1 KiB in one
-/// place and 1,024 characters in another; the emulator refuses more than 512 units, and we follow
-/// the emulator.
+/// place and 1,024 characters in another. The limit here is that of Azurite, 512 units.
 pub const KEY_UNITS_MAX: usize = 512;
 /// Longest String, in UTF-16 code units: 64 KiB.
 pub const STRING_UNITS_MAX: usize = 32 * 1024;

@@ -79,8 +79,8 @@ pub trait Fs: Send + Sync + Debug {
         let _ = path;
         Ok(0)
     }
-    /// Locks the lock file at `path` for this process until the guard is dropped; otherwise returns
-    /// its owner.
+    /// Locks the lock file at `path` for this process until the guard is dropped. If it is locked
+    /// already, returns the process id of its owner.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 

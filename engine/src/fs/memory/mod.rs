@@ -84,8 +84,8 @@ struct Contents {
     now: Image,
     durable: Image,
     unsynced: Vec<Change>,
-    /// Bytes of the disk allocated to a crashable file, at its syncs or when it was opened as a
-    /// log.
+    /// Bytes of the disk that a crashable file takes. They are allocated when it is synced, or when
+    /// it is opened as a log.
     allocated: u64,
 }
 
