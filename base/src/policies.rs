@@ -6,9 +6,9 @@
 
 use std::time::SystemTime;
 
-/// Most stored access policies of a container, queue or table.
+/// Maximum number of stored access policies of a container, queue or table.
 pub const POLICIES_MAX: usize = 5;
-/// Most characters of a policy's id.
+/// Maximum number of characters of a policy's id.
 pub const ID_CHARACTERS_MAX: usize = 64;
 
 /// A stored access policy. Every field except the id is optional, and stays absent if it was not
@@ -30,8 +30,8 @@ pub struct StoredPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenRule(pub &'static str);
 
-/// Checks the policies of one resource. `letters` are the permissions that its service knows. The
-/// order of letters is not checked: client libraries disagree about it.
+/// Checks the policies of one resource. `letters` are the permissions that its service knows. Their
+/// order is not checked, because client libraries disagree about it.
 pub fn check(policies: &[StoredPolicy], letters: &str) -> Result<(), BrokenRule> {
     if policies.len() > POLICIES_MAX {
         return Err(BrokenRule("There are more than 5 stored access policies."));

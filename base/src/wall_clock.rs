@@ -1,13 +1,12 @@
-//! The time of day that records keep. One clock serves all services of a process and never goes
-//! back.
+//! The time of day for records. One clock serves all services of a process and never goes back.
 //!
-//! The clock of a machine is stepped: by time synchronisation, by a resumed virtual machine, by
-//! hand. A record stamped after a step back would look older than the one it replaces.
-//! [`SystemWallClock`] follows the system's clock by running slower or faster for a while instead
-//! of stepping with it, so that the order of times within a process is the order of writes.
+//! The clock of a machine is sometimes stepped: by time synchronisation, by the resumption of a
+//! virtual machine, by hand. A record written after a step back would look older than the record it
+//! replaces. [`SystemWallClock`] follows the system's clock by running slower or faster for a while
+//! instead of stepping with it, so that the order of times within a process is the order of writes.
 //!
-//! Only the order within one process is promised. After a restart the clock begins at the system's
-//! time again.
+//! Only the order within one process is guaranteed. After a restart the clock begins at the
+//! system's time again.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -24,12 +23,13 @@ pub trait WallClock: Send + Sync + Debug {
 /// A lead of the system's clock that is taken for a step, not for drift.
 const STEP_MIN: Duration = Duration::from_secs(1);
 /// How long the system's clock has to lead by a step before this clock jumps after it. A step that
-/// is taken back sooner is never seen.
+/// is reversed sooner never shows.
 const STEP_CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
-/// The clock of the system, made monotonic. A system clock that is set back is approached at half
-/// speed; one that is set forward at one and a half times the speed, and at once when it has been
-/// ahead by a second or more for ten seconds. Time in suspension counts as time, not as a step.
+/// The clock of the system, made monotonic. While the system's clock is behind, after it was set
+/// back, this clock runs at half speed. While it is ahead, this clock runs at one and a half times
+/// the speed, and jumps to it once it has been ahead by a second or more for ten seconds. Time in
+/// suspension counts as time, not as a step.
 #[derive(Debug)]
 pub struct SystemWallClock {
     follower: Mutex<Follower>,
@@ -145,8 +145,8 @@ fn steady_time() -> Duration {
     )
 }
 
-/// Time since the first call, which passes at the same rate whatever the system's clock is set to.
-/// macOS leaves suspension out.
+/// Returns the time since the first call, which passes at the same rate whatever the system's clock
+/// is set to. On macOS, time in suspension does not count.
 #[cfg(not(target_os = "linux"))]
 fn steady_time() -> Duration {
     use std::sync::LazyLock;
@@ -155,7 +155,7 @@ fn steady_time() -> Duration {
     START.elapsed()
 }
 
-/// A clock that tests set. It stands still in between, and can be set back, as between two runs of
+/// A clock that tests set. It does not move by itself, and can be set back, as between two runs of
 /// a process.
 #[derive(Debug)]
 pub struct ManualWallClock(Mutex<SystemTime>);

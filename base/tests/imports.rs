@@ -1,9 +1,9 @@
-//! No files of a crate import each other in a circle, in any crate of the workspace; and the
-//! folders of the engine are layers, each of which imports only those before it.
+//! Checks that no files of a crate import each other in a circle, in any crate of the workspace,
+//! and that the folders of the engine are layers, each of which imports only those before it.
 //!
 //! Imports are read from the text. A file imports another if it names something that the other
-//! defines, in a `use` or as a path; a name that a third file hands on counts as its definition's.
-//! Tests and comments are left out.
+//! defines, in a `use` or as a path; a re-exported name counts as an import of the file that
+//! defines it. Tests and comments are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,8 +14,8 @@ const ITEMS: [&str; 8] = [
     "fn", "struct", "enum", "trait", "const", "static", "type", "union",
 ];
 
-/// The folders of the engine, from the lowest up. What stands in no folder is the highest: `Db`
-/// and what callers hold.
+/// The folders of the engine, from the lowest layer up. Files outside of the folders are the
+/// highest layer, `""`: `Db` and the types that its callers hold.
 const LAYERS: [&str; 9] = [
     "base", "fs", "format", "tree", "values", "write", "catalog", "work", "",
 ];
@@ -189,8 +189,8 @@ fn end_of_item(tokens: &[String], mut at: usize) -> usize {
     at
 }
 
-/// The paths that a `use` names, each with the name that it gives: `a::{b, c as d}` gives `b` to
-/// `a::b` and `d` to `a::c`.
+/// Adds the paths that a `use` names, each with the name that it gives: `a::{b, c as d}` gives `b`
+/// to `a::b` and `d` to `a::c`.
 fn use_paths(tokens: &[String], before: &[String], found: &mut Vec<(Vec<String>, String)>) {
     let mut path = before.to_vec();
     let mut at = 0;

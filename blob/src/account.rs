@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 pub(crate) struct AccountPolicies {
     known: RwLock<HashMap<String, AccountPolicy>>,
     /// Held while a policy is stored and published, so that the last one stored is the one
-    /// published. Nothing else waits for it.
+    /// published. Nothing else waits for this lock.
     changing: Mutex<()>,
 }
 

@@ -6,11 +6,11 @@ use crate::keys::File;
 use crate::model::BlobBlock;
 use std::collections::{HashMap, HashSet};
 
-/// Most blocks of a committed list. Source: Put Block List, "Remarks".
+/// Maximum number of blocks of a committed list. Source: Put Block List, "Remarks".
 pub const COMMITTED_BLOCKS_MAX: usize = 50_000;
-/// Most uncommitted blocks of one blob. Source: Put Block, "Remarks".
+/// Maximum number of uncommitted blocks of one blob. Source: Put Block, "Remarks".
 pub(crate) const UNCOMMITTED_BLOCKS_MAX: u32 = 100_000;
-/// Most bytes of a block id, decoded.
+/// Maximum number of bytes of a block id, decoded.
 const BLOCK_ID_BYTES_MAX: usize = 64;
 
 /// One element of a Put Block List body.
@@ -67,8 +67,8 @@ pub(crate) fn check_block_id(id: &[u8]) -> Result<()> {
     }
 }
 
-/// Looks up the chosen blocks, in order. Uncommitted blocks and committed ones that are not chosen
-/// are removed.
+/// Looks up the chosen blocks, in order. Contents of all other blocks, committed or not, are
+/// returned as `unreferenced` for the caller to drop.
 pub(crate) fn resolve(
     choices: &[BlockChoice],
     committed: &[BlobBlock],
@@ -138,8 +138,8 @@ mod tests {
         choices.iter().map(own).collect()
     }
 
-    /// With `a` (10) and `b` (11) committed, `b` (21) and `c` (22) not: the contents chosen, and
-    /// those dropped.
+    /// Resolves a list with `a` (10) and `b` (11) committed, `b` (21) and `c` (22) not. Returns the
+    /// contents chosen, the length, and the contents dropped.
     fn resolved(list: &[(BlockSource, &str)]) -> Result<(Vec<u128>, u64, Vec<u128>)> {
         let committed = [block("a", 1, 10), block("b", 2, 11)];
         let uncommitted = [block("b", 3, 21), block("c", 4, 22)];

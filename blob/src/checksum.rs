@@ -14,8 +14,8 @@ pub struct Checksums {
 }
 
 impl Checksums {
-    /// Compares these claimed checksums with the computed ones. Errors: `Md5Mismatch`,
-    /// `Crc64Mismatch`.
+    /// Compares these checksums, claimed by the client, with the computed ones. Errors:
+    /// `Md5Mismatch`, `Crc64Mismatch`.
     pub fn check(&self, computed: &Checksums) -> Result<()> {
         match (self.md5, computed.md5) {
             (Some(specified), Some(calculated)) if specified != calculated => {
@@ -73,9 +73,9 @@ impl Checksummer {
     }
 }
 
-/// The MD5 of each content. For eight or more contents of one length, each takes at most a sixth of
-/// the time of a single one: MD5 is one long chain of dependent steps, and each lane of the vector
-/// unit computes its own chain.
+/// Returns the MD5 of each content, in their order. For eight or more contents of one length, each
+/// takes at most a sixth of the time of a single one: MD5 is one long chain of dependent steps, and
+/// each lane of the vector unit computes its own chain.
 pub(crate) fn md5_of_each(contents: &[&[u8]]) -> Vec<Md5> {
     let mut order: Vec<usize> = (0..contents.len()).collect();
     order.sort_unstable_by_key(|&index| contents[index].len());

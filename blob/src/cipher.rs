@@ -3,7 +3,7 @@
 //! AES-256 in counter mode, so that any part of a content can be read without the rest. The counter
 //! of a content starts at an id of 128 bits that no other content ever has, drawn when its upload
 //! begins. Content that is copied within the store stays encrypted as it is, with its position in
-//! the counter's sequence. Damage is found by the checksums of the engine.
+//! the counter's sequence. The checksums of the engine detect damage.
 //!
 //! Source: Encryption of data at rest with customer-provided keys.
 
@@ -23,8 +23,8 @@ pub struct CustomerKey {
 }
 
 impl CustomerKey {
-    /// Takes the key and its SHA-256 from the request. Error: `InvalidHeaderValue` if they do not
-    /// match.
+    /// Makes a key from the key and its SHA-256 in the request. Error: `InvalidHeaderValue` if they
+    /// do not match.
     pub fn new(key: [u8; 32], sha256: [u8; 32]) -> Result<CustomerKey> {
         let computed: [u8; 32] = Sha256::digest(key).into();
         if computed == sha256 {

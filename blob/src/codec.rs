@@ -1,6 +1,6 @@
-//! Model to engine values and back. Every value starts with a version byte, which in blocks,
-//! uncommitted blocks and branches also says which fields follow. Values of other versions are
-//! refused.
+//! Converts the model to engine values and back. Every value starts with a version byte, which in
+//! blocks, uncommitted blocks and branches also says which fields follow. Values of other versions
+//! are refused.
 //!
 //! ```text
 //! Container   02 id:16 etag:8 modified:8 access:1 policies metadata extras

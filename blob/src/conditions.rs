@@ -1,9 +1,10 @@
 //! Conditional headers: the state of a blob that a request requires, and the errors if the blob is
-//! in another one.
+//! in another state.
 //!
-//! Reads and writes combine the four headers differently. A write's are first reduced to one
-//! ([`Conditions::for_write`]), which may fail before anything is read; then that is checked
-//! against the blob. Source: Specifying conditional headers for Blob service operations.
+//! Reads and writes combine the four headers differently. Those of a write are first reduced to one
+//! condition ([`Conditions::for_write`]), which may fail before anything is read; then that
+//! condition is checked against the blob. Source: Specifying conditional headers for Blob service
+//! operations.
 
 use crate::cipher::CustomerKey;
 use crate::error::{Error, Result};
@@ -32,8 +33,8 @@ pub struct Conditions {
     pub must_be_new: bool,
     /// The key that the content is encrypted with, where a request needs it: it must be the blob's.
     pub customer_key: Option<CustomerKey>,
-    /// `x-ms-encryption-scope` of writes: a new blob is in that scope, and a change must name the
-    /// blob's. `None` is the container's default.
+    /// `x-ms-encryption-scope` of writes: a new blob gets this scope, and a change must name the
+    /// blob's scope. `None` is the container's default.
     pub encryption_scope: Option<String>,
 }
 
@@ -48,7 +49,7 @@ pub enum ETags {
 
 impl ETags {
     /// Reads a header value: `*`, or ETags with commas between them. Quotes and `W/` are dropped.
-    /// `None` if none is named.
+    /// `None` if there is no ETag.
     pub fn parse(header: &str) -> Option<ETags> {
         let bare = |tag: &str| {
             let tag = tag.trim();
@@ -125,9 +126,8 @@ pub(crate) enum WriteCondition<'a> {
 }
 
 impl Conditions {
-    /// Checks the conditions of a read against the blob.
-    /// `If-Match and If-Unmodified-Since and (If-None-Match or If-Modified-Since)`: the error
-    /// follows from the half that failed.
+    /// Checks the conditions of a read against the blob: `If-Match and If-Unmodified-Since and
+    /// (If-None-Match or If-Modified-Since)`. The error depends on which half failed.
     pub(crate) fn check_read(&self, current: Validators) -> Result<()> {
         if self.if_none_match == Some(ETags::Any) {
             return Err(Error::UnsatisfiableCondition);
@@ -158,8 +158,8 @@ impl Conditions {
         }
     }
 
-    /// The condition of a write. An ETag wins over the date that means the same; other pairs, and
-    /// lists, are an error.
+    /// Returns the condition of a write. An ETag replaces the date that means the same; other
+    /// pairs, and lists of ETags, are an error.
     pub(crate) fn for_write(&self) -> Result<WriteCondition<'_>> {
         let condition = match (
             &self.if_match,
@@ -214,8 +214,8 @@ impl WriteCondition<'_> {
         let met = match self {
             WriteCondition::None => true,
             WriteCondition::IfMatch(tags) => tags.covers(current.etag),
-            // Allows creation only. On a change of a blob, the hosted service was observed to
-            // ignore it.
+            // Only a creation requires that there is no blob. On a change, the hosted service was
+            // observed to ignore this condition.
             WriteCondition::IfNoneMatch(ETags::Any) if kind == WriteKind::Create => {
                 return Err(Error::BlobAlreadyExists);
             }
@@ -258,8 +258,8 @@ mod tests {
         }
     }
 
-    /// Conditions from words: `match=same`, `match=other`, `match=*`, `none=...`, `since=before`,
-    /// `unsince=after` ...
+    /// Parses conditions from words: `match=same`, `match=other`, `match=*`, `none=...`,
+    /// `since=before`, `unsince=after` ...
     fn conditions(words: &str) -> Conditions {
         let mut conditions = Conditions::default();
         for word in words.split_whitespace() {
@@ -350,8 +350,8 @@ mod tests {
     #[test]
     fn writes_meet_the_result_matrix() {
         use WriteKind::{Change, Create};
-        // Conditions; then creating over a blob, changing a blob, creating where there is none,
-        // changing an absent blob.
+        // Conditions; then the outcomes of creating over a blob, changing a blob, creating where
+        // there is none, changing an absent blob.
         for (words, create, change, create_missing, change_missing) in [
             ("", "ok", "ok", "ok", "404"),
             ("match=same", "ok", "ok", "412", "412"),

@@ -1,5 +1,5 @@
-//! Download: sends a blob chunk by chunk from one snapshot, so that overwriting it meanwhile has no
-//! effect.
+//! Download: sends a blob chunk by chunk from one snapshot, so that overwriting the blob meanwhile
+//! has no effect.
 
 use crate::cipher::CustomerKey;
 use crate::error::{Error, Result, missing};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use lazurite_engine::{Keyspace, Snapshot, ValueReader};
 use std::ops::Range;
 
-/// Most parts that are read at once for a caller that must not block long.
+/// Maximum number of parts that are read at once for a caller that must not block long.
 const FEW_PARTS: usize = 64;
 
 /// The range of a request: `bytes=first-last` or `bytes=first-`.
@@ -34,7 +34,7 @@ pub struct Download {
     pub body: BlobReader,
 }
 
-/// Reads content once, from front to back. Holds its snapshot, and so space on disk, until it is
+/// Reads content once, from front to back. Holds a snapshot, and so space on disk, until it is
 /// dropped.
 #[derive(Debug)]
 pub struct BlobReader {
@@ -59,8 +59,8 @@ pub(crate) struct Piece {
 }
 
 impl ByteRange {
-    /// The requested bytes of a blob of `length` bytes, end exclusive. Error: `InvalidRange` if
-    /// there are none.
+    /// Returns the requested bytes of a blob of `length` bytes, end exclusive. Error:
+    /// `InvalidRange` if there are none.
     pub(crate) fn within(self, length: u64) -> Result<Range<u64>> {
         let end = self
             .last
@@ -131,9 +131,9 @@ impl BlobReader {
         self.remaining
     }
 
-    /// The next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None` at the
-    /// end. Small blocks and extents are joined, up to 256 KiB. Blocks for the disk. Errors: those
-    /// of the engine; `InternalError` if content is missing.
+    /// Returns the next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None`
+    /// at the end. Small blocks and extents are joined, up to 256 KiB. Blocks for the disk. Errors:
+    /// those of the engine; `InternalError` if content is missing.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, usize::MAX)
     }

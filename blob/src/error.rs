@@ -28,8 +28,8 @@ pub enum Error {
     ConditionHeadersNotSupported,
     #[error("The condition specified using HTTP conditional header(s) is not met.")]
     ConditionNotMet,
-    /// Code `ConditionNotMet` too, for a read that the client may answer from its own copy: the
-    /// response has no body, but these validators.
+    /// Code `ConditionNotMet` for a read that the client may answer from its own copy: the response
+    /// has no body, but these validators.
     #[error("The condition specified using HTTP conditional header(s) is not met.")]
     NotModified {
         etag: ETag,

@@ -67,8 +67,8 @@ pub(crate) fn time_of_ticks(ticks: u64) -> SystemTime {
     }
 }
 
-/// `time` without its fraction of a second, as an HTTP date: clients send back the date that they
-/// received.
+/// Returns `time` without its fraction of a second, as in an HTTP date: clients send back the date
+/// that they received.
 pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
     let ticks = ticks(time);
     time_of_ticks(ticks - ticks % TICKS_PER_SECOND)

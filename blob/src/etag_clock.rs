@@ -1,4 +1,4 @@
-//! EtagClock: hands out ETags that never repeat, even if the clock is set back over a restart.
+//! EtagClock: makes ETags that never repeat, even if the clock is set back over a restart.
 
 use crate::error::Result;
 use crate::etag::{ETag, TICKS_PER_SECOND, ticks};
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Hands out ETags: the time in ticks, pushed forward where two writes meet in one tick or the
-/// clock was set back.
+/// Issues ETags: the time in ticks, moved forward where two writes share one tick or the clock was
+/// set back.
 ///
-/// The store has an upper bound of the ETags handed out, which is raised by a second whenever ETags
-/// reach it. The next process continues from there, so that a blob that is deleted and created
+/// The store has an upper bound of the issued ETags, which is raised by a second whenever ETags
+/// reach it. The next process continues from the bound, so that a blob that is deleted and created
 /// again gets no earlier ETag.
 #[derive(Debug, Default)]
 pub(crate) struct EtagClock {
@@ -20,8 +20,8 @@ pub(crate) struct EtagClock {
     recording: Mutex<()>,
 }
 
-/// How far the bound may be ahead of the wall clock at the start. A bound further ahead was stored
-/// while the clock was wrong, and is ignored.
+/// How far the bound may be ahead of the wall clock at the start, in ticks. A bound further ahead
+/// was stored while the clock was wrong, and is ignored.
 const LEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
 
 impl EtagClock {
@@ -35,8 +35,8 @@ impl EtagClock {
         }
     }
 
-    /// From now on hands out no ETag that `before` has handed out, the clock of the store that this
-    /// one replaces. As at the start, a bound far ahead of the wall clock is not followed.
+    /// From now on issues no ETag that `before`, the clock of the store that this one replaces, has
+    /// issued. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &EtagClock, now: SystemTime) {
         let bound = before.recorded.load(Ordering::SeqCst);
         if bound.saturating_sub(ticks(now)) <= LEAD_TICKS_MAX {
@@ -44,8 +44,8 @@ impl EtagClock {
         }
     }
 
-    /// Stores a new bound with `write` if greater ETags were handed out. Call it before writing a
-    /// record with such an ETag: the log keeps the order.
+    /// Stores a new bound with `write` if greater ETags were issued. Call it before writing a
+    /// record with such an ETag, because the log keeps the order.
     pub(crate) fn record(&self, write: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         let is_recorded =
             || self.last.load(Ordering::SeqCst) <= self.recorded.load(Ordering::SeqCst);
@@ -67,8 +67,8 @@ impl EtagClock {
         Ok(())
     }
 
-    /// An ETag greater than all that this clock has handed out, and than `previous`, which may be
-    /// older than the clock.
+    /// Returns an ETag greater than all that this clock has issued, and than `previous`, which may
+    /// be older than the clock.
     pub(crate) fn next(&self, now: SystemTime, previous: Option<ETag>) -> ETag {
         let least = ticks(now).max(previous.map_or(0, |etag| etag.0.saturating_add(1)));
         let advance = |last: u64| Some(least.max(last.saturating_add(1)));

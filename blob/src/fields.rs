@@ -1,5 +1,5 @@
-//! Fields of stored values: writes and reads the parts of records for `codec.rs`. Does not trust
-//! the bytes.
+//! Fields of stored values: writes and reads the parts of records for `codec.rs`. Malformed bytes
+//! are an error, never a panic.
 //!
 //! `codec.rs` documents the values, and the encoding of numbers, texts and times.
 
@@ -308,8 +308,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A count and that many items. An item is at least a byte, so a false count cannot ask for
-    /// much memory.
+    /// Reads a count and that many items. An item has at least one byte, so a false count cannot
+    /// allocate much memory.
     pub(crate) fn many<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Option<T>,

@@ -1,14 +1,15 @@
 //! Files: ranges of blocks and contents that records name, and the counts that show when no record
-//! names them any more.
+//! names a file any more.
 //!
 //! A file that only one record has ever named has no row: the record's layer is not marked as
-//! shared, and removing the record drops the file. When a second record names it, both layers are
-//! marked as shared and a row counts them. Invariants: the blocks of a file with more than one name
-//! are never changed; those of pages are counted one by one. Counts change under the lock of the
-//! file, taken after the locks of the blobs.
+//! shared, and removing the record drops the file. When a second record names the file, both layers
+//! are marked as shared and a row counts the records. Invariants: the blocks of a file that several
+//! records name are never changed; contents of pages are counted one by one. Counts change under
+//! the lock of the file, taken after the locks of the blobs.
 //!
 //! A container counts foreign references: from its records to files of other containers, and from
-//! foreign records to its files. Only a container without any can be dropped by range.
+//! foreign records to its files. Only a container without foreign references can be dropped by
+//! range.
 
 use crate::codec;
 use crate::error::corrupt_record;
@@ -23,10 +24,12 @@ use lazurite_engine::{Batch, Direction, KeyRange, LargeValue, Transaction};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Most names that are examined to find the last record that names a file. If that record is not
-/// among them, the blocks that it does not list stay until it gets a new list or is deleted.
+/// Maximum number of names that are examined to find the last record that names a file. If that
+/// record is not among them, the blocks that it does not list stay until it gets a new list or is
+/// deleted.
 const NAMERS_MAX: usize = 64;
-/// Names that are examined while several records name the file. Some may no longer do.
+/// Number of names that are examined while several records name the file.
+/// Names that no longer name it count as well.
 const NAMERS_MANY: usize = 8;
 
 /// Changes of one operation to the files that records of one container refer to.
@@ -41,7 +44,7 @@ pub(crate) struct FileChanges {
 struct FileChange {
     /// The change of the number of records that name the file.
     records: i64,
-    /// The same by root, for files of pages.
+    /// For files of pages: the change of the number of records of each root.
     roots: BTreeMap<u128, i64>,
 }
 
@@ -110,8 +113,8 @@ impl FileChanges {
     }
 }
 
-/// The rows of files in a batch: blocks, contents and references. Not the records of blobs, which
-/// are put and removed only with a permit.
+/// Writes rows of files to a batch: blocks, contents and references. Records of blobs are put and
+/// removed only with a permit, not here.
 pub(crate) struct FileRows<'b> {
     keyspaces: &'b Keyspaces,
     batch: &'b mut Batch,
@@ -216,8 +219,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Sets timers to trim the last record that names the file. Any of these names may be a copy
-    /// that lists little of it.
+    /// Sets timers to trim the last record that names the file. There are several timers, because
+    /// any of the names may be a copy that lists few blocks of the file.
     fn trim_namers_later(
         &self,
         batch: &mut Batch,
@@ -240,8 +243,9 @@ impl BlobService {
         Ok(())
     }
 
-    /// Adds to `batch` the new count of a container's foreign references. A removed container has
-    /// no row although its files may still be referred to: nothing needs the count.
+    /// Adds the new count of a container's foreign references to `batch`. The count of a removed
+    /// container is meaningless: its row was deleted while records of other containers still named
+    /// its files.
     pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
@@ -256,7 +260,7 @@ impl BlobService {
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
-            // Fails only for an existing container: references to a removed one are no longer
+            // An error only for an existing container: references to a removed one are no longer
             // counted.
             None if self.container_exists(&container_id)? => {
                 return Err(Error::InternalError {
@@ -282,8 +286,8 @@ impl BlobService {
         value.map_or(Ok(1), |value| codec::decode_count(&value))
     }
 
-    /// How many records will name the file after a change. Error: `InternalError` if the number
-    /// were negative: the file would be dropped twice.
+    /// Returns how many records will name the file after a change. Error: `InternalError` if the
+    /// number would be negative: the file would be dropped twice.
     pub(crate) fn references_after(&self, file: &File, change: i64) -> Result<u64> {
         let before = self.references(file)?;
         before
@@ -293,22 +297,22 @@ impl BlobService {
             })
     }
 
-    /// Whether another record names the layer's file. The caller holds the lock of a blob that
-    /// names it: until it releases the lock, `false` stays valid.
+    /// True if another record names the layer's file. The caller must hold the lock of a blob that
+    /// names the file; `false` stays valid until it releases the lock.
     pub(crate) fn is_shared(&self, layer: &Layer) -> Result<bool> {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// Whether records of the container refer to files of others, or the reverse. `false` stays
-    /// valid while the caller has the container locked: only a copy from the container adds such a
-    /// reference.
+    /// True if records of the container refer to files of others, or the reverse. `false` stays
+    /// valid while the caller has the container locked, because only a copy from the container adds
+    /// such a reference.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
     }
 }
 
-/// Everything of a container in the keyspaces whose rows begin with its id, except
+/// Returns the key ranges of a container in all keyspaces whose rows begin with its id, except
 /// `blob.references`.
 pub(crate) fn container_ranges(
     keyspaces: &Keyspaces,

@@ -37,9 +37,9 @@
 //! ```
 //!
 //! A file is `container-id file-id`: the container in which it was created and its own id. Ids are
-//! 16 bytes, offsets, moments and times 8, big-endian. In names `00` becomes `00 FF` and `00 01`
-//! ends them, so that the order of keys is the byte order of names. All of a container, and all of
-//! a file, are one range of each keyspace: dropping them is one record.
+//! 16 bytes, offsets, moments and times 8, big-endian. In names `00` becomes `00 FF`, and `00 01`
+//! ends a name, so that the order of keys is the byte order of names. The rows of a container, and
+//! those of a file, are one range of each keyspace: one record drops them.
 
 mod file;
 mod tags;
@@ -106,8 +106,8 @@ pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
     (moment[0] == 0).then_some(row)
 }
 
-/// The container's name in a key that begins with [`account_start`] of `account`, and when it was
-/// deleted if it was.
+/// Returns the container's name in a key that begins with [`account_start`] of `account`, and the
+/// time of its deletion if it was deleted.
 pub(crate) fn container_name(
     key: &[u8],
     account_start: &[u8],
@@ -141,8 +141,8 @@ pub(crate) fn blob(container_id: u128, name: &str) -> Vec<u8> {
     key
 }
 
-/// The common prefix of the rows of blobs whose names begin with `prefix`; also the place to seek
-/// to for names from `prefix` on.
+/// Returns the common prefix of the rows of blobs whose names begin with `prefix`; also the place
+/// to seek to for names from `prefix` on.
 pub(crate) fn blob_name_start(container_id: u128, prefix: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(16 + prefix.len() + 3);
     key.extend_from_slice(&container_id.to_be_bytes());
@@ -181,7 +181,7 @@ pub(crate) fn history(
     key
 }
 
-/// In `blob.history`: the common prefix of the rows of this kind and name; for
+/// Returns, in `blob.history`, the common prefix of the rows of this kind and name; for
 /// [`History::Uncommitted`], its only row.
 pub(crate) fn history_of(container_id: u128, kind: History, name: &str) -> Vec<u8> {
     let mut key = history_start(container_id, kind, name);

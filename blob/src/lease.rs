@@ -1,5 +1,5 @@
-//! Leases: the state machine that containers and blobs share. Pure; time is an argument and moves
-//! states when looked at.
+//! Leases: the state machine that containers and blobs share. Pure: time is an argument, and states
+//! are computed from it.
 //!
 //! ```text
 //! available --acquire--> leased --time--> expired        renew: leased, expired -> leased

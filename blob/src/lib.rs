@@ -1,10 +1,10 @@
 //! The Blob service on a log-structured store: containers with block, append and page blobs. No
 //! HTTP.
 //!
-//! Plain structs in, plain structs out. A call that writes returns its outcome and the [`Ticket`]
+//! Calls take and return plain structs. A call that writes returns its outcome and the [`Ticket`]
 //! of its one batch: the change is visible to later reads at once, and may be acknowledged when the
 //! ticket completes. Calls that read see one snapshot, never half a write. Every call blocks for
-//! the disk, so an async caller makes them off its own threads.
+//! the disk, so an async caller makes it on another thread.
 //!
 //! Supported: containers (create, properties, metadata, access policy, leases, delete and restore,
 //! list); block blobs (Put Blob, Put Block, Put Block List, Get Block List), append blobs (Append

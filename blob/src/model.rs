@@ -1,5 +1,4 @@
-//! Plain data: Container, Blob, BlobBlock and their parts. `codec.rs` encodes those that are
-//! stored.
+//! Plain data: Container, Blob, BlobBlock and their parts. `codec.rs` encodes the stored ones.
 
 pub use crate::place::PAGE_BLOB_BYTES_MAX;
 pub(crate) use crate::place::WINDOW_BYTES;
@@ -90,7 +89,7 @@ impl Container {
 pub struct AccountPolicy {
     /// Whether a blob that is overwritten or deleted stays as a version.
     pub versioning: bool,
-    /// Days for which deleted blobs, snapshots and versions can be restored; `None` for not at all.
+    /// Days for which deleted blobs, snapshots and versions can be restored; `None` if they cannot.
     /// Source: Set Blob Service Properties, `DeleteRetentionPolicy`.
     pub delete_retention_days: Option<u16>,
     /// Whether deleted records that are still kept may be deleted for good.
@@ -159,7 +158,7 @@ pub enum BlobType {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlobHeaders {
     /// `x-ms-blob-content-type`. If it is `None`, readers get `application/octet-stream`. If it is
-    /// empty because it was cleared, they get no header.
+    /// empty, because it was cleared, they get no such header.
     pub content_type: Option<String>,
     /// `x-ms-blob-content-encoding`; only echoed.
     pub content_encoding: Option<String>,
@@ -217,8 +216,8 @@ pub struct Blob {
     pub legal_hold: bool,
     /// The encryption of its content, in addition to that of the whole store.
     pub encryption: Encryption,
-    /// Of a page blob: the ETag, as a moment, with which it was created or last replaced by a copy.
-    /// Its snapshots since then have the same.
+    /// Only for a page blob: the ETag, as a moment, with which it was created or last replaced by a
+    /// copy. Its snapshots since then have the same one.
     pub(crate) replaced_at: Option<SnapshotTime>,
     /// True for the current blob of a name; false for snapshots, older versions and deleted blobs.
     /// Set by reads, not stored.
@@ -317,12 +316,12 @@ pub(crate) enum PreviousState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layer {
     pub(crate) file: File,
-    /// True if other records may name the file too. Then it is never changed, and `blob.references`
-    /// holds their number.
+    /// True if other records may name the file too. Then the file is never changed, and
+    /// `blob.references` counts the records that name it.
     pub(crate) shared: bool,
     /// Where the layer's part of a block or append blob ends; a part begins where the one before it
-    /// ends. Some layers have no part: they only keep contents that rows of another layer refer to.
-    /// 0 in a page blob.
+    /// ends. A layer without a part only keeps contents that rows of another layer refer to. 0 in a
+    /// page blob.
     pub(crate) end: u64,
     /// The root of its tree of pages; `None` without pages.
     pub(crate) root: Option<u128>,
@@ -355,8 +354,8 @@ impl LayerMerge {
     /// Fewer layers than this are not merged in steps.
     pub(crate) const LAYERS_MIN: usize = 8;
 
-    /// Where these layers are in the record of a blob; `None` unless all are there, in order and
-    /// below another one.
+    /// Returns the indices of these layers in the record of a blob; `None` unless all are there, in
+    /// order and below another layer.
     pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
         let same = |(a, b): (&Layer, &Layer)| (a.file, a.end) == (b.file, b.end);
         let count = self.layers.len();
@@ -409,8 +408,8 @@ pub struct CopyState {
     pub description: Option<String>,
     /// Of an incremental copy: the snapshot of the destination that it made last.
     pub destination_snapshot: Option<SnapshotTime>,
-    /// The snapshot of the source that was copied, if the blob is the destination of incremental
-    /// copies.
+    /// The snapshot of the source that was copied last, if the blob is the destination of
+    /// incremental copies.
     pub incremental: Option<SnapshotTime>,
 }
 
@@ -531,8 +530,8 @@ impl Fill {
         }
     }
 
-    /// The write or the clear that the first page comes from. Pages that were only copied to
-    /// another content keep theirs.
+    /// Returns the write or the clear that the first page comes from. Pages that were only copied
+    /// to another content keep their origin.
     pub(crate) fn origin(&self) -> (u128, u64) {
         match self {
             Fill::Pages(pages) => pages.counter(),
@@ -589,6 +588,6 @@ pub struct Written {
     /// The version written, if the account keeps versions. Always `None` of a container.
     pub version: Option<SnapshotTime>,
     /// The encryption scope of the blob, even if the write did not name it. `None` for a blob
-    /// without one, and for a container.
+    /// without a scope, and for a container.
     pub encryption_scope: Option<String>,
 }

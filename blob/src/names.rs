@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use std::borrow::Cow;
 
-/// Most characters, as UTF-16 code units, in the name of a blob.
+/// Maximum number of characters, as UTF-16 code units, in the name of a blob.
 const BLOB_NAME_UNITS_MAX: usize = 1024;
-/// Most parts of a blob's name between slashes.
+/// Maximum number of parts of a blob's name between slashes.
 const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 /// Names of containers that break the rule.
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
@@ -29,8 +29,8 @@ pub fn check_container_name(name: &str) -> Result<()> {
 }
 
 /// Fails unless `name` may be an encryption scope's: 3 to 63 lower-case letters, digits and single
-/// inner hyphens. `header` named it, for the error. Source: Encryption Scopes (resource provider),
-/// "URI parameters".
+/// inner hyphens. `header` is the header that named it, for the error. Source: Encryption Scopes
+/// (resource provider), "URI parameters".
 pub(crate) fn check_scope_name(header: &'static str, name: &str) -> Result<()> {
     let is_name = check_container_name(name).is_ok() && !name.starts_with('$');
     is_name
@@ -51,8 +51,8 @@ pub fn check_blob_name(name: &str) -> Result<()> {
     blob_name(name).map(drop)
 }
 
-/// The name under which a blob is stored, or why it cannot have that name. A backslash counts as a
-/// slash; empty segments are kept, since `a//b` and `a/b` are two blobs.
+/// Returns the name under which a blob is stored. Errors: why a blob cannot have that name. A
+/// backslash counts as a slash; empty segments are kept, since `a//b` and `a/b` are two blobs.
 pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
     let units = name.encode_utf16().count();
     if units == 0 {

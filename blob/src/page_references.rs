@@ -1,9 +1,9 @@
 //! References to the nodes and contents of a file of pages: by branches, leaves and records. Only
-//! nodes and contents with more than one reference have a row, and none in a file that one record
-//! names.
+//! nodes and contents with more than one reference have a row. A file that only one record names
+//! has no such rows.
 //!
-//! A node without references is dropped in the background with everything below it that has no
-//! others.
+//! A node without references is dropped in the background, with everything below it that has no
+//! other references.
 
 use crate::codec;
 use crate::error::{Error, Result, corrupt_record};
@@ -19,8 +19,8 @@ use std::time::SystemTime;
 /// Rows that a step of dropping nodes deletes, give or take those of one node.
 const DROPPED_ROWS: usize = 2000;
 
-/// The references in one file as a batch changes them. The caller holds the lock of the file,
-/// unless one record names it.
+/// The references in one file as a batch changes them. The caller must hold the lock of the file,
+/// unless only one record names it.
 pub(crate) struct References<'a> {
     service: &'a BlobService,
     file: File,
@@ -71,8 +71,8 @@ impl<'a> References<'a> {
         Ok(after)
     }
 
-    /// Removes a reference to a node. Returns whether it was the last: then the node is dropped in
-    /// the background.
+    /// Removes a reference to a node. Returns whether it was the last one; then the node is dropped
+    /// in the background.
     pub(crate) fn release(
         &mut self,
         rows: &mut FileRows<'_>,
@@ -124,8 +124,8 @@ impl<'a> References<'a> {
 }
 
 impl BlobService {
-    /// Adds to `batch` the changed references of records to roots of a file. The caller holds the
-    /// lock of the file.
+    /// Adds to `batch` the changed references of records to roots of a file. The caller must hold
+    /// the lock of the file.
     pub(crate) fn settle_roots(
         &self,
         batch: &mut Batch,
@@ -149,9 +149,9 @@ impl BlobService {
         Ok(())
     }
 
-    /// One step of dropping nodes of a file that have no references. The caller holds the lock of
-    /// the file. Returns whether there was nothing to do. Rows of leaves come first, so that few
-    /// wait at a time.
+    /// Runs one step of dropping nodes of a file that have no references. Returns whether there was
+    /// nothing to do. The caller must hold the lock of the file. Rows of leaves come first, so that
+    /// few rows wait at a time.
     pub(crate) fn drop_nodes(&self, batch: &mut Batch, file: File) -> Result<bool> {
         let mut references = References::new(self, file, true);
         let snapshot = self.db.snapshot();

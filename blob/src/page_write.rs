@@ -1,10 +1,10 @@
 //! A write to the tree of a page blob: replaces a stretch with other pages, or with zeros, which
 //! may be marked with the id of the clear.
 //!
-//! The write descends to the leaves that contain a part of the stretch. It changes nodes on its way
-//! in place if only this blob refers to them; of others it makes a copy, which refers to the same
-//! children and contents. Children that are wholly within a stretch of zeros are dropped without
-//! being read.
+//! The write descends to the leaves that contain a part of the stretch. On its path it changes
+//! nodes in place if only this blob refers to them; it copies other nodes, and the copy refers to
+//! the same children and contents. Children that are wholly within a stretch of zeros are dropped
+//! without being read.
 
 use crate::codec::{self, contents};
 use crate::download::Piece;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 /// The largest ratio of a content's length to the length of its parts in use. If less of it is in
-/// use, those parts are copied to contents of their own. So stored bytes are at most four times the
+/// use, the parts in use are copied to new contents. So stored bytes are at most four times the
 /// readable ones, and copied bytes at most a third of the overwritten ones.
 const UNUSED_MAX: u64 = 4;
 
@@ -43,8 +43,8 @@ pub(crate) struct PageWrite<'a> {
 }
 
 impl<'a> PageWrite<'a> {
-    /// A write of zeros without a mark. The caller holds the lock of the layer's file if it is
-    /// shared.
+    /// Returns a write of zeros without the id of a clear. The caller must hold the lock of the
+    /// layer's file if the file is shared.
     pub(crate) fn new(
         service: &'a BlobService,
         rows: FileRows<'a>,

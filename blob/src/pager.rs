@@ -1,5 +1,5 @@
-//! Pager: a page of a listing, bounded in entries, bytes and rows examined. Marker: where the next
-//! page begins.
+//! Pager: collects a page of a listing, bounded in entries, bytes and rows examined. Marker: where
+//! the next page begins.
 
 use crate::error::{Error, Result};
 use crate::snapshot_time::SnapshotTime;
@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// A page ends early once its names and metadata have this many bytes. The response is up to six
-/// times as long, and stays in memory until it was sent.
+/// times as long, and stays in memory until it is sent.
 const BYTES_MAX: usize = 1 << 20;
 
 /// A page as it fills.
@@ -49,8 +49,8 @@ impl<T> Pager<T> {
         })
     }
 
-    /// Adds an entry of this many bytes. If the page is full, returns `false`, and the next page
-    /// begins at `marker`.
+    /// Adds an entry of this many bytes. If the page is full, returns `false` without adding it,
+    /// and the next page begins at `marker`.
     pub(crate) fn push(&mut self, entry: T, bytes: usize, marker: impl FnOnce() -> Marker) -> bool {
         if self.entries.len() == self.entries_max || self.bytes >= BYTES_MAX {
             self.next_marker = Some(marker().text());
@@ -78,8 +78,8 @@ pub(crate) enum Marker {
     /// Names of containers and blobs: at this name, and among those of the name at this moment and
     /// kind.
     Name(String, Option<(SnapshotTime, u8)>),
-    /// Searches for tags: in this container, at this key of the index; at its start if that is
-    /// empty.
+    /// Searches for tags: in this container, at this key of the index, or at the start of the index
+    /// if the key is empty.
     Tag(String, Vec<u8>),
     /// Ranges of pages: at this offset.
     Offset(u64),

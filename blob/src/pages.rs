@@ -7,14 +7,15 @@
 //!
 //! A clear leaves its id in the pages that it emptied: in an extent of a leaf, or in a branch in
 //! place of a child. So the differences to a snapshot list pages that were cleared since, whether
-//! or not the snapshot has them. While no other record names the file, no tree can be compared with
-//! this one: then clears leave no ids, and a node that is written again loses those that it has.
+//! or not they had content in the snapshot. While no other record names the file, no tree can be
+//! compared with this one: then clears leave no ids, and a node that is written again loses the ids
+//! that it has.
 //!
 //! A snapshot or a copy names the root of its source. All blobs that may have nodes in common are
 //! in one file, which counts the references to each node and each content: see
-//! `page_references.rs`. A write copies the nodes on its path that others refer to, and changes the
-//! rest in place: see `page_write.rs`. Equal ids are equal pages, so the differences between two
-//! trees are found without reading what they have in common.
+//! `page_references.rs`. A write copies the nodes on its path that others also refer to, and
+//! changes the rest in place: see `page_write.rs`. Equal ids mean equal pages, so the differences
+//! between two trees are found without reading what they have in common.
 
 use crate::codec;
 use crate::error::{Result, missing};
@@ -55,8 +56,8 @@ pub(crate) struct Change {
     pub(crate) stored: Option<Stored>,
 }
 
-/// The differences between two trees of one file, in order. Those between no tree and a tree are
-/// its extents.
+/// The differences between two trees of one file, in order. The differences between no tree and a
+/// tree are the tree's extents.
 #[derive(Debug)]
 pub(crate) struct Changes {
     keyspaces: Keyspaces,

@@ -31,8 +31,8 @@ const SCANNED_MIN: usize = 4;
 /// Rows that a scan passes on its way to a content before it seeks.
 const PASSED_MAX: usize = 4;
 
-/// Zeros are read in pieces of this length. Made at the first use: a constant would be part of the
-/// program's file.
+/// Zeros, which are read in pieces of this length. Allocated at the first use: a constant would be
+/// part of the program's file.
 static ZEROS: LazyLock<Bytes> = LazyLock::new(|| vec![0; 64 << 10].into());
 
 /// Reads parts from front to back.
@@ -158,8 +158,8 @@ impl Parts {
         self.begun = None;
     }
 
-    /// Names the next parts. Returns how many bytes of them, at most `bytes_max`, belong to small
-    /// parts.
+    /// Takes the next parts into the list of named parts. Returns how many of the next bytes, at
+    /// most `bytes_max`, belong to small parts.
     fn name_small(&mut self, bytes_max: usize, parts_max: usize) -> Result<usize> {
         let (mut bytes, mut count) = (0, 0);
         while bytes < bytes_max && count < parts_max {
@@ -339,8 +339,8 @@ impl Contents {
         self.rows.as_ref().ok_or_else(absent)
     }
 
-    /// Moves the scan to the row that is sought, by a few steps or a seek; `false` if the row does
-    /// not exist.
+    /// Moves the scan to the row that is sought, by a few steps or a seek. Returns `false` if the
+    /// row does not exist.
     fn walk(&mut self) -> Result<bool> {
         let Some(rows) = &mut self.rows else {
             return Ok(false);
@@ -371,8 +371,8 @@ fn put(chunk: &mut BytesMut, start: usize, bytes: &[u8]) {
     }
 }
 
-/// Puts `length` bytes of a value, from `skipped` on, at `start`. Error: `InternalError` if the
-/// value is shorter.
+/// Copies `length` bytes of a value, from `skipped` on, to `start` in `chunk`. Error:
+/// `InternalError` if the value is shorter.
 fn read_value(
     value: &ValueReader,
     skipped: u64,
@@ -398,7 +398,7 @@ fn reserve(chunk: &mut BytesMut, start: usize, length: usize) {
     chunk.resize(end, 0);
 }
 
-/// The rest of a block list, or of the appends of an append blob: the rows of the present layer,
+/// The rest of a block list, or of the appends of an append blob: the rows of the current layer,
 /// and the layers after it.
 #[derive(Debug)]
 struct Blocks {

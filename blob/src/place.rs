@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Most bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
+/// Maximum number of bytes of a page blob: 8 TiB. Source: Put Blob, "Remarks".
 pub const PAGE_BLOB_BYTES_MAX: u64 = 8 << 40;
-/// Bytes of a window, the part of a blob that a leaf has: large enough that a row has many extents,
-/// small enough that rewriting it costs little.
+/// Bytes of a window, the part of a blob that one leaf covers: large enough that a row has many
+/// extents, small enough that rewriting the row costs little.
 pub(crate) const WINDOW_BYTES: u64 = 128 << 10;
 /// The level of a root. Leaves are on level 0.
 const ROOT_LEVEL: u8 = 4;
 /// A branch below the root has two to the power of this many children at most.
 const CHILD_BITS: u32 = 6;
 
-/// The children of a branch, by number. Places without a child were never written, or are behind
-/// the end of the blob.
+/// The children of a branch, by number. Places without a child were never written, or are after the
+/// end of the blob.
 pub(crate) type Branch = BTreeMap<u8, Child>;
 
 /// What a tree has at a place.
@@ -83,8 +83,8 @@ impl Place {
         (number - (self.number << CHILD_BITS)) as u8
     }
 
-    /// The bytes of the blob that belong to the place. A root is asked for its children only: it
-    /// has more of them.
+    /// Returns the bytes of the blob that belong to the place. Not for the root, which has more
+    /// children than a branch and so covers more.
     pub(crate) fn range(self) -> Range<u64> {
         let start = self.number * self.bytes();
         start..start + self.bytes()

@@ -13,8 +13,8 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
-/// The Blob service over one store, shared by all threads. Its only state is the policies of
-/// accounts and the ETag clock.
+/// The Blob service over one store, shared by all threads. Its state in memory: the policies of
+/// accounts, the ETag clock, and notes about sweeps and long operations.
 #[derive(Debug)]
 pub struct BlobService {
     pub(crate) db: Db,
@@ -34,8 +34,8 @@ impl BlobService {
     /// Opens the service's keyspaces in `db`, creating them if absent. Containers, blobs and
     /// contents get ids from `ids`.
     ///
-    /// `clock` is read by each operation: by a write under the lock that orders it, so that the
-    /// times of records are in the order of writes.
+    /// Each operation reads `clock`, a write under the lock that orders it, so that the times of
+    /// records are in the order of writes.
     pub fn open(db: &Db, ids: Arc<dyn IdSource>, clock: Arc<dyn WallClock>) -> Result<BlobService> {
         let keyspaces = Keyspaces::open(db)?;
         let bound = db.get(&keyspaces.accounts, keys::ETAG_BOUND)?;
@@ -53,8 +53,8 @@ impl BlobService {
         })
     }
 
-    /// Makes the service hand out no ETag that `before` has handed out, the service of the store
-    /// that this one replaces: clients may still have them. Call it once `before` takes no more
+    /// Makes the service issue no ETag that `before` has issued, the service of the store that this
+    /// one replaces, because clients may still have its ETags. Call it once `before` takes no more
     /// writes.
     pub fn follow(&self, before: &BlobService) {
         self.etags.follow(&before.etags, self.now());

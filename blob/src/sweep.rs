@@ -1,7 +1,7 @@
 //! The sweep: work that is due at a certain time, done a few steps at a time.
 //!
 //! A write that creates something with a limited lifetime sets a timer: a row with a time and a
-//! subject. So a sweep reads only due rows. A timer decides nothing: its subject may have changed
+//! subject. So a sweep reads only due rows. A timer is only a hint: its subject may have changed
 //! since, and is read again.
 
 use crate::codec;
@@ -55,8 +55,8 @@ enum Then {
 
 impl BlobService {
     /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their
-    /// retention, expired blobs. Takes at most `steps_max` steps of bounded size, so that a caller
-    /// can pace it. Errors: those of the engine, `InternalError`.
+    /// retention, and expired blobs. Takes at most `steps_max` steps of bounded size, so that a
+    /// caller can pace it. Errors: those of the engine, `InternalError`.
     ///
     /// Work that fails is put off and reported in [`Sweep::failures`]; the rest continues. A timer
     /// that cannot be read is skipped, and reported once while the store is open. A second sweep
@@ -76,8 +76,8 @@ impl BlobService {
                     let timer = due.timer;
                     let subject = due.subject.clone();
                     let container_key = due.container_key.clone();
-                    // The sweep is admitted before it takes any lock: it never waits for the store
-                    // while it holds one.
+                    // The sweep is admitted before it takes any lock, so that it never waits for
+                    // the store while it holds a lock.
                     let transaction = self.db.begin_deletion()?;
                     if let Err(error) = self.sweep_one(due, transaction, &mut failures) {
                         // If the store takes no writes, this fails too and ends the sweep.
@@ -104,10 +104,10 @@ impl BlobService {
         }
     }
 
-    /// The first timer. Skips rows of kinds that only newer programs know, and rows with corrupt
-    /// values, which are added to `unreadable`, and to `failures` if they are new. Errors: a
-    /// corrupt block of an SSTable ends the sweep here, because the rows in it are unknown, and so
-    /// is the next one.
+    /// Returns the first timer. Skips rows of kinds that only newer programs know, and rows with
+    /// corrupt values, which are added to `unreadable`, and to `failures` if they are new. Errors:
+    /// a corrupt block of an SSTable ends the sweep here, because the rows in it, and thus the next
+    /// timer, are unknown.
     fn next_timer(
         &self,
         unreadable: &mut HashSet<Vec<u8>>,
@@ -292,8 +292,9 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// Removes what is left of a removed container, which no operation finds. Records of others may
-    /// name its files. Unreadable and protected rows stay, and are tried again later.
+    /// Removes the rest of a removed container, which no operation can find. Records of other
+    /// containers may name its files. Unreadable and protected rows stay, and are tried again
+    /// later.
     fn sweep_purge(
         &self,
         due: DueTimer,
@@ -344,8 +345,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// The record of a row; or the file of the uncommitted blocks, if the row marks a name without
-    /// a blob.
+    /// Returns the record of a row, or the file of the uncommitted blocks, if the row marks a name
+    /// without a blob.
     fn purged_record(
         &self,
         keyspace: &Keyspace,
@@ -362,7 +363,7 @@ impl BlobService {
         }
     }
 
-    /// Deletes rows of a keyspace and the content that they refer to, until the step has
+    /// Deletes rows of a keyspace and the content that they refer to, until the step has deleted
     /// [`PURGED_ROWS`].
     fn purge(&self, keyspace: &Keyspace, purge: &mut Purge<'_>) -> Result<()> {
         let snapshot = self.db.snapshot();
@@ -400,8 +401,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Removes a blob's references to its files and drops its uncommitted blocks. If other
-    /// containers refer to the file, the blocks are dropped one by one instead of as a range.
+    /// Removes a blob's references to its files and drops its uncommitted blocks. If records of
+    /// other containers name the file, the blocks are dropped one by one instead of as a range.
     fn purge_blob(&self, blob: &Blob, purge: &mut Purge<'_>) -> Result<()> {
         for layer in &blob.layers {
             let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
@@ -545,8 +546,8 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// Removes an expired blob with its snapshots. Every write to the name does this first. Without
-    /// writes, the sweep does it.
+    /// Removes an expired blob with its snapshots. Every write to the name does this first; if
+    /// there is no write, the sweep does it.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()

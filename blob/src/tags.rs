@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A search compares at most ten tags, each with one value or with a range; its names and values
-//! have the length of tags. A condition has no such limits: its header bounds it.
+//! may be as long as those of tags. A condition has no such limits, because the length of its
+//! header bounds it.
 //!
 //! Source: Find Blobs by Tags, "Remarks"; Specifying conditional headers, `x-ms-if-tags`.
 
@@ -20,7 +21,7 @@ use crate::model::Tags;
 use std::cmp::Ordering;
 use std::collections::HashSet;
 
-/// Most tags of a blob. Source: Set Blob Tags, "Remarks".
+/// Maximum number of tags of a blob. Source: Set Blob Tags, "Remarks".
 const TAGS_MAX: usize = 10;
 const NAME_CHARACTERS_MAX: usize = 128;
 const VALUE_CHARACTERS_MAX: usize = 256;
@@ -228,9 +229,9 @@ impl Comparison {
         matches!(self.operator, Operator::Less | Operator::LessOrEqual)
     }
 
-    /// True if there is a tag of that name that compares so. Comparisons with a missing tag are all
-    /// false, as with NULL in SQL. Source: Specifying conditional headers, `x-ms-if-tags`, "a SQL
-    /// WHERE clause"; Azurite.
+    /// True if there is a tag of that name for which the comparison holds. Comparisons with a
+    /// missing tag are all false, as with NULL in SQL. Source: Specifying conditional headers,
+    /// `x-ms-if-tags`, "a SQL WHERE clause"; Azurite.
     fn holds(&self, tags: &Tags) -> bool {
         let value = tags.iter().find(|(name, _)| *name == self.name);
         value.is_some_and(|(_, value)| self.admits(value))

@@ -1,4 +1,4 @@
-//! Access tiers, and the time it takes to come back from the archive. Pure; time is an argument.
+//! Access tiers, and the time of rehydration from the archive tier. Pure: time is an argument.
 //!
 //! Source: Set Blob Tier, "Remarks"; Blob rehydration from the archive tier.
 
@@ -40,9 +40,9 @@ impl AccessTier {
         all.find(|tier| tier.to_string().eq_ignore_ascii_case(text))
     }
 
-    /// Most bytes of a page blob of this tier; `None` if the tier sets no limit. Each tier allows
-    /// twice as many as the one below. Source: Scalability targets for premium page blob storage
-    /// accounts.
+    /// Maximum length of a page blob of this tier, in bytes; `None` if the tier sets no limit. Each
+    /// tier allows twice as many bytes as the one below. Source: Scalability targets for premium
+    /// page blob storage accounts.
     pub(crate) fn bytes_max(self) -> Option<u64> {
         let AccessTier::Premium(number) = self else {
             return None;
@@ -113,8 +113,8 @@ impl Tiering {
         }
     }
 
-    /// The tier that a blob is being rehydrated to, and the priority: `x-ms-archive-status`,
-    /// `x-ms-rehydrate-priority`.
+    /// Returns the tier that a blob is being rehydrated to, and the priority:
+    /// `x-ms-archive-status`, `x-ms-rehydrate-priority`.
     pub fn rehydrating(&self, now: SystemTime) -> Option<(AccessTier, RehydratePriority)> {
         let rehydration = self.rehydration.filter(|pending| pending.ready_at > now)?;
         Some((rehydration.to, rehydration.priority))

@@ -17,16 +17,16 @@ use lazurite_engine::{
 };
 use std::sync::Arc;
 
-/// Most bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
+/// Maximum number of bytes of a Put Blob: 5000 MiB. Source: Put Blob, "Remarks".
 pub const PUT_BLOB_BYTES_MAX: u64 = 5000 << 20;
-/// Most bytes of a Put Block: 4000 MiB. Source: Put Block, "Remarks".
+/// Maximum number of bytes of a Put Block: 4000 MiB. Source: Put Block, "Remarks".
 pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
-/// Most bytes of an Append Block: 100 MiB. Source: Append Block, "Remarks".
+/// Maximum number of bytes of an Append Block: 100 MiB. Source: Append Block, "Remarks".
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
-/// Most bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
+/// Maximum number of bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Longest content of pages, in bytes. Contents end at multiples of it in the blob: so each is in
-/// one window, and an overwrite leaves parts of at most two.
+/// Maximum length of one content of a page write. Contents are split at multiples of this offset,
+/// so each lies in one window and an overwrite leaves remainders of at most two.
 const PAGES_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES.is_multiple_of(PAGES_BYTES_MAX as u64));
 /// Bytes are encrypted in a buffer of at most this many.
@@ -38,8 +38,9 @@ const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Contents of at least this size, in bytes, are written once, to the value log; smaller ones are
 /// rows, which are logged, flushed and compacted.
 const SEPARATED_BYTES_MIN: usize = 4 << 10;
-/// The same for a store at `Durability::Disk`. The value log is synced apart from the log that
-/// refers to it, and that second sync costs more than writing a small content twice.
+/// Like [`SEPARATED_BYTES_MIN`], for a store at `Durability::Disk`. The value log is synced
+/// separately from the log that refers to it, and that second sync costs more than writing a small
+/// content twice.
 const SYNCED_SEPARATED_BYTES_MIN: usize = INLINE_BYTES_MAX + 1;
 
 /// The purpose of a body, which decides its limit and its checksums.
@@ -63,7 +64,7 @@ impl UploadKind {
         matches!(self, UploadKind::PutPage { .. })
     }
 
-    /// Most bytes of such a body.
+    /// Maximum number of bytes of such a body.
     pub fn bytes_max(self) -> u64 {
         match self {
             UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
@@ -74,11 +75,12 @@ impl UploadKind {
     }
 }
 
-/// A body that is being received. Write it, then pass it to the operation it was begun for.
+/// A body that is being received. Write the body to it, then pass it to the operation it was begun
+/// for.
 ///
 /// Callers that must not wait for the disk replace [`Upload::write`] by its steps: [`Upload::fill`]
 /// only uses memory; a full part is taken out, written by another thread while the next one is
-/// filled, and added again.
+/// filled, and then added.
 pub struct Upload {
     db: Db,
     kind: UploadKind,
@@ -92,7 +94,7 @@ pub struct Upload {
     pieces: Vec<Piece>,
     /// Bytes of pages since then.
     piece_bytes: usize,
-    /// Most bytes that the present content of pages can have.
+    /// Maximum number of bytes that the present content of pages can have.
     piece_bytes_max: usize,
     length: u64,
     length_max: u64,
@@ -220,9 +222,9 @@ impl Upload {
         Ok(())
     }
 
-    /// Appends as many of the bytes as the present part has room for, and returns how many. Does
-    /// not block. Errors: `RequestBodyTooLarge` before any is taken; `Closed` and similar ones of
-    /// the engine.
+    /// Appends as many of the bytes as the current part has room for, and returns their number.
+    /// Does not block. Errors: `RequestBodyTooLarge` before any is taken; `Closed` and similar ones
+    /// of the engine.
     pub fn fill(&mut self, bytes: &[u8]) -> Result<usize> {
         if self.length.saturating_add(bytes.len() as u64) > self.length_max {
             return Err(Error::RequestBodyTooLarge {
@@ -298,9 +300,9 @@ impl Upload {
         }
     }
 
-    /// Takes the present part of a large body, if it is not empty: once it is full, or at the end
-    /// of the body. Takes a small part of pages too if others follow. Write it and add it before
-    /// you take another one.
+    /// Takes out the current part of a large body, if it is not empty. Call this once the part is
+    /// full, or at the end of the body. Of a page write, takes a small part only if it is full.
+    /// Write the part and add it before you take another one.
     pub fn take_part(&mut self) -> Option<UnwrittenPart> {
         if self.kind.is_pages() {
             let is_large = matches!(self.body, Body::Large(_));
@@ -378,10 +380,10 @@ impl Upload {
             && matches!(&self.body, Body::Small(body) if is_separated(&self.db, body))
     }
 
-    /// Completes many small bodies at once, at less cost than one by one: computes their MD5s, and
-    /// writes those that are too large for a row to the value log in one write. All belong to one
-    /// service and are complete. Work that fails here is repeated when they are put. Blocks for the
-    /// disk.
+    /// Computes the MD5s of many small bodies together, and writes bodies too large for a row to
+    /// the value log in one write. Every body must be fully received, and all must belong to one
+    /// service. Anything skipped or failed here is done by the operation that stores the body.
+    /// Blocks for the disk.
     pub fn store_together(uploads: &mut [Upload]) {
         let due: Vec<&mut Upload> = uploads
             .iter_mut()
@@ -440,8 +442,8 @@ impl Upload {
         })
     }
 
-    /// Ends the body and compares its checksums with the client's. `md5_property`, if given, is the
-    /// MD5 of the whole blob, and is compared instead of `Content-MD5`.
+    /// Ends the body and compares its checksums with the client's. If `md5_property` is given, it
+    /// is the MD5 of the whole blob, and is compared instead of `Content-MD5`.
     pub(crate) fn finish(
         mut self,
         kind: UploadKind,

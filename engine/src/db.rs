@@ -36,8 +36,8 @@ pub struct Admission {
     is_deletion: bool,
 }
 
-/// Niceness of the engine's threads towards those of its callers, and of compaction towards
-/// flushes. Without it they would alternate with a writer, in turns of milliseconds on two cores.
+/// Niceness of the threads of flushes and of compaction. Without it they would alternate with a
+/// writer in turns of milliseconds on two cores; compaction also yields to flushes.
 const FLUSH_NICE: i32 = 5;
 const COMPACTION_NICE: i32 = 10;
 
@@ -66,8 +66,8 @@ fn spawn(name: &'static str, run: Box<dyn FnOnce() + Send>) -> io::Result<JoinHa
 }
 
 impl Db {
-    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. On
-    /// a full disk a store that is there opens too, and is read-only until there is space: writes
+    /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. An
+    /// existing store on a full disk opens too, but is read-only until there is space: writes
     /// answer `NoSpace`. Errors: `InvalidOption`, if a setting is out of its bounds.
     pub fn open(directory: &Path, config: Config) -> Result<Db> {
         let environment = Environment::system(config.durability);
@@ -104,7 +104,7 @@ impl Db {
         Ok(Db(Arc::new(handle)))
     }
 
-    /// Opens the keyspace of that name, creating it if absent; durable on return. Errors:
+    /// Opens the keyspace `name`, creating it if absent; durable on return. Errors:
     /// `InvalidOption`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let parts = self.parts();
@@ -133,13 +133,13 @@ impl Db {
         Ok(Keyspace::new(tree))
     }
 
-    /// Makes `batch` visible, whole, to every read that starts after the return; the ticket
-    /// completes when it is durable. A caller that holds a key lock may release it now and wait
-    /// afterwards. Waits while flushes, compactions or syncs lag far behind. Errors: `TooLarge`;
-    /// `NoSpace`, after which the batch is not there and later ones may succeed, deletions before
-    /// others (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for
-    /// handles of another store, and then the batch is not there either; after any other error the
-    /// batch may or may not be there after a restart.
+    /// Makes the whole of `batch` visible to every read that starts after the return; the ticket
+    /// completes when the batch is durable. A caller that holds a key lock may release it on return
+    /// and wait afterwards. Waits while flushes, compactions or syncs lag far behind. Errors:
+    /// `TooLarge`; `NoSpace`, after which later batches may succeed, deletions before others
+    /// (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for handles of
+    /// another store. After these errors the batch is not there; after any other error it may or
+    /// may not be there after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.parts().health.check_writable()?;
         if batch.is_empty() {
@@ -150,26 +150,27 @@ impl Db {
         self.write_admitted(batch, &Admission { is_deletion })
     }
 
-    /// Waits until writers need not wait: see [`Db::write_admitted`]. Errors: as [`Db::write`];
-    /// `NoSpace` if puts are refused.
+    /// Waits as long as [`Db::write`] would wait for flushes, compactions or syncs, and returns the
+    /// admission for [`Db::write_admitted`]. Errors: as [`Db::write`]; `NoSpace` if puts are
+    /// refused.
     pub fn admit(&self) -> Result<Admission> {
         let is_deletion = false;
         self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
-    /// Like [`Db::admit`], for an operation that deletes: it is admitted while puts are refused for
-    /// lack of space, and its few puts are not refused either. An operation that puts more than it
-    /// deletes is not a deletion.
+    /// Like [`Db::admit`], for an operation that deletes: it is admitted even while puts are
+    /// refused for lack of space, and its few puts are then accepted too. Not for an operation that
+    /// puts more than it deletes.
     pub fn admit_deletion(&self) -> Result<Admission> {
         let is_deletion = true;
         self.work().admit(is_deletion)?;
         Ok(Admission { is_deletion })
     }
 
-    /// Like [`Db::write`], but does not wait for flushes, compactions or syncs: the caller has
-    /// waited before it took the locks under which it writes. Holders of admissions exceed the
-    /// limits by what they write, so write little with each, and soon.
+    /// Like [`Db::write`], but does not wait for flushes, compactions or syncs: the caller must
+    /// have waited in [`Db::admit`] before it took the locks under which it writes. Writes with an
+    /// admission go beyond the limits, so write little with each, and soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -194,7 +195,7 @@ impl Db {
         Ok(parts.log.sync().ticket(sequence))
     }
 
-    /// Whether [`Db::write`] would make its caller wait now, or soon, because flushes, compactions
+    /// True if [`Db::write`] would make its caller wait now, or soon, because flushes, compactions
     /// or syncs lag behind: a hint for callers that must not block.
     pub fn makes_writers_wait(&self) -> bool {
         let parts = self.parts();
@@ -203,7 +204,8 @@ impl Db {
             || parts.log.segments().is_overdue()
     }
 
-    /// Completes once everything that is visible now is durable: for an answer that rests on reads.
+    /// Returns a ticket that completes once everything visible now is durable: for an answer based
+    /// on reads.
     pub fn ticket(&self) -> Ticket {
         self.parts()
             .log
@@ -211,9 +213,9 @@ impl Db {
             .ticket(self.parts().snapshots.published())
     }
 
-    /// The newest value of `key`. Never waits for writers: at [`Durability::Disk`] too a value can
-    /// be read before it is durable, and a power cut may take it; wait for [`Db::ticket`] before an
-    /// answer that must not be taken back. A large value is read whole: see
+    /// Returns the newest value of `key`. Never waits for writers. Even at [`Durability::Disk`] the
+    /// value may not be durable yet, and a power cut may lose it: wait for [`Db::ticket`] before
+    /// giving an answer that must stay true. A large value is read whole; see
     /// [`Snapshot::open_value`].
     pub fn get(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Bytes>> {
         let parts = self.parts();
@@ -243,15 +245,15 @@ impl Db {
         Ok(writer.within(self.parts().reserve.clone()))
     }
 
-    /// Puts a value that is in memory as a whole into the value log, whatever its size. On return
-    /// the operating system has it. It becomes durable with the batch that names it. Blocks for the
-    /// disk. Errors: as [`Db::write`], but for `TooLarge`.
+    /// Writes `value` to the value log, whatever its size. On return the operating system has it.
+    /// It becomes durable with the batch that names it. Blocks for the disk. Errors: as
+    /// [`Db::write`], except `TooLarge`.
     pub fn write_value(&self, value: &[u8]) -> Result<LargeValue> {
         self.parts().health.check_writable()?;
         write_value(self.parts(), value)
     }
 
-    /// Like [`Db::write_value`], for several values, in order. Small ones share a write, which
+    /// Like [`Db::write_value`], for several values, in order. Small values share a write, which
     /// costs less.
     pub fn write_values(&self, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
         let parts = self.parts();
@@ -262,7 +264,7 @@ impl Db {
     }
 
     /// Flushes, marks the directory as cleanly closed and releases it. Later calls answer
-    /// [`Error::Closed`]; a second close waits for the first and answers the same.
+    /// [`Error::Closed`]; a second close waits for the first and returns the same result.
     pub fn close(&self) -> Result<()> {
         self.0.close()
     }
@@ -281,8 +283,8 @@ impl Db {
         self.parts().health.failure().cloned()
     }
 
-    /// `Some` while background work fails for lack of space or of file handles; it is tried again
-    /// every second.
+    /// Returns the error while background work fails for lack of space or of file handles, else
+    /// `None`. The work is retried every second.
     pub fn space_failure(&self) -> Option<Error> {
         self.work().shortage()
     }
@@ -297,7 +299,7 @@ impl Db {
         self.parts().config.durability
     }
 
-    /// Makes everything written so far durable, and notes that it is, so that damage to it is never
+    /// Makes everything written so far durable, and records that, so that damage to it is never
     /// taken for the torn tail of a log. The engine does the same when nothing was written for a
     /// quarter of a second. Blocks for the disk.
     pub fn sync(&self) -> Result<()> {
@@ -306,8 +308,8 @@ impl Db {
         parts.log.sync_and_mark()
     }
 
-    /// Writes the memtables that the keyspace has now to SSTables. Blocks for the disk, but not for
-    /// writes that come meanwhile.
+    /// Writes the memtables that the keyspace has now to SSTables. Blocks for the disk; writes that
+    /// begin meanwhile do not prolong it.
     pub fn flush(&self, keyspace: &Keyspace) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -319,11 +321,11 @@ impl Db {
         Ok(())
     }
 
-    /// Like [`Db::flush`], of every keyspace. Before a checkpoint that will be opened many times: a
-    /// checkpoint of a store that is flushed has no log, and each opening of it takes the time of
-    /// its manifest instead of that of all rows in the log. [`Db::compact`] after it keeps each
-    /// copy from compacting for itself. Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any
-    /// other failure makes the store read-only.
+    /// Like [`Db::flush`], for every keyspace. Call it before a checkpoint that will be opened many
+    /// times: a checkpoint of a flushed store has no log, so opening it reads only the manifest
+    /// instead of replaying rows. A [`Db::compact`] after it saves each copy its own compaction.
+    /// Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any other failure makes the store
+    /// read-only.
     pub fn flush_all(&self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -334,32 +336,32 @@ impl Db {
         Ok(())
     }
 
-    /// Flushes the keyspace and merges all its SSTables into one run. Blocks for as long as that
-    /// takes, and no keyspace is compacted by itself meanwhile: not for a large store that is being
-    /// written to.
+    /// Flushes the keyspace and merges all its SSTables into one run. Blocks until that is done,
+    /// and no keyspace is compacted in the background meanwhile, so do not use it on a large store
+    /// that is being written to.
     pub fn compact(&self, keyspace: &Keyspace) -> Result<()> {
         self.flush(keyspace)?;
         self.work().compact_all(keyspace.tree())
     }
 
-    /// Runs one pending piece of background work, if any, and answers which. For tests that chose
-    /// [`Background::Stepped`](crate::Background::Stepped).
+    /// Runs one pending piece of background work and returns its kind; `None` if there is none. For
+    /// tests that chose [`Background::Stepped`](crate::Background::Stepped).
     #[cfg(any(test, feature = "testing"))]
     pub fn step(&self) -> Result<Option<Job>> {
         self.work().step()
     }
 
-    /// Reads everything and checks every checksum, every order and every reference. Blocks for as
-    /// long as that takes; changes nothing. Damage is in the result, not in the error: the error is
-    /// that the store is not open.
+    /// Reads everything and checks every checksum, every order and every reference. Blocks until
+    /// that is done; changes nothing. Damage is part of the result; the only error is that the
+    /// store is not open.
     pub fn verify(&self) -> Result<Verified> {
         self.parts().health.check_open()?;
         Ok(crate::verify::verify(self.parts()))
     }
 
-    /// The same for a store that is not open, its log included. Takes the lock of the directory
-    /// meanwhile. Errors: the verification cannot start because another process has the store open,
-    /// or because its manifest cannot be read.
+    /// Like [`Db::verify`], for a store that is not open, its log included. Holds the lock of the
+    /// directory meanwhile. Errors: the verification cannot start because another process has the
+    /// store open, or because its manifest cannot be read.
     pub fn verify_directory(
         directory: &Path,
         config: Config,
@@ -368,18 +370,18 @@ impl Db {
         crate::verify::verify_directory(directory, config, environment)
     }
 
-    /// Makes `directory` a store of its own with everything that is visible now. It must be on the
-    /// same file system, and must not exist or be empty. Links are made while the store is in use,
-    /// and are durable on return, except at [`Durability::Memory`]. Neither store sees later writes
-    /// to the other, or needs the other to exist. Flushes wait meanwhile, writers only for a
-    /// moment. A checkpoint waits for a flush under way, but for no compaction. It takes time for
-    /// each file, not for each row, and for bytes that are not synced yet. After an error the links
-    /// made so far are removed, as far as possible.
+    /// Makes `directory` a store of its own with everything that is visible now. The directory must
+    /// be on the same file system, and must not exist or be empty. Links are made while the store
+    /// is in use, and are durable on return, except at [`Durability::Memory`]. Neither store sees
+    /// later writes to the other, or needs the other to exist. Flushes wait until the checkpoint is
+    /// made, writers only for a moment. The checkpoint waits for a running flush, but for no
+    /// compaction. It takes time for each file, not for each row, and for bytes that are not synced
+    /// yet. After an error the links made so far are removed if possible.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.checkpoint_for(directory, self.durability())
     }
 
-    /// Like [`Db::checkpoint`], for a copy that is opened at this durability. A copy at
+    /// Like [`Db::checkpoint`], for a copy that will be opened at `durability`. A copy at
     /// [`Durability::Memory`] is not durable, and the directory is not synced for it. A store at
     /// [`Durability::Memory`] can only make such copies: its own files are not synced.
     pub fn checkpoint_for(&self, directory: &Path, durability: Durability) -> Result<()> {
@@ -528,8 +530,8 @@ impl Handle {
         let mut fields: Vec<Field> = wals.iter().map(|&wal| Field::RemoveWal(wal)).collect();
         fields.push(Field::LastSequence(log.last_sequence));
         fields.push(Field::Closed);
-        // Rewritten, so that CURRENT covers its whole length: a truncated manifest would look like
-        // an older one.
+        // Rewritten, so that CURRENT covers the manifest's whole length: otherwise a truncated
+        // manifest would look like an older one.
         manifest.rewrite(&VersionEdit { fields })?;
         log.wal = None;
         self.parts.log.segments().take_next();

@@ -14,11 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Writes the contents of the file at `path` to `out`: its header, then each frame, edit, block,
-/// entry or chunk with its offset, lengths and the verdict on its checksum. The name of the file
-/// gives its kind (`000007.wal`). Returns the number of damaged places. Nothing is changed, and the
+/// entry or chunk with its offset, lengths and the verdict on its checksum. The file's kind follows
+/// from its name (`000007.wal`). Returns the number of damaged places. Nothing is changed, and the
 /// store need not be closed; a file that is being written may look damaged. Errors: `Io` if the
-/// file cannot be read or `out` cannot be written, `UnknownFormat` if the name is not one of a
-/// store's.
+/// file cannot be read or `out` cannot be written, `UnknownFormat` if the name is not that of a
+/// store's file.
 pub fn dump_file(fs: &Arc<dyn Fs>, path: &Path, out: &mut dyn Write) -> Result<u64> {
     let name = path.file_name().and_then(|name| name.to_str());
     let Some(name) = name.and_then(FileName::parse) else {

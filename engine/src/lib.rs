@@ -1,19 +1,20 @@
 //! A log-structured key-value store.
 //!
-//! A [`Db`] is a directory. In it live named [`Keyspace`]s: ordered maps from byte keys to byte
-//! values, each an LSM tree of its own, all on one write-ahead log, so that a [`Batch`] over
-//! several of them is atomic and one sync serves everyone.
+//! A [`Db`] is a directory with named [`Keyspace`]s: ordered maps from byte keys to byte values,
+//! each an LSM tree of its own. All share one write-ahead log, so a [`Batch`] over several
+//! keyspaces is atomic, and one sync serves all writers.
 //!
-//! - A write appends the batch to the log, applies it to the memtables and is visible. Its
+//! - A write appends the batch to the log, applies it to the memtables and is then visible. Its
 //!   [`Ticket`] completes when it has reached the durability level of the store.
 //! - Full memtables become SSTables of level 0; compaction merges them downwards. A manifest lists
 //!   the live files.
 //! - Large values are streamed into the value log by a [`ValueWriter`] and read in parts by a
 //!   [`ValueReader`].
-//! - A [`Snapshot`] sees the store at one moment, for as long as it lives; a [`Scan`] walks a
-//!   [`KeyRange`] of the snapshot in either direction.
-//! - Everything outside comes through [`fs::Fs`] and [`fs::Clock`]; background work can be stepped.
-//!   So tests can cut the power at every call, fail any call, and replay a run from its seed.
+//! - A [`Snapshot`] shows the store as of one moment; a [`Scan`] walks a [`KeyRange`] of the
+//!   snapshot in either direction.
+//! - Files and time come only from [`fs::Fs`] and [`fs::Clock`], and background work can be
+//!   stepped. So tests can cut the power at every call, fail any call, and replay a run from its
+//!   seed.
 //!
 //! Every byte on disk is described in `FORMAT.md`.
 

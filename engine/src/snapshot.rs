@@ -40,8 +40,8 @@ impl Snapshot {
         }
     }
 
-    /// A reader over the value of `key`, large or small, without reading it. The value's bytes stay
-    /// on disk as long as the reader lives, even if the key is overwritten or deleted.
+    /// Returns a reader over the value of `key`, large or small, without reading the value. Its
+    /// bytes stay on disk while the reader exists, even if the key is overwritten or deleted.
     pub fn open_value(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<ValueReader>> {
         let parts = &self.0.parts;
         parts.health.check_open()?;
@@ -84,8 +84,8 @@ impl Scan {
         }
     }
 
-    /// Moves to the next entry in the scan's direction; `false` at the end of the range, and from
-    /// then on. An error ends the scan.
+    /// Moves to the next entry in the scan's direction. Returns `false` at the end of the range,
+    /// and from then on. An error ends the scan.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
         let parts = self.snapshot.parts();
@@ -94,7 +94,7 @@ impl Scan {
         self.rows.advance()
     }
 
-    /// The next `advance` goes to the first entry at or beyond `key` in the scan's direction,
+    /// Makes the next `advance` go to the first entry at or beyond `key` in the scan's direction,
     /// within the range.
     pub fn seek(&mut self, key: &[u8]) {
         self.rows.seek(key);
@@ -111,8 +111,8 @@ impl Scan {
         self.source().key().expect("the scan stands on an entry")
     }
 
-    /// The value at the position; a large one is read now. Panics unless the last `advance`
-    /// answered `true`.
+    /// Returns the value at the position; reads it now if it is large. Panics unless the last
+    /// `advance` returned `true`.
     pub fn value(&self) -> Result<Bytes> {
         match self.source().kind() {
             Kind::Large => self.open_value()?.read_all(),
@@ -120,9 +120,9 @@ impl Scan {
         }
     }
 
-    /// The value at the position, borrowed until the scan moves on; a large one is read now.
-    /// Cheaper than [`Scan::value`], which keeps it. Panics unless the last `advance` answered
-    /// `true`.
+    /// Returns the value at the position, borrowed until the scan moves on; reads it now if it is
+    /// large. Cheaper than [`Scan::value`], whose result outlives the move. Panics unless the last
+    /// `advance` returned `true`.
     #[inline]
     pub fn value_in_place(&self) -> Result<Cow<'_, [u8]>> {
         match self.source().kind() {
@@ -131,16 +131,16 @@ impl Scan {
         }
     }
 
-    /// The value at the position, borrowed until the scan moves on; `None` for a large one, which
-    /// [`Scan::open_value`] reads. Panics unless the last `advance` answered `true`.
+    /// Returns the value at the position, borrowed until the scan moves on; `None` for a large one,
+    /// which [`Scan::open_value`] reads. Panics unless the last `advance` returned `true`.
     #[inline]
     pub fn small_value(&self) -> Option<&[u8]> {
         let source = self.source();
         (source.kind() != Kind::Large).then(|| source.value_slice())
     }
 
-    /// A reader over the value at the position, without reading it. Panics unless the last
-    /// `advance` answered `true`.
+    /// Returns a reader over the value at the position, without reading the value. Panics unless
+    /// the last `advance` returned `true`.
     pub fn open_value(&self) -> Result<ValueReader> {
         let source = self.source();
         if source.kind() != Kind::Large {
@@ -154,8 +154,8 @@ impl Scan {
         Ok(moved.expect("a snapshot keeps its rows"))
     }
 
-    /// The cost of the scan so far: how many rows of all its sources it has passed, deleted and
-    /// hidden ones included.
+    /// Returns how many rows of all its sources the scan has passed so far, deleted and hidden ones
+    /// included: its cost.
     pub fn rows_passed(&self) -> u64 {
         self.rows.passed()
     }

@@ -24,7 +24,7 @@ pub struct Stats {
     /// Segments of the write-ahead log that are needed.
     pub wal_segments: u64,
     /// Bytes of the write-ahead log that the opening of a copy reads; 0 if SSTables hold
-    /// everything. One small memtable may keep many.
+    /// everything. One small memtable may keep many bytes of the log.
     pub wal_bytes: u64,
     /// Bytes of the value log, garbage included.
     pub value_log_bytes: u64,
@@ -81,8 +81,8 @@ impl Stats {
         }
     }
 
-    /// How many places a lookup may have to look into besides the active memtable: sealed
-    /// memtables, files of level 0, deeper levels in use.
+    /// Returns the number of places that a lookup may have to search besides the active memtable:
+    /// sealed memtables, files of level 0, deeper levels in use.
     pub fn read_amplification(&self) -> u64 {
         let level0 = self.sstables.first().copied().unwrap_or(0);
         let deeper = self.sstables.iter().skip(1).filter(|&&files| files > 0);

@@ -1,8 +1,8 @@
 //! Transactions: read, check and write with no other writer of the same keys in between.
 //!
 //! A [`Transaction`] locks keys, waits for the transactions that hold them, and commits one
-//! [`Batch`] at a time. It reads through the [`Db`] or a snapshot, like everyone else: its own
-//! batch becomes visible with its commit.
+//! [`Batch`] at a time. Reads go through the [`Db`] or a snapshot, and see the transaction's own
+//! batch only after its commit.
 //!
 //! transaction -> [`Db::begin`]: admitted -> [`Transaction::lock`] -> [`Db::get`], check
 //!             -> [`Transaction::batch`] -> [`Transaction::commit`] -> dropped: unlocked
@@ -18,8 +18,8 @@ use crate::{Admission, Batch, Db, Keyspace, Result, Ticket};
 /// transaction that writes the key without locking it. A key that is only written together with a
 /// locked one needs no lock of its own.
 ///
-/// Stays with its thread, as a mutex guard does. A thread needs one transaction at a time: while it
-/// holds keys in one, no other one waits for a key.
+/// Cannot be sent to another thread, like a mutex guard. A thread needs one transaction at a time:
+/// while it holds keys in one, its other transactions do not wait for a key.
 #[derive(Debug)]
 pub struct Transaction<'d> {
     db: &'d Db,
@@ -29,10 +29,10 @@ pub struct Transaction<'d> {
 }
 
 impl Db {
-    /// Begins a transaction and locks these keys. Waits to be admitted first, as [`Db::admit`]
-    /// does, so that no lock is held meanwhile. Transactions queue for a key in the order of
-    /// arrival; one that waits is passed by a bounded number of others. Errors: as [`Db::admit`]
-    /// and [`Transaction::lock`].
+    /// Begins a transaction and locks these keys. First waits to be admitted, as [`Db::admit`]
+    /// does, because no lock should be held during that wait. Transactions queue for a key in the
+    /// order of arrival; a waiting one is overtaken by a bounded number of others. Errors: as
+    /// [`Db::admit`] and [`Transaction::lock`].
     pub fn transaction(&self, keys: &[(&Keyspace, &[u8])]) -> Result<Transaction<'_>> {
         let mut transaction = self.begin()?;
         transaction.lock(keys.iter().copied())?;
@@ -66,10 +66,10 @@ impl Transaction<'_> {
     /// Keys are ordered by keyspace, in the order in which this process first opened the keyspaces,
     /// then by a hash. Waits for other holders if all new keys come after those that the
     /// transaction holds: lock all keys of a keyspace in one call, and keyspaces in the order of
-    /// their opening. Otherwise takes the keys only if they are free. Errors: `Conflict` if they
-    /// are not: drop the transaction and begin again; `Deadlock` if they are not and this thread
-    /// holds keys in another transaction; `UnknownKeyspace`. After an error the transaction holds
-    /// the keys that it held.
+    /// their opening. Otherwise takes the keys only if they are free. Errors: `Conflict` if a key
+    /// is not free: drop the transaction and begin again; `Deadlock` instead if this thread holds
+    /// keys in another transaction; `UnknownKeyspace`. After an error the transaction holds the
+    /// keys that it held before.
     pub fn lock<'k>(
         &mut self,
         keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,
@@ -102,15 +102,15 @@ impl Transaction<'_> {
         self.locks.lock(keys.into_iter().map(key))
     }
 
-    /// Unlocks the keys of `keyspace`, and of all that were opened after it: for a transaction of
-    /// several commits of which each needs other keys there. Call it after a commit.
+    /// Unlocks the keys of `keyspace`, and of all keyspaces opened after it: for a transaction of
+    /// several commits, each of which needs other keys there. Call it after a commit.
     pub fn unlock_from(&mut self, keyspace: &Keyspace) {
         self.locks.unlock_from(keyspace.tree().lock_rank());
     }
 
-    /// Waits to be admitted to another commit, as [`Db::begin_deletion`] does, but with its keys
-    /// locked: for a transaction of several commits that readers do not wait for. Errors: as
-    /// [`Db::admit`].
+    /// Like [`Db::begin_deletion`], waits to be admitted, but for another commit of this
+    /// transaction, whose keys stay locked meanwhile. For transactions of several commits whose
+    /// locked keys delay no reader. Errors: as [`Db::admit`].
     pub fn admit_deletion_again(&mut self) -> Result<()> {
         self.admission = self.db.admit_deletion()?;
         Ok(())
@@ -126,9 +126,9 @@ impl Transaction<'_> {
         &self.admission
     }
 
-    /// Writes the batch. The keys stay locked until the transaction is dropped, so that state in
-    /// memory can follow the write. Drop it before you wait for the ticket. Errors: as
-    /// [`Db::write_admitted`]; the batch is then discarded.
+    /// Writes the batch. The keys stay locked until the transaction is dropped, so that the caller
+    /// can first update its state in memory. Drop the transaction before you wait for the ticket.
+    /// Errors: as [`Db::write_admitted`]; the batch is then discarded.
     pub fn commit(&mut self) -> Result<Ticket> {
         let batch = std::mem::take(&mut self.batch);
         self.db.write_admitted(batch, &self.admission)

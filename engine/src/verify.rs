@@ -21,7 +21,7 @@ pub struct Verified {
     pub rows: u64,
     /// Bytes of their values, those in the value log included.
     pub value_bytes: u64,
-    /// Everything that is wrong, in the order in which it was found; each names a file and an
+    /// Everything that is wrong, in the order in which it was found. Each error names a file and an
     /// offset in it.
     pub damages: Vec<Error>,
 }
@@ -91,8 +91,8 @@ fn verify_files(parts: &Parts, tree: &Tree, verified: &mut Verified) {
     }
 }
 
-/// Reads every live row with its value. Damage of a block is reported with its file, and again
-/// here.
+/// Reads every live row with its value. Damage of a block, which is also reported with its file, is
+/// reported here again.
 fn verify_rows(snapshot: &Snapshot, tree: &Arc<Tree>, verified: &mut Verified) {
     let keyspace = Keyspace::new(tree.clone());
     let mut scan = snapshot.scan(&keyspace, KeyRange::all(), Direction::Forward);

@@ -1,6 +1,6 @@
-//! The power fails, or a call fails, at each call of the file system in turn: during a script that
+//! Cuts the power, or fails a call, at each call of the file system in turn, during a script that
 //! covers flush, compaction, manifest switch, WAL rotation and value-log roll. Nothing acknowledged
-//! is lost, batches are there whole or not at all.
+//! is lost, and each batch is there whole or not at all.
 
 mod common;
 
@@ -86,8 +86,8 @@ impl Script {
         Ok(store)
     }
 
-    /// Makes a checkpoint in a new directory of a new directory. One that succeeds survives a power
-    /// cut.
+    /// Makes a checkpoint in a new directory below a new directory, and checks that it survives a
+    /// power cut if it succeeds.
     fn checkpoint(&self, store: &Store, path: &str) {
         if store.db.checkpoint(path.as_ref()).is_err() {
             return;
@@ -119,8 +119,8 @@ impl Script {
         }
     }
 
-    /// True if `found` is the model after some change at or after `durable`. Changes in doubt may
-    /// be in it or not.
+    /// True if `found` is the model after some change at or after `durable`. Each change in doubt
+    /// may or may not be included.
     fn explains(&self, found: &Model, durable: usize) -> bool {
         let mut states = vec![Model::default()];
         for (index, (changes, outcome)) in self.history.iter().enumerate() {
@@ -252,8 +252,8 @@ fn the_power_may_fail_at_every_call() {
                 &fault(None, ErrorKind::Other, true),
                 |script, ended, context| {
                     let seed = script.history.len() as u64;
-                    // Crashes are made while the store is open: what it writes when it is dropped
-                    // does not reach the disk.
+                    // Crash copies are made while the store is open: what it writes when it is
+                    // dropped is not in them.
                     let left = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything]
                         .map(|keep| (keep, script.memory.crash(seed, keep)));
                     drop(ended);

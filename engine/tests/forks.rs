@@ -64,8 +64,8 @@ fn milliseconds(durations: &mut [Duration]) -> String {
 }
 
 /// Prints what a fork costs: of a source whose last rows are in the log, and of one that is flushed
-/// and compacted. `cargo test --test forks -- --ignored --nocapture`; `LAZURITE_TEST_SCALE=10` for
-/// a million rows.
+/// and compacted. Run with `cargo test --test forks -- --ignored --nocapture`, and with
+/// `LAZURITE_TEST_SCALE=10` for a million rows.
 #[test]
 #[ignore = "measures, and checks nothing"]
 fn cost_of_a_hundred_forks() {
@@ -275,8 +275,8 @@ fn brief_config() -> Config {
     }
 }
 
-/// A store with work for its background threads: SSTables in level 0 with rows in each keyspace,
-/// and a value-log segment of garbage.
+/// Returns a store with work for its background threads: SSTables in level 0 with rows in each
+/// keyspace, and a value-log segment of garbage.
 fn unmerged_source(fs: Arc<dyn Fs>, files: u8) -> (Store, Model) {
     let store = open_in("/source", fs, &config()).unwrap();
     let mut model = Model::default();
@@ -311,8 +311,8 @@ fn open_with_clock(fs: Arc<dyn Fs>, config: &Config) -> (Store, Arc<ManualClock>
     (fork.unwrap(), clock)
 }
 
-/// Counts the calls of this kind that a fork makes (created, opened, and left alone), if its source
-/// has that many SSTables in each keyspace.
+/// Counts the calls of this kind that a fork makes when it is created, opened, and left alone, if
+/// its source has `files` SSTables in each keyspace.
 fn calls_of_a_fork(operation: Operation, files: u8) -> u64 {
     let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let (source, _) = unmerged_source(Arc::new(faults.clone()), files);
@@ -755,8 +755,8 @@ fn store_with_few_threads_syncs_flushes_and_compacts_by_itself() {
     assert_eq!(db.get(&keyspace, b"large").unwrap().unwrap(), [2; 5000][..]);
 }
 
-/// Puts a row and a memtable's worth of others into each keyspace while an SSTable is written, like
-/// writers that never pause.
+/// Returns a store that puts a row larger than a memtable into each keyspace while an SSTable is
+/// written, like writers that never pause.
 fn put_during_flushes() -> Store {
     let writer: Arc<OnceLock<(Db, Vec<Keyspace>)>> = Arc::default();
     let (target, count) = (writer.clone(), AtomicU32::new(0));

@@ -1,5 +1,5 @@
-//! The bytes on disk: golden files open, other format versions are refused, and any damage to any
-//! file is noticed.
+//! The bytes on disk: golden files open, other format versions are refused, and damage to any file
+//! is noticed.
 
 mod common;
 
@@ -29,8 +29,7 @@ fn config() -> Config {
     }
 }
 
-/// A history that leaves files of every kind; the state after it, and the state before its last
-/// batch.
+/// Returns the batches of a history that leaves files of every kind.
 fn example() -> Vec<Vec<Change>> {
     let put = |keyspace, key: &str, value: &[u8]| Change::Put(keyspace, key.into(), value.to_vec());
     let mut history = Vec::new();
@@ -55,8 +54,8 @@ fn example() -> Vec<Vec<Change>> {
     history
 }
 
-/// Flushes and compacts after the deletions, so that some of the history is in SSTables of two
-/// levels and some in the log.
+/// Writes the history with flushes, a compaction, and a last flush after the deletions, so that
+/// some of it is in SSTables of two levels and some in the log.
 fn write_example(fs: &MemoryFs, durability: Durability) -> (Store, Vec<Model>) {
     let config = Config {
         durability,
@@ -149,7 +148,7 @@ fn check_damaged(files: &Files, models: &[Model], context: &str) {
     }
 }
 
-/// Damages each file in every way; `models` are the states that may be found, `cut` those that a
+/// Damages each file in every way. `models` are the states that may be found, `cut` those that a
 /// shortened log may leave.
 fn damage_everything(files: &Files, models: &[Model], cut: &[Model]) {
     for index in 0..files.len() {
@@ -239,8 +238,8 @@ fn a_verification_reports_every_damaged_place_with_file_and_offset() {
 fn damage_to_a_store_that_was_not_closed_is_noticed_but_for_its_last_batch() {
     let (_, unclean, models) = examples();
     read(&unclean, &models[models.len() - 1..], "whole").unwrap();
-    // The flush after change 42 made all before it durable; a log cut after that looks like a torn
-    // one.
+    // The flush after change 42 made everything before it durable; a log that is cut after that
+    // point looks torn.
     damage_everything(&unclean, &models[models.len() - 2..], &models[43..]);
 }
 
@@ -518,8 +517,8 @@ fn a_missing_current_beside_data_is_not_an_empty_directory() {
     assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
 }
 
-/// Keys of the greatest length, one for each file of a compaction, with `inside` after their first
-/// byte.
+/// Returns keys of the greatest length, one for each file of a compaction, with `inside` after
+/// their first byte.
 fn hostile_keys(inside: &[u8]) -> Vec<Vec<u8>> {
     let key = |index: u8| {
         let mut key = [&[b'a' + index], inside].concat();
@@ -529,8 +528,8 @@ fn hostile_keys(inside: &[u8]) -> Vec<Vec<u8>> {
     (0..16).map(key).collect()
 }
 
-/// A store whose power fails in the middle of a compaction's edit: its files before the edit, its
-/// manifest after it, and what it holds.
+/// Cuts the power in the middle of a compaction's edit. Returns the files before the edit, the
+/// manifest after it, and the contents of the store.
 fn torn_compaction(keys: &[Vec<u8>]) -> (Files, Vec<u8>, Model) {
     let config = Config {
         sstable_bytes: 1,
@@ -556,8 +555,8 @@ fn torn_compaction(keys: &[Vec<u8>]) -> (Files, Vec<u8>, Model) {
     (before, manifest, model)
 }
 
-/// Loses each page of the compaction's edit in turn, opens the store, and expects that the edit is
-/// cut off.
+/// Zeroes every fifth page of the compaction's edit, one at a time, and expects each store to open
+/// without the edit.
 fn check_torn_pages((before, manifest, model): (Files, Vec<u8>, Model)) {
     let is_manifest = |path: &Path| path.display().to_string().contains("MANIFEST");
     let index = before
@@ -593,7 +592,7 @@ fn keys_that_look_like_very_many_manifest_records_do_not_keep_a_torn_store_from_
     check_torn_pages(torn_compaction(&hostile_keys(&record.repeat(1000))));
 }
 
-// Golden files: one directory per state of a store, as the first program of the format version
+// Golden files: one directory for each state of a store, as the first program of the format version
 // wrote them.
 
 fn golden(name: &str) -> PathBuf {
@@ -693,7 +692,7 @@ fn hex_examples_of_the_documentation_are_in_the_golden_files() {
     assert!(count > 25, "{count} lines have bytes");
 }
 
-/// Writes the golden files of the present version; run by hand once per version, before its
+/// Writes the golden files of the current version; run by hand once per version, before its
 /// release.
 #[test]
 #[ignore = "writes into the source tree"]
@@ -753,8 +752,8 @@ fn whole_chunks_of_streamed_values_lie_in_whole_pages() {
     assert_eq!(verified.value_bytes, lengths.iter().sum::<usize>() as u64);
 }
 
-/// The offsets of the records of all segments of a closed store, and the lengths of their payloads.
-/// Checks that there is nothing else in them.
+/// Returns the offsets of the records of all segments of a closed store, and the lengths of their
+/// payloads. Checks that the segments contain nothing else.
 fn value_log_records(directory: &Path) -> Vec<(usize, usize)> {
     let disk = DiskFs::default();
     let mut records = Vec::new();

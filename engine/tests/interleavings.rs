@@ -1,5 +1,5 @@
-//! Group commit, shared syncs and the locks of keys in many orders of their steps (shuttle): no
-//! thread or task waits for ever, whatever fails.
+//! Runs group commit, shared syncs and the locks of keys in many orders of their steps (shuttle):
+//! no thread or task waits for ever, whatever fails.
 
 #[path = "../src/base/config.rs"]
 #[allow(dead_code, reason = "tests use a part of it")]
@@ -342,7 +342,7 @@ impl ValueSegments {
 }
 
 /// Writers wait for the sync of their values while another thread seals. A sync that succeeds
-/// covers what was written before it; after one that has failed no other succeeds.
+/// covers everything written before it; after a failed sync no other succeeds.
 fn a_failed_sync_of_values_is_final() {
     for fails in [0, 1, 2] {
         let (log, health) = ValueSegments::new(fails);
@@ -511,8 +511,8 @@ impl Stages for Store {
     }
 }
 
-/// Commits of 1, 2 and 3 changes, each followed by a wait for the disk. Returns the store and its
-/// queue.
+/// Commits batches of 1, 2 and 3 changes, and waits for the disk after each. Returns the store and
+/// its queue.
 fn commit_and_wait(fails: u64) -> (Arc<Store>, Arc<CommitQueue<Store>>) {
     let file = OpenFile {
         fails,
@@ -578,8 +578,8 @@ fn a_failed_sync_reaches_every_commit() {
     }
 }
 
-/// Transactions over three keys, named in any order and mode: each gets its locks, and no two share
-/// a key that one of them has locked exclusively.
+/// Transactions lock three keys, in any order and mode: each gets its locks, and no two share a key
+/// that one of them has locked exclusively.
 fn keys_are_had_by_one_writer_or_by_readers() {
     let locks = Arc::new(KeyLocks::default());
     let holders = Arc::new(Mutex::new([(0, 0); 3]));
@@ -628,8 +628,8 @@ fn keys_are_had_by_one_writer_or_by_readers() {
         .for_each(|thread| thread.join().unwrap());
 }
 
-/// Two transactions lock one more key each, one of them out of order: it is refused, or both get
-/// their keys.
+/// Two transactions each lock a second key, one of them out of order: that one is refused, or both
+/// get their keys.
 fn locks_out_of_order_are_granted_or_refused_at_once() {
     let locks = Arc::new(KeyLocks::default());
     let threads: Vec<_> = [[0, 1], [1, 0]]
@@ -653,8 +653,8 @@ fn locks_out_of_order_are_granted_or_refused_at_once() {
         .for_each(|thread| thread.join().unwrap());
 }
 
-/// Threads that each hold a key and ask for another thread's key in a second transaction, and one
-/// that makes a shared lock exclusive.
+/// Threads that each hold a key ask for another thread's key in a second transaction, and one
+/// thread makes a shared lock exclusive.
 fn misuse_is_refused_and_never_waits() {
     let locks = Arc::new(KeyLocks::default());
     let key = |hash: u128, mode| [Ok((LockedKey { rank: 0, hash }, mode))];

@@ -1,5 +1,5 @@
-//! Acknowledged writes survive where two mechanisms meet: collection and replay, a failed sync and
-//! its waiters, readers and a later store in their directory.
+//! Acknowledged writes survive where two mechanisms interact: collection and replay, a failed sync
+//! and its waiters, readers and a later store in their directory.
 
 mod common;
 
@@ -67,8 +67,8 @@ fn collect(db: &Db) -> bool {
     db.stats().value_log_bytes < before
 }
 
-/// Rows written before a value was collected survive the death of the process, whichever of them
-/// are in SSTables.
+/// Checks that rows written before a value was collected survive the death of the process,
+/// whichever of them are in SSTables.
 fn survives_collection(name: &str, write_rows: impl Fn(&Db, [&Keyspace; 3]) -> bool) {
     for durability in [Durability::Process, Durability::Disk] {
         let fs = MemoryFs::crashable();
@@ -230,8 +230,8 @@ fn damage_to_a_row_that_became_durable_during_a_flush_is_no_torn_tail() {
     }
 }
 
-/// Writes a row to keyspace b while a flush of keyspace a writes its SSTable, into the segment of
-/// the log that the flush has synced, or into one that the row begins.
+/// Writes a row to keyspace b while a flush of keyspace a writes its SSTable: into the log segment
+/// that the flush has synced, or into a new segment.
 fn write_amid_flush(fs: &MemoryFs, begins_segment: bool) -> Db {
     let writer: Arc<Mutex<Option<(Db, Keyspace)>>> = Arc::default();
     let amid_flush = writer.clone();
@@ -352,8 +352,7 @@ fn reusing_config(choices: &mut Choices, durability: Durability) -> Config {
     }
 }
 
-/// Writes a batch, and flushes now and then: then the log segments before the last one are used
-/// again.
+/// Writes a batch, and sometimes flushes, so that the log segments before the last one are reused.
 fn write_and_flush(db: &Db, choices: &mut Choices) {
     let a = keyspace(db, "a");
     let is_long = choices.one_in(30);

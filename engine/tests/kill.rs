@@ -1,9 +1,9 @@
-//! The process is killed again and again, at any moment, while it writes to a real disk with its
-//! own threads. The next open finds every acknowledged batch, whole, and no batch without its
+//! Kills a process again and again, at any moment, while it writes to a real disk with its own
+//! threads. The next open finds every acknowledged batch, whole, and no batch without its
 //! predecessors.
 //!
-//! The child is this binary once more. Its writers derive their batches from a seed, so that the
-//! parent can compute them as well. Through a pipe (its standard error) it reports the last
+//! The child process runs this same binary. Its writers derive their batches from a seed, so that
+//! the parent can compute them as well. Through a pipe (its standard error) it reports the last
 //! acknowledged batch of each writer.
 
 mod common;
@@ -28,8 +28,8 @@ const CHILD_SESSION: &str = "LAZURITE_KILLED_SESSION";
 /// Reported once segments of the value log have been removed.
 const COLLECTED: &str = "collected";
 
-/// Counts, in the last keyspace, the batches of all writers that use it: each reads it before it
-/// writes, so that it gives them an order.
+/// Key of a counter, in the last keyspace, of the batches of all writers that use it. Each batch
+/// reads the counter before it writes, so the counter gives the batches an order.
 const COUNTER: &[u8] = b"count";
 
 /// What one child does until it is killed.

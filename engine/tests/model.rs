@@ -1,5 +1,5 @@
-//! Random operations on the engine and on plain maps, compared after each; with reopens and crashes
-//! in between.
+//! Random operations on the engine and on plain maps, compared after each operation, with reopens
+//! and crashes in between.
 
 mod common;
 
@@ -87,8 +87,8 @@ impl Run {
         }
     }
 
-    /// A checkpoint holds what was visible, whatever is written to either store later, and survives
-    /// a power cut.
+    /// Checks that a checkpoint holds what was visible, whatever is written to either store later,
+    /// and survives a power cut.
     fn checkpoint(&mut self) {
         self.checkpoints += 1;
         let directory = format!("/copy{}", self.checkpoints);

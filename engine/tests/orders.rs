@@ -1,5 +1,5 @@
-//! Empty spans in every order of their steps that the memory model allows (loom): no put is hidden
-//! by a span that a scan explored while it was applied.
+//! Runs empty spans in every order of their steps that the memory model allows (loom): a span that
+//! a scan explored never hides a put that was applied during the exploration.
 
 /// The parts of the engine that `empty_spans.rs` stands on, with loom's locks and atomics.
 mod base {

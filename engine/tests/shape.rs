@@ -1,5 +1,5 @@
 //! Costs that must not grow: a pop after many deleted rows, a range deletion and the first row
-//! after it, an open. And space that must come back when what filled it is deleted.
+//! after it, an open. And space that must be freed when its contents are deleted.
 
 mod common;
 
@@ -291,8 +291,8 @@ fn a_memtable_that_scans_pay_for_is_flushed_at_rest() {
         keyspace,
         clock,
     } = &small;
-    // A row now and then: a memtable of this size is flushed without any scan if nothing is
-    // written.
+    // One row at intervals: if nothing is written, a memtable of this size is flushed without any
+    // scan.
     let flushes_after = |milliseconds| {
         for _ in 0..milliseconds / 250 {
             fill(db, keyspace, 30_000..30_001, &[3; 300]);
@@ -422,8 +422,8 @@ fn rows_written_and_deleted_in_order_cost_the_same_beside_any_backlog() {
         level_bytes_base: 1 << 20,
         ..Config::default()
     };
-    // Bytes merged for a byte flushed, while every row passes through a queue of `waiting`
-    // messages, which have rows in four places.
+    // Returns the bytes merged per byte flushed, while every row passes through a queue of
+    // `waiting` messages, each with rows in four places.
     let merged = |waiting: u64| {
         let environment = common::environment(Arc::new(MemoryFs::volatile()));
         let db = Db::open_with("/data".as_ref(), config.clone(), environment).unwrap();

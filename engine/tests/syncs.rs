@@ -41,9 +41,9 @@ fn put(db: &Db, keyspace: &Keyspace, number: u64) -> Result<(), Error> {
     db.write(batch)?.wait()
 }
 
-/// The most acknowledged writes that a power cut at any moment loses, as the time from the first to
+/// Returns how many acknowledged writes a power cut loses at most, as the time from the first to
 /// the last of them, on a disk whose syncs of the log take `sync`. Time moves by a millisecond with
-/// each write, and by a sync while the writer waits for it.
+/// each write, and by the length of a sync while the writer waits for it.
 fn most_lost(sync: Duration, writes: u64) -> Duration {
     let clock = Arc::new(ManualClock::default());
     let acknowledged = Arc::new(AtomicUsize::new(0));

@@ -33,8 +33,8 @@ fn key(writer: u64, index: u64) -> Vec<u8> {
     format!("{writer}/{index:06}").into_bytes()
 }
 
-/// Each batch puts the same number under two keys in two keyspaces; every reader must find them
-/// equal.
+/// Writes batches that each put one number under the same key in two keyspaces; every reader must
+/// find the numbers equal.
 fn write(db: &Db, writer: u64, count: u64, large: bool) {
     let (a, b) = keyspaces(db);
     let mut choices = Choices::new(writer);

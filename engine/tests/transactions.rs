@@ -213,8 +213,8 @@ fn a_commit_that_fails_unlocks() {
     other.join().unwrap();
 }
 
-/// One committed transaction of a history: the writer of the version that it read of each key, and
-/// the keys that it wrote.
+/// One committed transaction of a history: for each key that it read, the writer of the version,
+/// and the keys that it wrote.
 #[derive(Debug, Default)]
 struct Done {
     id: u64,
@@ -280,9 +280,9 @@ fn value_of(id: u64, choices: &mut Choices) -> Vec<u8> {
     value
 }
 
-/// Checks that the transactions would have read and written the same one after the other, in some
-/// order. Every writer of a key has read it, so the order of its versions is known: a reader of a
-/// version comes after its writer, and before the writer of the next version.
+/// Checks that some serial order of the transactions has the same reads and writes. Every writer of
+/// a key has read the key, so the order of its versions is known: a reader of a version comes after
+/// the version's writer, and before the writer of the next version.
 fn assert_serial(history: &[Done]) {
     let mut after: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
     let mut replaced: BTreeMap<(u8, u64), u64> = BTreeMap::new();

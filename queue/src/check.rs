@@ -26,8 +26,8 @@ fn lower_case_names(metadata: &Metadata) -> Vec<String> {
         .collect()
 }
 
-/// Whether two sets of metadata are equal; neither holds a name twice.
-/// Source: Create Queue, "Remarks".
+/// True if two sets of metadata are equal. Neither may hold a name twice. Source: Create Queue,
+/// "Remarks".
 pub(crate) fn metadata_equal(a: &Metadata, b: &Metadata) -> bool {
     let sorted = |metadata: &Metadata| {
         let values = metadata.iter().map(|(_, value)| value.clone());

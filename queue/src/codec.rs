@@ -1,5 +1,5 @@
-//! Converts rows to engine values and back. Every value starts with the version of its format, 1
-//! for all so far.
+//! Converts rows to engine values and back. Every value starts with the version of its format, so
+//! far always 1.
 //!
 //! Numbers are little-endian; a string is its length in bytes (4) and its UTF-8; a list is its
 //! count (4) and its items; an option is `00`, or `01` and the value. After the version byte:
@@ -15,7 +15,7 @@
 //! properties     the server's bytes, without a version byte of ours
 //! ```
 //!
-//! Decoding trusts nothing: a malformed value is `Corrupt`, never a panic and never a guess.
+//! Decoding a malformed value returns `Corrupt`; it never panics and never guesses.
 
 use crate::keys::QueueId;
 use crate::model::*;

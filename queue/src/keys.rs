@@ -41,7 +41,7 @@ pub(crate) struct Position {
     pub(crate) id: MessageId,
 }
 
-/// The number of cells that count added messages: as many producers can write to one queue
+/// Number of cells that count added messages, and thus of producers that can write to one queue
 /// concurrently.
 pub(crate) const PRODUCER_CELLS: u8 = 8;
 /// The cell that counts removed messages.
@@ -64,16 +64,16 @@ const POSITION_BYTES: usize = 8 + 16;
 /// Length of the hyphenated form of a UUID, the only one of the protocol.
 const UUID_CHARS: usize = uuid::fmt::Hyphenated::LENGTH;
 
-/// Bits of a message id's sequence: the bits of a UUID of version 7 before its variant, without the
-/// version.
+/// Bits of a message id's sequence: the bits of a UUID of version 7 before its variant, except
+/// those of the version.
 const SEQUENCE_BITS: u32 = 60;
 /// Low bits of the sequence that count within a millisecond.
 const COUNTER_BITS: u32 = 12;
 
 impl MessageId {
-    /// The id of the message with this `sequence`. `random` distinguishes it from messages of other
-    /// queues and generations. Source: RFC 9562, 5.7 and 6.2, method 1: milliseconds, then a
-    /// counter that carries into them.
+    /// Returns the id of the message with this `sequence`. `random` distinguishes it from messages
+    /// of other queues and generations. Source: RFC 9562, 5.7 and 6.2, method 1: milliseconds, then
+    /// a counter that carries into them.
     pub(crate) fn new(sequence: u64, random: u128) -> MessageId {
         debug_assert!(sequence >> SEQUENCE_BITS == 0, "the sequence has 60 bits");
         let high = u128::from(sequence >> COUNTER_BITS) << 16
@@ -183,8 +183,8 @@ pub(crate) fn all_queues() -> KeyRange {
     KeyRange::prefix(&[QUEUE])
 }
 
-/// The name in the key of a queue; `None` if the key is malformed. Names hold no zero byte, so the
-/// last one ends the account.
+/// Returns the name in the key of a queue; `None` if the key is malformed. Names hold no zero byte,
+/// so the last zero byte ends the account.
 pub(crate) fn queue_name(key: &[u8]) -> Option<&str> {
     let end = key.windows(2).rposition(|pair| pair == [0, 1])?;
     std::str::from_utf8(&key[end + 2..]).ok()
@@ -279,8 +279,8 @@ pub(crate) fn expiries(queue: QueueId, start: Position, end: Position) -> KeyRan
     position_rows(queue, EXPIRY, start, end)
 }
 
-/// The position at the end of a key of the order of delivery or of expiry; `None` if the key is too
-/// short.
+/// Returns the position at the end of a key of the order of delivery or of expiry; `None` if the
+/// key is too short.
 pub(crate) fn position(key: &[u8]) -> Option<Position> {
     let bytes = key.get(ID_BYTES + 1..)?;
     let (at, id) = bytes.split_at_checked(8)?;

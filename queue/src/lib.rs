@@ -1,11 +1,11 @@
-//! The Queue service: messages that a consumer takes, which hides them for a while, and then
-//! deletes or lets reappear.
+//! The Queue service. A consumer takes messages, which hides them for a while; then it deletes
+//! them, or they reappear.
 //!
 //! Synchronous and free of HTTP. Supported: every operation on queues and messages, stored access
 //! policies, and storage of the service properties. Left to the server: the meaning of the
 //! properties, statistics, signatures, CORS.
 //!
-//! # How a queue lies in a log-structured store
+//! # Storage of a queue in a log-structured store
 //!
 //! Pushing at one end and deleting at the other is the worst case of an LSM tree: every consumed
 //! row leaves a tombstone in front of the head. Each message therefore has four small rows under
@@ -29,9 +29,9 @@
 //!   disappears from delivery, peek and count at the same instant; [`QueueService::sweep`] removes
 //!   its rows later.
 //! - The **count** is the number of messages added, less those removed, less the expired ones that
-//!   still have rows, all from one snapshot and without a lock. The first two are counters that
-//!   each Put and Delete writes in its batch. The third is counted from the rows in the order of
-//!   expiry that the sweep has not reached.
+//!   still have rows, all from one snapshot and without a lock. The first two numbers are counters
+//!   that each Put and Delete writes in its batch. The third is counted from the rows in the order
+//!   of expiry that the sweep has not reached.
 //!
 //! # Time
 //!
@@ -55,10 +55,10 @@
 //! change the state in memory -> unlock. Only [`QueueService::set_service_properties`] writes
 //! blindly.
 //!
-//! The locks are not those of the engine's transactions. Each guards state in memory that a
-//! transaction does not know: a counter that is written without being read, or whether a queue
-//! exists. A reader takes them too, also when the store accepts no writes and admits no
-//! transaction. Producers take any free one of several locks, where a transaction names its keys.
+//! The locks are not those of the engine's transactions. Each guards state in memory that is not in
+//! the engine: a counter that is written without being read, or whether a queue exists. Readers
+//! take them too, even when the store accepts no writes and admits no transaction. Producers take
+//! any free one of several locks, where a transaction names its keys.
 //!
 //! Memory is bounded: a few hundred bytes for each recently used queue of any depth.
 

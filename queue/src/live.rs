@@ -23,12 +23,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// How many slots are added before the slots that were not used in the meantime are dropped. Up to
-/// twice as many are kept, plus those held by running operations: a few megabytes.
+/// Number of slots added before those not used in the meantime are dropped. Up to twice as many are
+/// kept, plus those held by running operations: a few megabytes.
 const SLOTS_PER_GENERATION: usize = 4 * 1024;
 
-/// Most dropped slots whose next expiry is remembered: some ten megabytes. The sweep finds other
-/// queues only in its round over all queues.
+/// Maximum number of remembered expiries of dropped slots: some ten megabytes. The sweep finds
+/// other queues only in its round over all queues.
 const REMEMBERED_EXPIRIES_MAX: usize = 128 * 1024;
 
 /// The slots of all queues in use, by the key of the queue's row.
@@ -110,9 +110,9 @@ impl Slots {
         slot
     }
 
-    /// The queues known to have, or to possibly have, expired messages at `now`, the longest
-    /// overdue first: those in memory, and at most `dropped_max` whose slots were dropped. Does not
-    /// mark slots as used.
+    /// Returns the queues that have, or may have, expired messages at `now`, the longest overdue
+    /// first: those in memory, and at most `dropped_max` whose slots were dropped. Does not mark
+    /// slots as used.
     pub(crate) fn due(&self, now: Ticks, dropped_max: usize) -> Vec<DueQueue> {
         let table = lock(&self.0);
         let in_memory = table.slots.iter().filter_map(|(key, slot)| {
@@ -235,12 +235,12 @@ pub(crate) struct Live {
     pub(crate) head: Frontier,
     /// Over the order of expiry. Scanned under the consumer lock.
     pub(crate) next_expiry: Frontier,
-    /// A lower bound of the expiries of messages that were added since the sweep last passed it, in
-    /// ticks. Reaches further than `next_expiry`, which the sweep moves to the end of its
-    /// look-ahead.
+    /// A lower bound of the expiries, in ticks, of messages that were added since the sweep last
+    /// passed this bound. Reaches further than `next_expiry`, which the sweep moves to the end of
+    /// its look-ahead.
     first_added_expiry: AtomicU64,
     /// Rows taken from the head, or swept, since a range delete last covered the tombstones behind
-    /// it.
+    /// the head.
     pub(crate) consumed_rows: AtomicU64,
     last_sequence: AtomicU64,
     next_cell: AtomicUsize,
@@ -308,12 +308,13 @@ impl Live {
         }
     }
 
-    /// When the sweep has to look for expired messages, as far as that is known without a scan: at
-    /// the place of the frontier, and at the first expiry of an added message.
+    /// Returns when the sweep has to look for expired messages, as far as that is known without a
+    /// scan: at the place of the frontier, and at the first expiry of an added message.
     fn sweep_times(&self) -> [Option<Ticks>; 2] {
         let start = self.next_expiry.start();
-        // The frontier is at the very beginning before the first scan, and at a message if the last
-        // scan ended at one. Anywhere else it is at the end of a look-ahead that found none.
+        // Before the first scan the frontier is at the very beginning; if the last scan ended at a
+        // message, it is there. Anywhere else it is at the end of a look-ahead that found no
+        // message.
         let is_known = start == Position::MIN || start.id != MessageId(0);
         let added = Ticks(self.first_added_expiry.load(Ordering::Relaxed));
         [

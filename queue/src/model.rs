@@ -1,6 +1,6 @@
 //! Plain data of the service: queues, messages and policies, as operations take and return them.
 //!
-//! Times are exact to 100 ns; rounding to seconds is a matter of display. Numbers of requests are
+//! Times are exact to 100 ns; rounding to seconds is a matter of display. Numbers in requests are
 //! `i64` as parsed, so that an error can report an out-of-range value as it was sent.
 
 use std::time::SystemTime;
@@ -15,9 +15,10 @@ pub const VISIBILITY_SECONDS_MAX: i64 = 7 * 24 * 60 * 60;
 /// Visibility timeout of Get Messages if the request names none. Source: Get Messages, "URI
 /// parameters".
 pub const VISIBILITY_SECONDS_DEFAULT: i64 = 30;
-/// Most messages in one response. Source: Get Messages, "URI parameters", `numofmessages`.
+/// Maximum number of messages in one response. Source: Get Messages, "URI parameters",
+/// `numofmessages`.
 pub const MESSAGES_PER_GET_MAX: i64 = 32;
-/// Most queues in one page of List Queues, and the page size if the request names none.
+/// Maximum number of queues in one page of List Queues. Default where the request names none.
 pub const QUEUES_PER_PAGE_MAX: i64 = 5000;
 /// Shortest and longest name of a queue, in characters.
 pub const QUEUE_NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=63;
@@ -180,7 +181,7 @@ pub struct UpdateMessageResult {
 pub struct BrowseMessages<'a> {
     /// Where to begin.
     pub from: BrowseFrom<'a>,
-    /// Most messages of the page.
+    /// Maximum number of messages of the page.
     pub count: usize,
 }
 

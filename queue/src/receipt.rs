@@ -2,8 +2,8 @@
 //!
 //! A receipt is 64 random bits, stored with the message and replaced by every Put, Get and Update,
 //! so that at most one receipt per message is valid, and only for that message. On the wire it is a
-//! letter for its version and the bits in hex: no character changes its meaning in a URL, even if a
-//! client forgets to encode it.
+//! letter for its version and the bits in hex: no character of it has a special meaning in a URL,
+//! even if a client forgets to encode it.
 
 /// The secret that proves possession of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,8 +15,9 @@ pub(crate) struct Deliverable {
     pub(crate) row: DeliveryRow,
 }
 
-/// Rows of expired messages that one step of an operation skips while it holds a contended lock:
-/// about a millisecond. A smaller number makes more steps, each of which seeks its place again.
+/// Number of rows of expired messages that one step of an operation skips while it holds a
+/// contended lock: about a millisecond. With a smaller number there are more steps, each of which
+/// seeks its place again.
 const EXPIRED_ROWS_PER_STEP: usize = 4_000;
 
 /// The result of a scan of the order of delivery.
@@ -50,11 +51,12 @@ impl DeliveryScan {
 
 impl QueueService {
     /// Scans the order of delivery for the first `count` visible messages, or fewer if many expired
-    /// ones lie among them. The caller got `start` from the frontier `live.head` before this call.
+    /// ones lie between them. The caller must have got `start` from the frontier `live.head` before
+    /// this call.
     ///
     /// The range of the scan ends at the present, so that the scan need not find a later row to
-    /// stop: ahead of the present lie the tombstones of all messages that were deleted before they
-    /// became visible again, and it would step over each.
+    /// stop. Ahead of the present are the tombstones of all messages that were deleted before they
+    /// became visible again, and the scan would step over each.
     pub(crate) fn find_deliverable(
         &self,
         live: &Live,

@@ -1,5 +1,5 @@
-//! QueueService: the state that all operations share, and the two shapes of a write. Their files
-//! add the methods.
+//! QueueService: the state that all operations share, and the two ways to run a write. The files of
+//! the operations add the methods.
 
 use crate::check;
 use crate::codec::{self, CounterRow, QueueRow};
@@ -50,14 +50,14 @@ impl QueueService {
         })
     }
 
-    /// Rows of the orders of delivery and expiry that were read since the service was opened. This
-    /// measure of work per message must not grow with the depth of a queue.
+    /// Returns how many rows of the orders of delivery and expiry were read since the service was
+    /// opened. Per message, this must not grow with the depth of a queue.
     pub fn rows_examined(&self) -> u64 {
         self.rows_examined.load(Ordering::Relaxed)
     }
 
     /// Runs `operate`, which fills and commits `transaction`, on an existing queue under the lock
-    /// that `lock` takes. Operations under its other locks run concurrently.
+    /// that `lock` takes. Operations under other locks of the queue run concurrently.
     pub(crate) fn with_queue<T>(
         &self,
         account: &str,
@@ -97,8 +97,8 @@ impl QueueService {
         }
     }
 
-    /// The queue of a slot. Takes no lock that a writer holds, unless the queue has to be read
-    /// first.
+    /// Returns the queue of a slot. Takes no lock that a writer holds, unless the queue has to be
+    /// read first.
     pub(crate) fn published_queue(&self, key: &[u8], slot: &Slot) -> Result<Arc<Live>> {
         loop {
             match slot.state() {
@@ -111,7 +111,7 @@ impl QueueService {
 
     /// Runs `operate`, which fills and commits `transaction`, with exclusive access to the slot of
     /// a queue, whether or not the queue exists. `operate` gets the key of the queue's row, and
-    /// publishes the new state after a write that changes it.
+    /// must publish the new state after a write that changes it.
     pub(crate) fn with_exclusive_queue<T>(
         &self,
         account: &str,
@@ -178,9 +178,9 @@ impl QueueService {
         Ok(committed?)
     }
 
-    /// The time of an operation. Read once per operation, under the lock that orders it and after
-    /// everything that may wait: the times of one queue are then in the order of its operations,
-    /// and no timeout begins before its operation does.
+    /// Returns the time of an operation. Call it once per operation, under the lock that orders the
+    /// operation and after everything that may wait: the times of one queue are then in the order
+    /// of its operations, and no timeout begins before its operation does.
     pub(crate) fn now(&self) -> Ticks {
         Ticks::from_system(self.clock.now())
     }
@@ -194,10 +194,10 @@ impl QueueService {
     }
 }
 
-/// A message is deleted soon after it was written, so strong compression of its rows does not pay.
-/// Rows are added and deleted at a few places of the key space, so small SSTables let compactions
-/// skip the ranges between them. No scan steps over the tombstones, thanks to the frontiers, so
-/// they do not justify compactions of their own.
+/// Options of the keyspace of messages. A message is deleted soon after it was written, so strong
+/// compression of its rows does not pay. Rows are added and deleted at a few places of the key
+/// space, so small SSTables let compactions skip the ranges between them. No scan steps over the
+/// tombstones, thanks to the frontiers, so they do not justify compactions of their own.
 fn message_options() -> KeyspaceOptions {
     KeyspaceOptions {
         sstable_bytes: Some(4 << 20),

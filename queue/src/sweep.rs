@@ -1,14 +1,14 @@
 //! The sweep: removes the rows of expired messages.
 //!
-//! Clients never depend on it, since operations check the expiry themselves. It bounds the space
-//! that expired messages occupy and the work of the first scan after a restart: it deletes the rows
-//! of expired messages, and covers the tombstones that consumed messages left behind the head with
-//! one range delete, which a scan passes in one step.
+//! Clients never depend on the sweep, because operations check the expiry themselves. It bounds the
+//! space that expired messages occupy and the work of the first scan after a restart: it deletes
+//! the rows of expired messages, and covers the tombstones that consumed messages left behind the
+//! head with one range delete, which a scan passes in one step.
 //!
-//! For each queue in memory, and for many that were dropped from it, the next expiry is known, or
-//! when to look for it. The sweep follows these times, so expired messages are removed as fast as
-//! they come however many queues there are. In addition, each call loads a few queues that are not
-//! in memory, in a round over all queues.
+//! For each queue in memory, and for many that were dropped from memory, the sweep knows the next
+//! expiry, or the time at which to look for it. It follows these times, so expired messages are
+//! removed as fast as messages expire, however many queues there are. In addition, each call loads
+//! a few queues that are not in memory, in a round over all queues.
 
 use crate::codec;
 use crate::keys::{self, Position};
@@ -21,26 +21,26 @@ use crate::{Error, QueueService, Result};
 use lazurite_engine::{Batch, Direction, Ticket, Transaction};
 use std::sync::atomic::Ordering;
 
-/// Batches written by one call, and messages removed by one batch: a call takes some tens of
-/// milliseconds, and holds the lock of a queue for about two.
+/// Maximum number of batches written by one call, and of messages removed by one batch. A call
+/// takes some tens of milliseconds, and holds the lock of a queue for about two.
 const BATCHES_PER_SWEEP: usize = 16;
 const MESSAGES_PER_BATCH: usize = 256;
 
 /// Queues examined by one call.
 const QUEUES_PER_SWEEP: usize = 1024;
-/// Queues loaded into memory by one call. A higher number drops rarely used queues from memory
-/// sooner.
+/// Number of queues loaded into memory by one call. A higher number drops rarely used queues from
+/// memory sooner.
 const QUEUES_LOADED_PER_SWEEP: usize = 256;
 
-/// How far ahead a queue is searched for its next expiry, and so how often it is searched while
+/// How far ahead a queue is searched for its next expiry; also the interval of these searches while
 /// there is none. A longer search steps over more tombstones of messages that were deleted in time.
 const LOOKAHEAD_SECONDS: u64 = 10;
 
 /// How long a queue is skipped after a failure.
 const RETRY_SECONDS: u64 = 60;
 
-/// Rows consumed at the head of a queue, or swept, after which the tombstones behind the head are
-/// covered.
+/// Number of rows consumed at the head of a queue, or swept, after which a range delete covers the
+/// tombstones behind the head.
 const CONSUMED_ROWS_COVERED: u64 = 10_000;
 
 /// The messages that one batch of a sweep removes.
@@ -70,9 +70,9 @@ impl QueueSweep {
 }
 
 impl QueueService {
-    /// Removes the rows of some expired messages, of any account, in one batch per queue. The
-    /// ticket is that of the last batch. A queue that fails is logged and skipped for a minute.
-    /// Call it in the background about once a second, and again at once while it returns `more`.
+    /// Removes the rows of some expired messages, of any account, in one batch per queue. Returns
+    /// the ticket of the last batch. A queue that fails is logged and skipped for a minute. Call it
+    /// in the background about once a second, and again at once while it returns `more`.
     pub fn sweep(&self) -> Result<(Sweep, Ticket)> {
         let now = self.now();
         let mut sweep = Sweep {
@@ -154,7 +154,7 @@ impl QueueService {
     }
 
     /// Covers the rows before the two frontiers with range deletes. Expired messages are removed
-    /// first, all rows of each, and nothing else writes meanwhile, so the ranges hold nothing but
+    /// first, with all their rows, and nothing else writes meanwhile, so the ranges contain only
     /// tombstones.
     fn cover_consumed(&self, due: &DueQueue, slot: &Slot) -> Result<QueueSweep> {
         let begun = self.db.begin_deletion()?;
@@ -213,7 +213,7 @@ impl QueueService {
     }
 
     /// Moves the head past expired messages before their rows become tombstones that the next
-    /// consumer would step over. The caller holds the consumer lock.
+    /// consumer would step over. The caller must hold the consumer lock.
     fn pass_expired(&self, live: &Live, now: Ticks) -> Result<()> {
         let start = live.head.begin();
         let scan = self.find_deliverable(live, start, now, 1)?;
@@ -235,9 +235,9 @@ impl QueueService {
         Ok(())
     }
 
-    /// Scans the order of expiry from `start`. Like the scan for delivery it is bounded by its
-    /// range, which ends a little after the present: at the next expiry, or where to look for it
-    /// next.
+    /// Scans the order of expiry from `start`. Like the scan for delivery, it is bounded by its
+    /// range, which ends a little after the present. The scan ends at the next expiry, or at the
+    /// end of the range, where the next search begins.
     fn find_expired(&self, live: &Live, start: Position, now: Ticks) -> Result<ExpiredMessages> {
         let horizon = Position::after(now.plus_seconds(LOOKAHEAD_SECONDS));
         let range = keys::expiries(live.id, start, horizon);

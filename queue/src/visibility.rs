@@ -53,8 +53,8 @@ pub(crate) fn lifetime_of_new_message(request: &PutMessage<'_>) -> Result<Lifeti
     })
 }
 
-/// How long Get Messages hides the messages it returns, possibly beyond their expiry. Source: Get
-/// Messages, "URI parameters".
+/// Returns how long Get Messages hides the messages it returns, possibly beyond their expiry.
+/// Source: Get Messages, "URI parameters".
 pub(crate) fn seconds_hidden_by_get(request: &GetMessages) -> Result<u64> {
     visibility_seconds(
         request
@@ -87,7 +87,7 @@ pub(crate) fn visibility_seconds(seconds: i64, minimum: i64) -> Result<u64> {
     )
 }
 
-/// The most messages that Get or Peek returns. Source: Get Messages, "URI parameters".
+/// Maximum number of messages that Get or Peek returns. Source: Get Messages, "URI parameters".
 pub(crate) fn message_count(count: Option<i64>) -> Result<usize> {
     let count = in_range("numofmessages", count.unwrap_or(1), 1, MESSAGES_PER_GET_MAX)?;
     Ok(count as usize)

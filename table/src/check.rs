@@ -10,8 +10,8 @@ use crate::limits::{
 use crate::model::{Entity, Value, Write};
 use lazurite_base::policies::{BrokenRule, StoredPolicy};
 
-/// Checks an entity to be written, as far as this is possible without reading the stored one. Its
-/// size in all is not checked here: a merge adds to what is stored.
+/// Checks an entity to be written, as far as this is possible without reading the stored one. Does
+/// not check the total size, because a merge adds to what is stored.
 pub fn check_entity(write: Write, entity: &Entity) -> Result<()> {
     check_keys(write, &entity.partition_key, &entity.row_key)?;
     match write {
@@ -34,8 +34,8 @@ pub(crate) fn check_result(
     ensure(bytes <= ENTITY_BYTES_MAX, Error::EntityTooLarge)
 }
 
-/// Checks the keys of an entity to be written. The error for a forbidden character is that for a
-/// body on Insert, whose keys come from the body, and that for a URL otherwise.
+/// Checks the keys of an entity to be written. A forbidden character is reported as an error of the
+/// body on Insert, whose keys come from the body, otherwise as an error of the URL.
 fn check_keys(write: Write, partition_key: &str, row_key: &str) -> Result<()> {
     for (name, value) in [("PartitionKey", partition_key), ("RowKey", row_key)] {
         // The length comes first: the error for characters contains the key.
@@ -93,7 +93,7 @@ fn check_name(name: &str) -> Result<()> {
     )
 }
 
-/// Whether a property name may contain `c`: letters, digits and `_`, and outside ASCII any
+/// True if a property name may contain `c`: letters, digits and `_`, and outside ASCII any
 /// printable character. The documentation demands a C# identifier, which is stricter, but the
 /// service was not observed to check that.
 pub(crate) fn is_name_char(c: char) -> bool {
@@ -155,7 +155,7 @@ pub fn check_table_name(name: &str) -> Result<()> {
 /// The prefix of the names of metrics tables.
 const METRICS: &str = "$metrics";
 
-/// Whether a name is that of a metrics table, which the server maintains for an account. Clients
+/// True if the name is that of a metrics table, which the server maintains for an account. Clients
 /// can read such tables by name, but cannot list, create or delete them. Source: Storage Analytics
 /// metrics table schema.
 pub fn is_metrics_table(name: &str) -> bool {

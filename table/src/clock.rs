@@ -7,14 +7,15 @@
 //! Within a process the wall clock never goes back, but it may have been set back between two runs.
 //! The store therefore records a bound that no Timestamp exceeds, and raises it by a second
 //! whenever Timestamps reach it. The next process continues from the bound, and stays ahead of the
-//! wall clock until that has caught up.
+//! wall clock until the wall clock has caught up.
 //!
-//! A bound far ahead of the wall clock was recorded while that was wrong, and is not followed: new
-//! Timestamps follow the wall clock, and stored rows may be ahead of them. A write then has to read
-//! the row that it replaces, to be later than it. The store therefore holds two bounds: one of the
-//! Timestamps that follow the wall clock, which starts anew in this case, and one of all rows. A
-//! background scan ([`TableService::sweep`](crate::TableService::sweep)) lowers the bound of the
-//! rows to the latest Timestamp that is really stored.
+//! A bound far ahead of the wall clock was recorded while the wall clock was wrong, and is not
+//! followed: new Timestamps follow the wall clock, and stored rows may be ahead of them. A write
+//! then has to read the row that it replaces, so that its Timestamp is later than the row's. The
+//! store therefore holds two bounds: one for the Timestamps that follow the wall clock, which is
+//! reset in this case, and one for all rows. A background scan
+//! ([`TableService::sweep`](crate::TableService::sweep)) lowers the bound of the rows to the latest
+//! Timestamp that is really stored.
 
 use crate::codec;
 use crate::datetime::{DateTime, TICKS_PER_SECOND};
@@ -25,8 +26,8 @@ use lazurite_engine::{Admission, Batch, Db, Keyspace};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How far the recorded bound may be ahead of the wall clock at the start and still be followed, in
-/// ticks.
+/// Maximum lead of the recorded bound over the wall clock, in ticks, at which a starting clock
+/// follows the bound.
 const CLOCK_AHEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
 /// How far each record raises a bound, in ticks. A higher value saves writes; a lower value keeps
 /// Timestamps closer to the wall clock after a restart.
@@ -85,8 +86,8 @@ impl Clock {
         })
     }
 
-    /// From now on issues no Timestamp that `before` has issued, the clock of the store that this
-    /// one replaces. As at the start, a bound far ahead of the wall clock is not followed.
+    /// From now on issues no Timestamp that `before`, the clock of the store that this one
+    /// replaces, has issued. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &Clock) {
         let issued = before.recorded.load(SeqCst);
         if issued.saturating_sub(self.now().ticks()) <= CLOCK_AHEAD_TICKS_MAX {
@@ -100,14 +101,15 @@ impl Clock {
     }
 
     /// True if a row may have a later Timestamp than the next one issued, so that a write has to
-    /// read the row that it replaces. The result holds for a row while the caller holds its lock.
+    /// read the row that it replaces. For one row, the result stays valid while the caller holds
+    /// the row's lock.
     pub(crate) fn rows_may_be_ahead(&self) -> bool {
         let last = self.last.load(SeqCst);
         last < self.rows_ahead.load(SeqCst) || last < self.ahead_since_scan.load(SeqCst)
     }
 
-    /// The Timestamp of a write. It is later than `previous`, the Timestamp of the replaced row, if
-    /// the caller has read that.
+    /// Returns the Timestamp of a write. It is later than `previous`, the Timestamp of the replaced
+    /// row; `None` if the caller has not read that row.
     pub(crate) fn timestamp(
         &self,
         previous: Option<DateTime>,
@@ -117,8 +119,8 @@ impl Clock {
         let after_previous = previous.map_or(DateTime::MIN, DateTime::next_tick);
         if after_previous > next {
             let ahead = after_previous.ticks();
-            // These two come in this order, and before the recorded bound is read: `begin_scan` and
-            // `lower_rows_bound` rely on it.
+            // `ahead_since_scan` must be raised before `rows_ahead` (for `begin_scan`), and before
+            // `record` reads the recorded bound (for `lower_rows_bound`).
             self.ahead_since_scan.fetch_max(ahead, SeqCst);
             self.rows_ahead.fetch_max(ahead, SeqCst);
         }
@@ -134,8 +136,8 @@ impl Clock {
         now.max(after(last))
     }
 
-    /// Raises the recorded bounds, if need be, before a row can have this Timestamp. The log keeps
-    /// the order of writes.
+    /// Raises the recorded bounds to `timestamp` if necessary, and returns it. The row is written
+    /// after the bounds, so by the order of the log it is not durable without them.
     fn record(
         &self,
         following: DateTime,
@@ -190,10 +192,10 @@ impl Clock {
     /// Lowers the bound of the rows after a scan of all rows that found no Timestamp later than
     /// `latest`.
     ///
-    /// The scan may have missed two kinds of rows that are ahead of the wall clock. The first was
-    /// stamped before the scan began and written after the scan had passed its key: the scan saw
-    /// the replaced row, which is one tick earlier. The second was stamped after the scan began,
-    /// and is counted in `ahead_since_scan`.
+    /// The scan may have missed two kinds of rows that are ahead of the wall clock. Rows of the
+    /// first kind got their Timestamp before the scan began and were written after the scan had
+    /// passed their key: the scan saw the replaced row, which is one tick earlier. Rows of the
+    /// second kind got their Timestamp after the scan began, and are counted in `ahead_since_scan`.
     pub(crate) fn lower_rows_bound(
         &self,
         latest: Option<DateTime>,

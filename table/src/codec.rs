@@ -90,7 +90,7 @@ pub(crate) struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Inlined, like everything that reads rows, because filtered scans call it for each row, and
-    /// returning a `Result` would take longer than the work itself.
+    /// returning a `Result` would take longer than the decoding.
     #[inline(always)]
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Row<'a>> {
         let mut reader = Reader::open(bytes, "entity")?;
@@ -121,7 +121,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// Decodes the values of some properties, and no others: `slot` maps the name of a requested
+    /// Decodes only the values of requested properties: `slot` maps the name of a requested
     /// property to its index in `values`. Stops after `wanted` properties.
     #[inline(always)]
     pub(crate) fn find(

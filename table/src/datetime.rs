@@ -3,8 +3,8 @@
 //!
 //! The text forms are here and not in the server because `$filter`, ETags and JSON share them.
 //! Every value lies in the range of the protocol, so formatting cannot fail. The calendar is that
-//! of the `time` crate; its parser does not fit, because the protocol's texts may lack the time,
-//! the seconds or the zone.
+//! of the `time` crate; its parser is not used, because the protocol's texts may lack the time, the
+//! seconds or the zone.
 
 use std::fmt;
 use std::ops::Deref;
@@ -68,8 +68,8 @@ impl DateTime {
     }
 
     /// Parses `YYYY-MM-DDThh:mm:ss.fffffffZ`. The time of day, the seconds and the fraction are
-    /// optional; digits of the fraction after the seventh are ignored; an offset such as `+02:00`
-    /// is converted; without a zone the text is in UTC.
+    /// optional. Digits of the fraction after the seventh are ignored. An offset such as `+02:00`
+    /// is converted; a text without a zone is in UTC.
     pub fn parse(text: &str) -> Result<DateTime, DateTimeError> {
         Reader(text.as_bytes())
             .date_time()
@@ -99,8 +99,8 @@ impl DateTime {
         text
     }
 
-    /// The form of stored values: the fraction without trailing zeros, and no fraction for a whole
-    /// second.
+    /// Returns the text form of stored values: the fraction without trailing zeros, and no fraction
+    /// for a whole second.
     pub fn to_text(self) -> DateTimeText {
         let mut text = self.to_full_text();
         let mut end = FULL_TEXT_BYTES - 1;

@@ -22,8 +22,7 @@ pub enum Error {
     /// The entity exceeds 1 MiB, possibly only after a merge.
     #[error("The entity is larger than the maximum allowed size (1MB).")]
     EntityTooLarge,
-    /// A stored row that cannot be decoded, through no fault of the client. The text is for the
-    /// log.
+    /// A stored row cannot be decoded, through no fault of the client. The text is for the log.
     #[error("The server encountered an internal error: {0}")]
     InternalError(String),
     /// An operation of a transaction names the same entity as an earlier one.
@@ -36,7 +35,7 @@ pub enum Error {
     #[error(transparent)]
     InvalidInput(InvalidInput),
     /// A table name has characters other than letters and digits, or begins with a digit. The typo
-    /// in the text is Azure's.
+    /// in the message is Azure's.
     #[error("The specifed resource name contains invalid characters.")]
     InvalidResourceName,
     /// A stored access policy breaks a rule.
@@ -170,8 +169,8 @@ impl From<OutOfRangeInput> for Error {
 /// A feature of OData that a `$filter` must not use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedFilter {
-    /// Two properties are compared: most often the second one is a string without quotes, and holds
-    /// its name.
+    /// A property is compared with a property. The second one, which the message names, is usually
+    /// a string without quotes.
     #[error(
         "The filter compares a property with the property '{0}'. If that is a string, write it in quotes: '{0}'."
     )]

@@ -2,9 +2,9 @@
 //!
 //! A few rows are counted. A range with more is sampled: its keys form a tree, in which a node is a
 //! common prefix and its children are the bytes that follow. Seeks find the children of a node.
-//! Those with few rows are counted; of the others some are looked into, and the rest count as much
-//! as these do on average. Keys that end in numbers make regular trees, whose estimates are close;
-//! those of irregular ones may be off by a factor of two or three.
+//! Children with few rows are counted. Some of the others are examined, and the rest count as much
+//! as the examined ones do on average. Keys that end in numbers make regular trees, whose estimates
+//! are close; estimates of irregular trees may be off by a factor of two or three.
 
 use crate::error::Result;
 use crate::plan::intersect;
@@ -15,15 +15,15 @@ use std::sync::{Mutex, PoisonError};
 
 /// Rows of a range that are counted one by one.
 const COUNTED_ROWS_MAX: usize = 32;
-/// Rows of a child that are counted while the children of a node are found. Without that, a node
-/// with one large child and one small one would count as two large ones.
+/// Number of rows of a child that are counted while the children of a node are found. Without this
+/// count, a node with one large child and one small one would count as two large ones.
 const CHILD_ROWS_MAX: usize = 8;
 /// Branches of the tree that one estimate follows to the end.
 const SAMPLES: usize = 8;
-/// Most seeks of an estimate. A node that is reached without any left counts as
+/// Maximum number of seeks of an estimate. A node that is reached when no seek is left counts as
 /// [`COUNTED_ROWS_MAX`] rows.
 const SEEKS_MAX: usize = 256;
-/// Most estimates made in a second.
+/// Maximum number of estimates made in a second.
 const ESTIMATES_PER_SECOND_MAX: usize = 32;
 
 /// A number of rows. Shown as `20`, or as `~1200` if it is an estimate.
@@ -69,7 +69,7 @@ impl fmt::Display for RowCount {
     }
 }
 
-/// The estimates of the current second. The same query again takes its estimate from here, and the
+/// The estimates of the current second. A repeated query takes its estimate from here, and the
 /// number of different ones is limited.
 #[derive(Debug, Default)]
 pub(crate) struct Estimates(Mutex<Recent>);
@@ -81,7 +81,7 @@ struct Recent {
 }
 
 impl Estimates {
-    /// The rows in `range`, up to a second old; `None` once too many estimates were made in the
+    /// Returns the rows in `range`, up to a second old; `None` after too many estimates in the
     /// second `second`.
     pub(crate) fn rows(
         &self,
@@ -242,8 +242,8 @@ impl Sampler<'_> {
     }
 }
 
-/// Counts the keys from here on that begin with `prefix`, at most one more than [`CHILD_ROWS_MAX`].
-/// Leaves the scan on the key after them, or at its end.
+/// Counts the keys that begin with `prefix`, from the scan's position on, up to [`CHILD_ROWS_MAX`]
+/// + 1. Leaves the scan on the key after them, or at its end.
 fn count_below(scan: &mut Scan, prefix: &[u8]) -> Result<usize> {
     let mut rows = 0;
     while rows <= CHILD_ROWS_MAX && scan.key().starts_with(prefix) {

@@ -2,7 +2,7 @@
 //!
 //! A component is UTF-8 text whose bytes are mapped so that byte order is the order of UTF-16 code
 //! units, as the protocol demands. `00` becomes `00 FF`, and `00 01` ends the component. So no
-//! component is a prefix of another, and `a` sorts before every longer text that begins with it.
+//! component is a prefix of another, and `a` sorts before every longer text that begins with `a`.
 //!
 //! | keyspace | key | value |
 //! | --- | --- | --- |
@@ -11,7 +11,7 @@
 //! | catalog | `03` table id | stored access policies |
 //! | catalog | `04` account | service properties, opaque |
 //! | catalog | `05` | upper bound of the Timestamps of all rows |
-//! | catalog | `06` | upper bound of the Timestamps that followed the wall clock since it was last wrong |
+//! | catalog | `06` | upper bound of the Timestamps that followed the wall clock since the wall clock was last wrong |
 //! | entities | table id, PartitionKey, RowKey | row |
 //!
 //! A table id is 8 bytes, big-endian, and never reused: deleting a table of any size is one range
@@ -33,8 +33,8 @@ pub(crate) const NEXT_TABLE_ID: &[u8] = &[1];
 /// The key of the upper bound of the Timestamps of all rows.
 pub(crate) const TIMESTAMP_BOUND: &[u8] = &[5];
 
-/// The key of the upper bound of the Timestamps that followed the wall clock since it was last
-/// wrong.
+/// The key of the upper bound of the Timestamps that followed the wall clock. A start that finds
+/// it far ahead of the wall clock resets it (`clock.rs`).
 pub(crate) const FOLLOWING_BOUND: &[u8] = &[6];
 
 /// Initial capacity for a key of the catalog.
@@ -102,7 +102,7 @@ pub(crate) fn entities_before(table: TableId, partition_key: &str) -> KeyRange {
     }
 }
 
-/// PartitionKey and RowKey in the key of an entity, which is without its table id; `None` if the
+/// Returns PartitionKey and RowKey from the key of an entity without its table id; `None` if the
 /// key is malformed.
 pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
     let (partition_key, rest) = parse_component(key)?;
@@ -137,8 +137,8 @@ pub(crate) fn first_component_bytes(key: &[u8]) -> Option<usize> {
     Some(end + 2)
 }
 
-/// The first component of `key`, and the rest of the key. Borrowed unless the component has a
-/// mapped or escaped byte, which is rare.
+/// Returns the first component of `key`, and the rest of the key; `None` if it is malformed.
+/// Borrowed unless the component has a mapped or escaped byte, which is rare.
 pub(crate) fn parse_component(key: &[u8]) -> Option<(Cow<'_, str>, &[u8])> {
     let (bytes, rest) = escape::take_component(key)?;
     let text = match bytes {
@@ -169,7 +169,7 @@ const MAPPED_FROM: u8 = 0xee;
 
 /// Maps bytes of UTF-8 so that they sort as UTF-16 does. The two orders differ only in that UTF-16
 /// puts U+E000 to U+FFFF (lead bytes EE and EF) after all higher code points (F0 to F4). Where two
-/// texts first differ, a lead byte never meets another kind.
+/// texts first differ, lead bytes are never compared with other kinds of bytes.
 fn rank(byte: u8) -> u8 {
     match byte {
         0xee | 0xef => byte + 5,

@@ -2,7 +2,7 @@
 //! catalog.
 //!
 //! An operation that creates or deletes a table locks the key of its record, and removes the id
-//! from here before it unlocks the key. Readers take the id without that lock.
+//! from here before it unlocks the key. Readers take the id without locking that key.
 
 use crate::keys::TableId;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ struct Ids {
     changes: u64,
 }
 
-/// Most tables whose ids one of the 256 stripes holds: some megabytes in total.
+/// Maximum number of tables whose ids one of the 256 stripes holds: some megabytes in total.
 const KNOWN_TABLES_MAX: usize = 64;
 
 /// Makes the id of a table be forgotten at the end, whether or not the table changed.
@@ -35,8 +35,7 @@ pub(crate) struct Changing<'a> {
 }
 
 impl Drop for Changing<'_> {
-    /// Runs after the write and before the key is unlocked, so that no reader can remember the old
-    /// id.
+    /// Runs after the write and before the key is unlocked, so that no reader remembers the old id.
     fn drop(&mut self) {
         let mut known = self.stripe.lock();
         known.ids.remove(&*self.key);
@@ -69,7 +68,7 @@ impl Stripe {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The id of a table; if it is not known, the number of changes so far, for
+    /// Returns the id of a table. `Err` if it is not known: the number of changes so far, for
     /// [`Stripe::remember`].
     pub(crate) fn find(&self, key: &[u8]) -> Result<TableId, u64> {
         let known = self.lock();

@@ -14,16 +14,17 @@
 //! # Durability
 //!
 //! Reads return the visible state and never wait for the disk: at `Durability::Disk` they may show
-//! a change that is not acknowledged yet and that a power cut undoes. Before it answers a refused
-//! write, the caller waits for `Db::ticket`, as it does for a write.
+//! a change that is not acknowledged yet and that a power cut undoes. Before the caller reports a
+//! refused write, it should wait for `Db::ticket`, as it does for a write.
 //!
 //! # Locks
 //!
-//! Every write is a transaction of the engine, which admits it before it locks a key, so that it
-//! does not wait for the disk under a lock. A write of entities locks the record of their table,
-//! shared, then the entities; an operation that creates or deletes a table locks its record alone.
-//! So no row is ever written under the id of a deleted table, where no later operation would find
-//! or delete it. Readers take no lock that a writer holds while it reads or writes.
+//! Every write is a transaction of the engine. The engine admits the transaction before it locks a
+//! key, so that it does not wait for the disk under a lock. A write of entities locks the record of
+//! their table, shared, then the entities; an operation that creates or deletes a table locks its
+//! record alone. So no row is ever written under the id of a deleted table, where no later
+//! operation would find or delete it. Readers take no lock that a writer holds while it reads or
+//! writes.
 //!
 //! Entities are ordered by PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by
 //! lower-case name.

@@ -37,8 +37,8 @@ pub enum Value {
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {
-    /// Parses the 36-character form, in any case, such as `c9da6455-213d-42c9-9a79-3e9149a57833`.
-    /// `None` for any other text.
+    /// Parses the 36-character form, in upper or lower case, such as
+    /// `c9da6455-213d-42c9-9a79-3e9149a57833`. `None` for any other text.
     pub fn parse(text: &str) -> Option<Guid> {
         if text.len() != uuid::fmt::Hyphenated::LENGTH {
             return None;
@@ -100,8 +100,8 @@ impl Entity {
 pub struct ETag(pub DateTime);
 
 impl ETag {
-    /// Parses `W/"datetime'2021-09-20T21%3A54%3A20.9694602Z'"`. The colons may be unescaped, since
-    /// some clients send them back so. Errors: [`InvalidInput::ETag`].
+    /// Parses `W/"datetime'2021-09-20T21%3A54%3A20.9694602Z'"`. The colons may be unescaped,
+    /// because some clients send them so. Errors: [`InvalidInput::ETag`].
     pub fn parse(text: &str) -> Result<ETag> {
         let malformed = || Error::InvalidInput(InvalidInput::ETag(text.to_owned()));
         let inner = text.trim().strip_prefix("W/\"datetime'");
@@ -154,8 +154,8 @@ impl IfMatch {
     }
 }
 
-/// Whether a text is a single weak ETag. Source: HTTP Semantics (RFC 9110), section 8.8.3. The
-/// prefix may have any case.
+/// True if a text is a single weak ETag. The prefix may be `W` or `w`. Source: HTTP Semantics (RFC
+/// 9110), section 8.8.3.
 fn is_weak_etag(text: &str) -> bool {
     let quoted = text
         .strip_prefix(['W', 'w'])

@@ -6,7 +6,7 @@
 //! comparisons. A term on a property other than the keys selects everything and is evaluated on
 //! each row. A region of one partition, or of whole partitions, is one range of keys. Any other
 //! region becomes a skip scan (`skip.rs`) over the range of its partitions, which looks for the
-//! requested spans of RowKeys in each partition; its rows are evaluated as well.
+//! requested spans of RowKeys in each partition; the filter is evaluated on its rows too.
 //!
 //! | filter | plan here | plan of the hosted service |
 //! | --- | --- | --- |
@@ -54,10 +54,10 @@ pub(crate) struct Access {
     pub(crate) rows: Vec<KeyRange>,
 }
 
-/// Pairs of regions that are intersected to plan one `and`. More would take longer than a few
-/// milliseconds; the remaining terms are evaluated on each row instead.
+/// Maximum number of pairs of regions that are intersected to plan one `and`. More would take
+/// longer than a few milliseconds; the remaining terms are evaluated on each row instead.
 const PAIRS_MAX: usize = 16 * 1024;
-/// Most regions of an `and`: more would cost too many seeks.
+/// Maximum number of regions of an `and`: more would cost too many seeks.
 const REGIONS_MAX: usize = 2048;
 
 impl Plan {
@@ -321,8 +321,8 @@ impl KeyRanges {
     }
 }
 
-/// The intersection of all ranges; `false` if some were left out because there were too many
-/// regions.
+/// Returns the intersection of all ranges, and `false` if some ranges were left out because there
+/// were too many regions.
 fn intersect_all(ranges: &[KeyRanges]) -> (Vec<Region>, bool) {
     let mut regions = vec![Region::all()];
     let mut complete = true;
@@ -393,8 +393,8 @@ impl Planner<'_> {
         }
     }
 
-    /// How the hosted service would access the rows: by comparisons of keys that must all be true.
-    /// Terms of `or`, `not` and `ne` do not restrict its scans. Source: Azure storage table design
+    /// How the hosted service would access the rows: only comparisons of keys that must all be true
+    /// restrict its scans; terms of `or`, `not` and `ne` do not. Source: Azure storage table design
     /// guide, "Design for querying".
     fn azure(&self, terms: &[Expression]) -> Azure {
         let mut ranges = Vec::new();

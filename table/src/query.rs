@@ -1,6 +1,6 @@
 //! Queries: one page at a time, from one snapshot, with its cost.
 //!
-//! A continuation names the first row that was not examined yet. A full page looks a little ahead
+//! A continuation names the first row that was not examined yet. A full page looks a few rows ahead
 //! for the next match, so that the last page of a query is usually recognised as the last.
 
 use crate::TableService;
@@ -18,7 +18,7 @@ use crate::skip::Skipper;
 use crate::view::{EntityView, Matcher};
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
-/// Most rows of a page, and the default.
+/// Maximum number of rows of a page, and the default.
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// Bytes of stored rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
@@ -39,7 +39,7 @@ pub struct Query<'a> {
     pub continuation: Option<(&'a str, &'a str)>,
     /// The query sees only entities in this range.
     pub access_range: Option<&'a AccessRange>,
-    /// Most partitions of which the page reads rows, at least 1; `None` means any number.
+    /// Maximum number of partitions whose rows the page reads, at least 1; `None`: no limit.
     pub partitions_max: Option<u32>,
 }
 
@@ -78,9 +78,9 @@ pub type RowCounter<'a> = &'a mut dyn FnMut(&str, u32);
 pub struct Visitor<'a> {
     /// Takes each entity of the page.
     pub entity: &'a mut dyn FnMut(&EntityView<'_>) -> Result<()>,
-    /// Takes the rows of a partition that the page examined, whether they matched or not. Called as
-    /// the page leaves a partition, and at its end; more than once for a partition if the
-    /// page returns to it. `None`: examined rows are not counted by partition.
+    /// Receives the number of rows of a partition that the page examined, whether they matched or
+    /// not. Called when the page leaves a partition, and at its end; more than once for a partition
+    /// if the page returns to it. With `None`, examined rows are not counted by partition.
     pub examined: Option<RowCounter<'a>>,
 }
 
@@ -91,8 +91,8 @@ pub struct PageEnd {
     pub next: Option<(String, String)>,
     /// The cost of the page.
     pub cost: Cost,
-    /// The PartitionKey of which the page examined most rows, and how many; `None` if it examined
-    /// none.
+    /// The PartitionKey of which the page examined the most rows, and how many; `None` if it
+    /// examined none.
     pub busiest: Option<(String, u32)>,
     /// Whether the page ended because of [`Query::partitions_max`].
     pub is_at_partition_end: bool,
@@ -119,9 +119,9 @@ pub struct TablePage {
 }
 
 impl TableService {
-    /// One page of the matching entities, from one snapshot. It ends at `$top`, at about 4 MiB, or,
-    /// possibly empty, once `expired`, which is called every hundred rows, returns `true`. Errors:
-    /// `TableNotFound`, `InvalidInput`, `NotImplemented`.
+    /// Returns one page of the matching entities, from one snapshot. The page ends at `$top`, at
+    /// about 4 MiB, or, possibly empty, once `expired` returns `true`; it is called every hundred
+    /// rows. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
     pub fn query_entities(
         &self,
         account: &str,
@@ -239,8 +239,8 @@ impl TableService {
         if pager.top == 0 || plan.reads_as_azure() {
             return Some(RowCount::exact(pager.examined));
         }
-        // The answer is complete without it, so a block that cannot be read fails only those
-        // queries that need the block.
+        // A failed estimate does not fail the query: the answer is complete without it, and a block
+        // that cannot be read should fail only the queries that need the block.
         let rows = self.estimate_azure(snapshot, prefix, plan, next);
         let rows = rows.ok().flatten();
         rows.map(|rows| rows.at_least(pager.examined))
@@ -267,7 +267,7 @@ impl TableService {
         self.estimates.rows(second, snapshot, &self.entities, range)
     }
 
-    /// One page of the account's tables, with the limits and errors of
+    /// Returns one page of the account's tables, with the limits and errors of
     /// [`TableService::query_entities`]. A filter may only refer to `TableName`.
     pub fn query_tables(
         &self,
@@ -433,8 +433,8 @@ impl<'a> Pager<'a> {
         })
     }
 
-    /// Passes every row of the plan to `visit`, with its key without `prefix`, until that returns
-    /// [`Step::Stop`].
+    /// Passes every row of the plan to `visit`, with its key without `prefix`, until `visit`
+    /// returns [`Step::Stop`].
     fn walk(
         &mut self,
         snapshot: &Snapshot,

@@ -23,9 +23,9 @@ pub struct TableService {
 }
 
 impl TableService {
-    /// Opens the service's keyspaces in `db`, and creates them if absent; durable on return.
-    /// Timestamps come from `clock`, which is read right before a write, under the locks of its
-    /// entities.
+    /// Opens the service's keyspaces in `db`, creating them if absent; durable on return.
+    /// Timestamps come from `clock`, which is read right before a write, while the entities are
+    /// locked.
     pub fn open(db: &Db, clock: Arc<dyn WallClock>) -> Result<TableService> {
         let catalog = db.keyspace("table.catalog", KeyspaceOptions::default())?;
         Ok(TableService {
@@ -40,15 +40,15 @@ impl TableService {
     }
 
     /// Makes the service issue no Timestamp that `before` has issued, the service of the store that
-    /// this one replaces: clients may still have its ETags. Call it once `before` takes no more
-    /// writes.
+    /// this one replaces, because clients may still have its ETags. Call it once `before` takes no
+    /// more writes.
     pub fn follow(&self, before: &TableService) {
         self.clock.follow(&before.clock);
     }
 }
 
-/// Entities are read one by one and scanned by the million. Zstd added 5 us to a get whose block
-/// was not in the cache.
+/// Options of the keyspace of entities. LZ4, because entities are read one by one and scanned by
+/// the million, and zstd added 5 us to a get whose block was not in the cache.
 fn entity_options() -> KeyspaceOptions {
     KeyspaceOptions {
         compression: Some(Compression::Lz4),

@@ -60,8 +60,8 @@ impl<'a> Skipper<'a> {
         }
     }
 
-    /// The key to seek to after the row of `key`, or `None` to read the next row. Keys are without
-    /// table ids. No row in between lies in the spans.
+    /// Returns the key to seek to after the row of `key`, or `None` to read the next row. Keys are
+    /// without table ids. No row in between lies in the spans.
     pub(crate) fn after(&mut self, key: &[u8]) -> Option<&[u8]> {
         match &mut self.mode {
             Mode::Run { left: 0 } => self.mode = Mode::Seek { left: 0 },

@@ -2,8 +2,8 @@
 //!
 //! While the recorded bound is ahead of the clock, each Insert Or Replace reads the row that it
 //! replaces (`clock.rs`). One row written under a clock that was years ahead would make all writes
-//! read for years, even after that row is gone. The sweep scans all rows in bounded steps and
-//! lowers the bound to the latest Timestamp that it finds.
+//! read for years, even after the row is gone. The sweep scans all rows in bounded steps and lowers
+//! the bound to the latest Timestamp that it finds.
 
 use crate::TableService;
 use crate::clock::{SweepState, TimestampScan};
@@ -15,7 +15,7 @@ use std::sync::PoisonError;
 
 /// Rows that one call reads: some ten milliseconds.
 const ROWS_PER_SWEEP: usize = 10_000;
-/// How long after the start the first scan begins, in ticks: until then the clock may not be set
+/// Time from the start to the first scan, in ticks: until then the machine's clock may not be set
 /// yet.
 const FIRST_SCAN_AFTER: u64 = 60 * TICKS_PER_SECOND;
 /// How long after a scan the next one begins if rows are still ahead of the clock, in ticks.
@@ -23,7 +23,7 @@ const NEXT_SCAN_AFTER: u64 = 60 * 60 * TICKS_PER_SECOND;
 
 impl TableService {
     /// If Timestamps of rows may be ahead of the clock, reads some of the rows, and lowers the
-    /// recorded bound after the last one. Otherwise, which is nearly always, does nothing. Call it
+    /// recorded bound after the last one. Otherwise, that is nearly always, does nothing. Call it
     /// in the background about once a second, and again at once while it returns `true`.
     pub fn sweep(&self) -> Result<bool> {
         let progress = self.sweep_state.lock();
@@ -117,8 +117,8 @@ mod tests {
         while service.sweep().unwrap() {}
     }
 
-    /// A service whose only table holds a row with a right Timestamp, and one that was written ten
-    /// years ahead.
+    /// Returns a service whose only table holds a row with a right Timestamp, and one that was
+    /// written under a clock ten years ahead.
     fn with_row_ahead(db: &Db) -> (TableService, Arc<ManualWallClock>) {
         let (service, _) = open(db, NOW);
         drop(service.create_table("a", "table").unwrap());

@@ -78,8 +78,8 @@ impl<'a> EntityView<'a> {
         ETag(self.timestamp)
     }
 
-    /// The properties in stored order, without the system properties. An error, from damaged bytes,
-    /// ends the iteration.
+    /// Iterates over the properties in stored order, without the system properties. Damaged bytes
+    /// yield an error, which ends the iteration.
     pub fn properties(&self) -> impl Iterator<Item = Result<(&'a str, ValueRef<'a>)>> + use<'a> {
         let (stored, plain) = match self.properties {
             Properties::Stored(row) => (Some(row.properties()), None),

@@ -1,5 +1,5 @@
-//! Random operations on the service and on a map that obeys the protocol, compared after each; and
-//! what must hold when many threads write at once.
+//! Random operations on the service and on a map that obeys the protocol, compared after each
+//! operation; and invariants under concurrent writes.
 //!
 //! `LAZURITE_MODEL_OPERATIONS` and `LAZURITE_MODEL_TRANSACTIONS` scale the runs,
 //! `LAZURITE_TEST_SEED` repeats one; a failure prints its seed.
@@ -822,9 +822,9 @@ fn concurrent_transactions_with_if_match_lose_nothing() {
     }
 }
 
-/// Every transaction writes its number to the rows from 0 to its size, which row 0 holds, so that a
-/// reader can check the result of the last transaction. One in seven ends with an operation that
-/// fails, and must change nothing.
+/// Every transaction writes its number and its size n to rows 0 to n − 1, so that a reader can
+/// check the result of the last transaction. One in seven ends with an operation that fails, and
+/// must change nothing.
 #[test]
 fn readers_never_see_half_a_transaction() {
     const ROWS: usize = 100;

@@ -222,7 +222,7 @@ fn metrics_tables_are_found_by_name_and_emptied_by_age() {
     assert_eq!(listed.tables, ["people"]);
 }
 
-/// A clock that runs a closure when it is read. A write reads it after its own reads, before it
+/// A clock that signals when it is read. A write reads the clock after its own reads, before it
 /// writes.
 #[derive(Debug, Default)]
 struct Interposer(Mutex<Option<mpsc::SyncSender<()>>>);
@@ -475,8 +475,8 @@ fn limits_of_names_and_values_are_exact() {
 #[test]
 fn size_limit_applies_to_the_entity_after_a_merge() {
     let service = fixture();
-    // 8 for the keys; each String 8 + 2·2 for its name and 2·units + 4; sixteen of 32,000 units and
-    // one with the rest.
+    // Bytes: 8 for the keys; for each String 8 + 2·2 for its name and 2·units + 4. Sixteen Strings
+    // have 32,000 units, and one has the rest.
     let with_rest = |rest: usize| {
         let units = std::iter::repeat_n(32_000, 16).chain([rest]);
         let named = ('a'..='q')
@@ -761,8 +761,8 @@ fn cost_counts_the_rows_that_the_keys_select() {
     }
 }
 
-/// A service whose table `people` has `partitions` partitions of `rows` rows each, all numbered
-/// from 0.
+/// Returns a service whose table `people` has `partitions` partitions of `rows` rows each, all
+/// numbered from 0.
 fn partitioned(partitions: usize, rows: usize) -> Fixture {
     let service = fixture();
     for partition in 0..partitions {

@@ -1,5 +1,5 @@
-//! Bars: what a figure of ours must be, alone or as a multiple of another figure of the same run,
-//! and the table that compares.
+//! Bars: the required values of our figures, absolute or as multiples of other figures of the same
+//! run, and the table that compares them.
 
 use crate::measurements::Better;
 use crate::results::{OURS, Results};
@@ -56,8 +56,8 @@ pub enum Reference {
 use Expectation::{AtLeast, AtMost, TimesAtLeast, TimesAtMost};
 use Reference::{FigureOfPeers, OwnCase, OwnFigure, Peers};
 
-/// Prints each bar whose figure was measured: the expectation, the figure, and whether it is
-/// enough. Returns how many were missed.
+/// Prints each bar whose figure was measured: the requirement, the figure, and whether it is met.
+/// Returns how many were missed.
 pub fn print<'a>(results: &Results, bars: impl IntoIterator<Item = &'a Bar>) -> usize {
     let is_measured = |bar: &&Bar| results.figure(bar.case, OURS, bar.figure).is_some();
     let mut bars = bars.into_iter().filter(is_measured).peekable();

@@ -8,8 +8,8 @@ use std::path::Path;
 /// The unit in which the system counts the blocks of a file.
 const BLOCK_BYTES: u64 = 512;
 
-/// Bytes of the allocated blocks of all files below a directory; a file with several names counts
-/// once. A file that is removed meanwhile takes nothing.
+/// Returns the bytes of the allocated blocks of all files below a directory; a file with several
+/// names counts once. A file that is removed meanwhile counts as 0.
 pub fn allocated_bytes(directory: &Path) -> u64 {
     let (mut bytes, mut seen) = (0, HashSet::new());
     let mut directories = vec![directory.to_path_buf()];

@@ -1,4 +1,4 @@
-//! How quiet the machine was during a run: a figure that was measured beside other work is not to
+//! How quiet the machine was during a run. Figures that were measured beside other work should not
 //! be quoted.
 
 use std::fs;
@@ -14,8 +14,8 @@ const OTHER_CORES_MAX: f64 = 0.25;
 const STOLEN_MAX: f64 = 0.02;
 /// The load per processor when the run begins.
 const LOAD_MAX: f64 = 0.5;
-/// The spread of repeated measurements: the median distance from their median, as a share of the
-/// median.
+/// Maximum spread of repeated measurements: the median distance from their median, as a share of
+/// the median.
 pub(crate) const SPREAD_MAX: f64 = 0.15;
 
 /// Watches the machine from `start` to `end`.
@@ -42,8 +42,8 @@ pub struct MachineUse {
 }
 
 impl MachineWatch {
-    /// Begins beside a server of unknown process, perhaps of another machine: the CPU time of
-    /// others is not judged.
+    /// Starts a watch for a server whose process is unknown and may run on another machine. CPU
+    /// time of other processes is not reported, because it would include the server's.
     pub fn start_beside_unknown() -> MachineWatch {
         MachineWatch {
             knows_all: false,
@@ -51,8 +51,8 @@ impl MachineWatch {
         }
     }
 
-    /// Begins. The CPU time of this process and of its children, such as a server that was started,
-    /// is our own: `children` are those that run now.
+    /// Starts a watch. The CPU time of this process and of its children, such as a started server,
+    /// counts as our own: `children` are those that run now.
     pub fn start(children: &[Process]) -> MachineWatch {
         MachineWatch {
             began: Instant::now(),
@@ -64,8 +64,8 @@ impl MachineWatch {
         }
     }
 
-    /// How busy the machine was since the start. `children` are those that run now; others than at
-    /// the start if a server was restarted.
+    /// Returns how busy the machine was since the start. `children` are those that run now; they
+    /// differ from those at the start if a server was restarted.
     pub fn end(&self, children: &[Process]) -> MachineUse {
         let seconds = self.began.elapsed().as_secs_f64().max(1e-3);
         let since = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64();
@@ -88,8 +88,8 @@ impl MachineWatch {
     }
 }
 
-/// Seconds that passed, and of all processors: busy (with those stolen), stolen, and busy with our
-/// processes.
+/// Seconds that passed, and seconds of all processors: busy (stolen ones included), stolen, and
+/// busy with our processes.
 struct Spent {
     seconds: f64,
     busy: f64,

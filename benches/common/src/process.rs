@@ -1,5 +1,5 @@
-//! Reads `/proc`: CPU time, memory and written bytes of a process, and the load of the machine.
-//! Zero where there is no `/proc`.
+//! Reads `/proc`: CPU time, memory and written bytes of a process, and the load of the machine. All
+//! are zero where there is no `/proc`.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -84,8 +84,8 @@ pub fn machine_stolen() -> Duration {
     ticks(cpu_ticks(&stat).get(STEAL).copied().unwrap_or_default())
 }
 
-/// Waits until `is_idle`, which looks at one window of time, held for `windows` in a row; at most
-/// until `limit` has passed.
+/// Calls `is_idle` until it returns `true` `windows` times in a row, or `limit` has passed. Each
+/// call observes one window of time.
 pub fn wait_until_idle(windows: usize, limit: Duration, mut is_idle: impl FnMut() -> bool) {
     let (started, mut idle) = (Instant::now(), 0);
     while idle < windows && started.elapsed() < limit {
@@ -94,8 +94,8 @@ pub fn wait_until_idle(windows: usize, limit: Duration, mut is_idle: impl FnMut(
 }
 
 /// Runs `work` and returns its result with the highest anonymous memory of `process` meanwhile, in
-/// KiB, sampled at `interval`. Pages of mapped files do not count: the system takes them back when
-/// it needs them.
+/// KiB, sampled at `interval`. Pages of mapped files do not count, because the system can reclaim
+/// them at any time.
 pub fn watching_memory<T>(
     process: Process,
     interval: Duration,
@@ -127,13 +127,13 @@ fn number_after(text: &str, field: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Where `utime` and `stime` are in the text of `/proc/PID/stat`, in fields after the name, and
-/// `cutime` and `cstime`.
+/// Positions of `utime` and `stime`, and of `cutime` and `cstime`, in the text of `/proc/PID/stat`,
+/// counted in fields after the name.
 const CPU: usize = 11;
 const CPU_OF_ENDED_CHILDREN: usize = 13;
 
-/// The sum of the time at `field` and the one after it in the text of `/proc/PID/stat`. The name
-/// may hold spaces and parentheses.
+/// Returns the sum of the times at `field` and the one after it in the text of `/proc/PID/stat`.
+/// The process name before the fields may contain spaces and parentheses.
 fn stat_ticks(stat: &str, field: usize) -> Option<u64> {
     let (_, after_name) = stat.rsplit_once(") ")?;
     let mut fields = after_name.split(' ').skip(field);
@@ -141,8 +141,8 @@ fn stat_ticks(stat: &str, field: usize) -> Option<u64> {
     Some(user.parse::<u64>().ok()? + system.parse::<u64>().ok()?)
 }
 
-/// The busy times of the first line of `/proc/stat`: user, nice, system, (idle, iowait,) irq,
-/// softirq, steal.
+/// Returns the sum of the busy times in the first line of `/proc/stat`: user, nice, system, irq,
+/// softirq and steal; not idle and iowait.
 fn busy_ticks(stat: &str) -> u64 {
     let ticks = cpu_ticks(stat);
     let busy = [0, 1, 2, 5, 6, STEAL].iter();

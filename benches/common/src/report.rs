@@ -31,8 +31,8 @@ pub struct RunReport {
 }
 
 impl RunReport {
-    /// A report whose verdict counts the wrong answers in `results`, and which is noisy if the
-    /// machine was busy. `noun` names a case.
+    /// Returns a report whose verdict counts the wrong answers in `results`, and which is marked as
+    /// noisy if the machine was busy. `noun` names a case.
     pub fn of(title: &str, results: &Results, noun: &str, machine: &MachineUse) -> RunReport {
         let cases: Vec<&str> = results.cases().collect();
         let mut noisy = machine.reasons();

@@ -18,8 +18,8 @@ pub struct ReportFiles {
 }
 
 impl ReportFiles {
-    /// The run to compare with. Read before a run, which would be in vain if the file is of
-    /// something else.
+    /// Returns the older run to compare with. Call it before a run: if the file is something else,
+    /// the run would be useless.
     pub fn old(&self) -> Outcome<Option<OldRun>> {
         self.compare.as_deref().map(OldRun::read).transpose()
     }

@@ -89,8 +89,8 @@ impl Results {
             .collect()
     }
 
-    /// The figure of each run for comparison with a later run; `None` if the peer has no such
-    /// figure.
+    /// Returns the figure of each run for comparison with a later run; `None` if the peer has no
+    /// such figure.
     pub fn measurement(
         &self,
         case: &str,

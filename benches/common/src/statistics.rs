@@ -1,9 +1,10 @@
-//! Medians, and whether two series of measurements differ: the Mann-Whitney U test, two-sided. It
-//! ranks and assumes no distribution, so that one slow run has no more weight than any other.
+//! Medians, and whether two series of measurements differ: the Mann-Whitney U test, two-sided. The
+//! test uses only ranks and assumes no distribution, so one slow run has no more weight than any
+//! other.
 
 use std::time::Duration;
 
-/// Beyond this product of the lengths the normal approximation is as good as the exact
+/// Product of the lengths beyond which the normal approximation is as good as the exact
 /// distribution.
 const EXACT_MAX: usize = 400;
 
@@ -25,8 +26,8 @@ pub fn median(figures: &[f64]) -> Option<f64> {
     Some((sorted.get(middle.checked_sub(1)?)? + sorted[middle]) / 2.0)
 }
 
-/// The probability that two series of one distribution differ at least as much as these. 1 for an
-/// empty series.
+/// Returns the probability that two series of one distribution differ at least as much as these; 1
+/// if a series is empty.
 pub fn mann_whitney(left: &[f64], right: &[f64]) -> f64 {
     if left.is_empty() || right.is_empty() {
         return 1.0;
@@ -49,7 +50,7 @@ pub fn mann_whitney(left: &[f64], right: &[f64]) -> f64 {
     }
 }
 
-/// Twice the share of all orders of both series whose U is at most `limit`.
+/// Returns twice the share of all orders of both series whose U is at most `limit`.
 fn exact(left: usize, right: usize, limit: usize) -> f64 {
     // `orders[taken][wins]`: the number of orders of the elements so far, with `taken` elements of
     // the left series and `wins` wins.
@@ -81,7 +82,7 @@ fn approximate(left: f64, right: f64, smaller: f64) -> f64 {
     2.0 * upper_tail(distance)
 }
 
-/// The probability that a standard normal variable exceeds `distance`, to five digits.
+/// Returns the probability that a standard normal variable exceeds `distance`, to five digits.
 /// Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.17.
 fn upper_tail(distance: f64) -> f64 {
     let step = 1.0 / (1.0 + 0.231_641_9 * distance);

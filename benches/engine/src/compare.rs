@@ -1,5 +1,5 @@
-//! The comparison: runs each workload on each engine in processes of their own, one after another,
-//! and prints the tables.
+//! The comparison: runs each workload on each engine in separate processes, one after another, and
+//! prints the tables.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -22,8 +22,8 @@ const ROWS: f64 = 2e6;
 const LOAD_BATCH_ROWS: u64 = 1000;
 /// Rows that are read and compared after something was written.
 const SAMPLE_ROWS: u64 = 10_000;
-/// Length of the windows in which the process must be idle, several in a row, before its background
-/// work counts as done.
+/// Length in seconds of the windows in which the process must be idle, several in a row, before its
+/// background work counts as done.
 const WINDOW_SECONDS: f64 = 0.1;
 const MISMATCHES_MAX: usize = 5;
 
@@ -73,8 +73,8 @@ impl Context {
         self.figures.lock().unwrap().insert(name.into(), value);
     }
 
-    /// Sets the figures of `operations` that took `used` and, each, `latencies`; their names begin
-    /// with `prefix`.
+    /// Sets the figures of `operations` operations that took `used` in total and `latencies` each;
+    /// the figures' names begin with `prefix`.
     pub(crate) fn phase(
         &self,
         prefix: &str,
@@ -109,8 +109,8 @@ impl Context {
         }
     }
 
-    /// Prints the findings and waits for SIGKILL, in a step whose process is killed. Ends with the
-    /// parent.
+    /// Prints the findings and waits for SIGKILL, in a step whose process is killed. Exits if the
+    /// parent process ends first.
     pub(crate) fn wait_to_be_killed(&self) -> ! {
         println!("{}", findings::to_json(&self.findings()));
         // An error, or the end of the input, means that the parent is gone.
@@ -146,8 +146,8 @@ impl Context {
         engine.put_many(&batch)
     }
 
-    /// Flushes, waits for background work, and sets write and space amplification and CPU time for
-    /// `rows` that were written since `before`, into a store that then holds `live` of them.
+    /// Flushes, waits for background work, and sets write and space amplification and CPU time.
+    /// `rows`: how many rows were written since `before`, and how many the store then holds.
     pub(crate) fn measure_idle(
         &self,
         engine: &dyn Engine,
@@ -191,8 +191,8 @@ impl Context {
         Ok(())
     }
 
-    /// Reads some rows below `count` at random and compares them; `expected` knows the generation
-    /// of a row.
+    /// Reads some rows below `count` in random order and checks them; `expected` returns the
+    /// expected generation of a row.
     pub(crate) fn verify_sample(
         &self,
         engine: &dyn Engine,
@@ -213,8 +213,8 @@ impl Context {
         Ok(())
     }
 
-    /// Reads rows below `count` at random until `limit` has passed, every 64th compared whole; the
-    /// latency of every fourth is recorded. Returns how many were read.
+    /// Reads rows below `count` at random until `limit` has passed. Compares every 64th whole and
+    /// records the latency of every fourth. Returns how many were read.
     pub(crate) fn read_random(
         &self,
         engine: &dyn Engine,

@@ -1,9 +1,9 @@
-//! Keys and values, the same for every engine: both follow from a row's number, so that any answer
-//! can be checked.
+//! Keys and values, the same for every engine: both are computed from a row's number, so that any
+//! answer can be checked.
 //!
 //! A key is 20 bytes: partition and row, 50 rows a partition. A value starts with the row's number
-//! and a generation, which an overwrite raises; the rest is noise and zeros by halves, so that it
-//! compresses to about half.
+//! and a generation, which an overwrite raises; the rest is half noise, half zeros, so that the
+//! value compresses to about half.
 
 use std::cell::RefCell;
 
@@ -92,8 +92,8 @@ impl Values {
         value
     }
 
-    /// The generation of `value`; `None` if it is not, to the last byte, a value of `row` of that
-    /// length.
+    /// Returns the generation of `value`, or `None` unless every byte matches the value of `row`
+    /// with this length.
     pub(crate) fn check(&self, row: u64, value: &[u8], length: usize) -> Option<u32> {
         thread_local!(static EXPECTED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
         if value.len() != length {
@@ -113,8 +113,8 @@ pub(crate) fn names_row(row: u64, value: &[u8]) -> bool {
     value.len() >= HEADER_BYTES && value[..8] == row.to_le_bytes()
 }
 
-/// The rows from zero to `count` in an order without pattern, each once: a Feistel cipher that
-/// walks until it lands inside.
+/// The rows from zero to `count` in pseudo-random order, each once: a Feistel cipher that is
+/// applied until the result is below `count`.
 pub(crate) struct Shuffle {
     count: u64,
     half_bits: u32,
@@ -149,8 +149,8 @@ impl Shuffle {
     }
 }
 
-/// Rows by Zipf's law with exponent 0.99, the favourites scattered over all keys. Gray et al.,
-/// "Quickly generating billion-record synthetic databases", as in YCSB.
+/// Rows by Zipf's law with exponent 0.99, the most frequent ones scattered over all keys. Gray et
+/// al., "Quickly generating billion-record synthetic databases", as in YCSB.
 pub(crate) struct Zipf {
     shuffle: Shuffle,
     zeta: f64,

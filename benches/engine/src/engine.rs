@@ -10,8 +10,8 @@ pub(crate) struct Setup {
     pub(crate) cache_bytes: usize,
     /// Bytes of a memtable before it is flushed.
     pub(crate) memtable_bytes: usize,
-    /// Whether `put` returns after a sync of the disk, or as soon as the operating system has the
-    /// row.
+    /// Whether `put` returns only after a sync of the disk; otherwise it returns as soon as the
+    /// operating system has the row.
     pub(crate) is_synced: bool,
     /// Whether values are so large that they belong outside the tree.
     pub(crate) has_large_values: bool,
@@ -36,12 +36,12 @@ pub(crate) type Row = (Vec<u8>, Vec<u8>);
 pub(crate) trait Engine: Send + Sync {
     /// Sets one key in a commit of its own, which is synced if the setup says so.
     fn put(&self, key: &[u8], value: &[u8]) -> Outcome<()>;
-    /// Sets the first of these keys as `put` does, in a transaction that locks them all; `None` if
-    /// the engine has no locks.
+    /// Sets the first of these keys as `put` does, in a transaction that locks all of them; `None`
+    /// if the engine has no locks.
     fn put_locked(&self, _keys: &[&[u8]], _value: &[u8]) -> Option<Outcome<()>> {
         None
     }
-    /// As `put`, of a value that arrives in pieces; in one piece if the engine takes only whole
+    /// Like `put`, for a value that arrives in pieces; in one piece if the engine takes only whole
     /// values.
     fn put_streamed(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
         self.put(key, value)
@@ -52,8 +52,8 @@ pub(crate) trait Engine: Send + Sync {
     fn delete(&self, key: &[u8]) -> Outcome<()>;
     /// Removes the keys from `start` to `end` (not included) in the best way the engine offers.
     fn delete_range(&self, start: &[u8], end: &[u8]) -> Outcome<()>;
-    /// Passes the value of `key` to `see`, without a copy if the engine can; returns whether there
-    /// is one.
+    /// Passes the value of `key` to `see`, without a copy if the engine can; returns whether the
+    /// key exists.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Outcome<bool>;
     /// Passes the rows from `start` to `end` (not included) to `see`, in order, until it returns
     /// `false`.

@@ -1,5 +1,5 @@
-//! `lazurite-engine-bench`: our engine and others on the same keys, values and durability. See
-//! `README.md` of the benches.
+//! `lazurite-engine-bench`: compares our engine with others, with the same keys, values and
+//! durability. See `README.md` of the benches.
 
 mod bars;
 mod cli;

@@ -1,5 +1,5 @@
-//! One step of a workload in a process of its own, so that its memory, CPU time and writes are the
-//! engine's alone.
+//! Runs one step of a workload in a separate process, so that its memory, CPU time and writes are
+//! the engine's alone.
 //!
 //! The child prints one line of JSON: its figures, and the wrong answers.
 
@@ -21,8 +21,8 @@ use crate::workloads::Step;
 
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The child: runs the step and prints its line. Returns 0: the parent reads the line, and a wrong
-/// answer is no failure to run.
+/// Runs the step in the child process and prints its line. Returns 0 even if answers were wrong,
+/// because the parent reads them from the line.
 pub(crate) fn run(args: &StepArgs) -> Outcome<usize> {
     let context = Context::new(args.engine, args.dir.clone(), args.scale);
     let before = Usage::now();
@@ -46,8 +46,8 @@ pub(crate) struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// The parent: runs the step in a process of its own, kills it if the step asks for that, and
-    /// returns its findings.
+    /// Runs the step in a child process, kills the child if the step asks for that, and returns its
+    /// findings.
     pub(crate) fn run(&self) -> Outcome<Findings> {
         let mut child = self.command()?.spawn()?;
         let mut line = String::new();

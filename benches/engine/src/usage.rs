@@ -1,5 +1,5 @@
-//! The measurements of a child process: latencies, CPU time, bytes written, and the load that
-//! others put on the machine.
+//! The measurements of a child process: latencies, CPU time, bytes written, and the load of other
+//! processes on the machine.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,8 +33,8 @@ pub(crate) struct Usage {
 pub(crate) struct Used {
     pub(crate) elapsed: Duration,
     pub(crate) cpu: Duration,
-    /// Bytes written: the larger of the two counts, because `write` does not see mappings, and
-    /// pages do not show how often a page was written before it went to the disk.
+    /// Bytes written: the larger of two counts. Bytes passed to `write` miss mappings; dirtied
+    /// pages miss repeated writes to a page before it goes to the disk.
     pub(crate) written: u64,
     /// Processors that other processes kept busy, on average.
     pub(crate) other_cores: f64,
@@ -68,7 +68,7 @@ impl Usage {
     }
 }
 
-/// Waits until the process neither computes nor writes, as seen through windows of that length. The
+/// Waits until the process neither computes nor writes, measured in windows of length `window`. The
 /// engine must have been told to flush before.
 pub(crate) fn wait_until_idle(window: Duration) {
     process::wait_until_idle(IDLE_WINDOWS, IDLE_WAIT_MAX, || {

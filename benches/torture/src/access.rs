@@ -1,4 +1,4 @@
-//! Access: batches of the model written to a store, and everything in a store read back, for one
+//! Access: writes batches of the model to a store, and reads everything in a store back, for one
 //! thread and for many.
 
 use crate::finding::{Checked, Finding, Symptom};

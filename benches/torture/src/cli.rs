@@ -3,9 +3,9 @@
 use crate::kind::Kind;
 use clap::Parser;
 
-/// Looks for the next fault of the engine: random lives of stores, with kills, power cuts, failing
-/// calls and damage, compared with a model. Prints each seed that finds something, with the command
-/// that repeats it. Exit status 1 if one did.
+/// Looks for faults of the engine: random lives of stores, with kills, power cuts, failing calls
+/// and damage, compared with a model. Prints each seed that finds something, with the command that
+/// repeats it. Exit status 1 if one did.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "lazurite-torture")]
 pub struct Cli {

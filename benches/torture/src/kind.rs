@@ -7,22 +7,22 @@ use lazurite_engine::Choices;
 pub enum Kind {
     /// Steps of one thread on a disk in memory: reads, writes, forks, closes, kills, power cuts.
     Steps,
-    /// The same with more forks, in the place of others too, more that is held of them, and fewer
-    /// kills.
+    /// Like `steps`, with more forks, also in place of other stores, more open snapshots, scans and
+    /// readers of forks, and fewer kills.
     Forks,
     /// The same as `steps`, where calls on the disk fail.
     Faults,
     /// The same as `steps`, where stores are damaged.
     Damage,
-    /// Threads on a disk in memory, one call of which fails; then kills and power cuts. Not exactly
+    /// Threads on a disk in memory, on which one call fails; then kills and power cuts. Not exactly
     /// repeatable.
     Threads,
-    /// Threads on a real disk; closed, abandoned or dropped, and opened again. Not exactly
-    /// repeatable.
+    /// Threads on a real disk; the store is closed, abandoned or dropped, and opened again. Not
+    /// exactly repeatable.
     Directory,
 }
 
-/// All of them, each with how often it is on. A life of threads takes ten times as long as one of
+/// All kinds, each with its relative frequency. A life of threads takes ten times as long as one of
 /// steps.
 const KINDS: [(u64, Kind); 6] = [
     (30, Kind::Steps),

@@ -1,8 +1,8 @@
-//! `lazurite-torture`: finds the next fault of the engine. See `README.md`.
+//! `lazurite-torture`: looks for faults of the engine. See `README.md`.
 //!
-//! A seed gives a life: `actors` plan its steps, `life` lives it on a disk in memory, `model` says
-//! what must be left of it, `shrink` makes it short. `threads` are the lives that no list of steps
-//! repeats.
+//! A seed determines a life: `actors` plan its steps, `life` runs them on a disk in memory, `model`
+//! says what must be left, `shrink` shortens the list of steps. `threads` has the lives that no
+//! list of steps repeats.
 
 mod access;
 mod actors;

@@ -1,5 +1,5 @@
-//! Rounds: lives of one seed after another, several at a time, until the time is up; and what is
-//! printed about them.
+//! Rounds: runs the lives of consecutive seeds, several at a time, until the time is up, and prints
+//! their results.
 
 use crate::actors::plan;
 use crate::cli::Cli;
@@ -72,8 +72,8 @@ pub fn run_all(cli: &Cli) -> ExitCode {
     rounds.summary()
 }
 
-/// The finding has the words of a panic, unless the program aborts: a destructor panicked during a
-/// panic.
+/// Prints a panic that aborts the program, because a destructor panicked during another panic.
+/// Other panics become findings of their life.
 fn note_panic(panic: &PanicHookInfo<'_>) {
     let words = panic.to_string();
     if !words.contains("in a destructor during cleanup") && !words.contains("cannot unwind") {

@@ -9,8 +9,8 @@ pub const VALUE_BYTES_SEPARATED_MIN: u32 = 40;
 
 /// Options for a store at that durability.
 pub fn config(choices: &mut Choices, durability: Durability) -> Config {
-    // Sometimes nearly those of a small server: then files are not in the way of one another, and
-    // frames meet in one segment.
+    // Sometimes sizes close to those of a small server: then each file holds more, and many frames
+    // share a segment.
     let times = if choices.one_in(5) {
         1 << choices.below(7)
     } else {

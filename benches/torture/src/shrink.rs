@@ -33,8 +33,8 @@ pub fn shrink(seed: u64, mut steps: Vec<Step>, outcome: Outcome, limit: Duration
     shrunk
 }
 
-/// Leaves out each stretch of `chunk` steps without which it still fails. Answers whether there was
-/// one.
+/// Leaves out each stretch of `chunk` steps without which the life still fails. Returns whether
+/// there was one.
 fn leave_out(shrunk: &mut Shrunk, seed: u64, symptom: Symptom, chunk: usize, end: Instant) -> bool {
     let mut has_shrunk = false;
     // From the end, where most steps do not matter.

@@ -91,8 +91,8 @@ impl File {
         key
     }
 
-    /// In `blob.blocks`: the committed blocks that hold the byte at `offset` or one after it, in
-    /// order.
+    /// Returns, in `blob.blocks`, the range of the committed blocks that hold the byte at `offset`
+    /// or one after it, in order.
     pub(crate) fn committed_from(&self, offset: u64) -> KeyRange {
         KeyRange {
             start: self.committed(offset.saturating_add(1)),
@@ -152,8 +152,8 @@ impl File {
         self.start().to_vec()
     }
 
-    /// In `blob.references`: a record of the blob with this key in `blob.blobs` names the file, or
-    /// did.
+    /// The key in `blob.references` which says that a record of the blob with this key in
+    /// `blob.blobs` names the file, or did.
     pub(crate) fn namer(&self, blob_key: &[u8]) -> Vec<u8> {
         let mut key = self.key(&[NAMER]);
         key.extend_from_slice(blob_key);
@@ -186,8 +186,8 @@ impl File {
     }
 }
 
-/// The id in a key of the bytes of a block in `blob.content`; `None` for those of a blob put whole,
-/// or of pages.
+/// Returns the id in a key of `blob.content` if it belongs to a block; `None` for the content of a
+/// blob put whole, or of pages.
 pub(crate) fn block_content_id(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(key.get(32..)?.try_into().ok()?))
 }

@@ -33,7 +33,7 @@ pub(crate) fn tag(
     key
 }
 
-/// In `blob.tags`: the common prefix of the rows whose tag of that name has a value that begins
+/// Returns, in `blob.tags`, the common prefix of the rows for tags of that name whose value begins
 /// with `prefix`.
 pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str) -> Vec<u8> {
     let mut key = container_id.to_be_bytes().to_vec();

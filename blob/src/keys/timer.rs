@@ -21,7 +21,7 @@ pub(crate) enum Timer {
     /// `blob.history`.
     Snapshots = 7,
     /// Trim the files of a record that was removed for good, or that may be the last to name a
-    /// file. Subject: its key in `blob.history`.
+    /// file. Subject: the record's key in `blob.history`.
     Trim = 8,
     /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
     Merge = 9,

@@ -7,8 +7,8 @@ use crate::model::Blob;
 pub struct ListBlobs {
     /// Only names that begin with this.
     pub prefix: String,
-    /// Names that are equal up to the first delimiter after the prefix become one entry. Empty: no
-    /// delimiter.
+    /// Groups names: those that are equal up to the first delimiter after the prefix become one
+    /// entry. Empty for no delimiter.
     pub delimiter: String,
     /// Only names from this one on.
     pub start_from: String,
@@ -16,8 +16,8 @@ pub struct ListBlobs {
     pub end_before: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most entries of the page, blobs and prefixes alike, from 1 to [`crate::PAGE_ENTRIES_MAX`];
-    /// more count as that.
+    /// Maximum number of entries per page, blobs and prefixes together, at least 1. Values above
+    /// [`crate::PAGE_ENTRIES_MAX`] are lowered to it.
     pub max_results: Option<u32>,
     /// Whether to answer metadata.
     pub metadata: bool,

@@ -17,8 +17,8 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
 use walk::{Position, Step, Walk};
 
-/// Most entries of a page, and their number if the request gives none. Source: List Blobs,
-/// `maxresults`.
+/// Maximum number of entries per page, and their number if the request gives none. Source: List
+/// Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
 
 /// Rows that one page looks at, listed or not.
@@ -31,7 +31,8 @@ pub struct ListContainers {
     pub prefix: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most entries of the page, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
+    /// Maximum number of entries of the page, at least 1. A value above [`PAGE_ENTRIES_MAX`] is
+    /// lowered to it.
     pub max_results: Option<u32>,
     /// Whether to answer metadata.
     pub metadata: bool,

@@ -12,7 +12,7 @@ use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
 
 /// A position in a listing: by name, then by moment, then by kind, since a clock that was set back
-/// can assign a moment twice. Without a moment it is before all entries of the name.
+/// can assign a moment twice. A position without a moment is before all entries of the name.
 pub(super) type Position = (String, Option<(SnapshotTime, u8)>);
 
 /// Kinds of one moment in order: those of histories by their number, then the current blob.
@@ -202,8 +202,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The next step and its position. After a prefix the walk seeks past all names that begin with
-    /// it.
+    /// Returns the next step and its position. After a prefix, the walk seeks past all names that
+    /// begin with the prefix.
     pub(super) fn next(&mut self) -> Result<Option<(Position, Step)>> {
         let Some(at) = self.first()? else {
             return Ok(None);

@@ -14,7 +14,7 @@ use crate::service::BlobService;
 use crate::upload::{Upload, UploadKind, Uploaded};
 use lazurite_engine::Ticket;
 
-/// Most appends of one blob. Source: Append Block, "Remarks".
+/// Maximum number of appends of one blob. Source: Append Block, "Remarks".
 const APPENDS_MAX: u32 = 50_000;
 
 /// The request of Put Blob for an append blob, which is made empty.
@@ -87,10 +87,10 @@ impl BlobService {
         Ok((blob.written(), write.commit()?))
     }
 
-    /// Appends a body to an append blob, whole or not at all. Appends to one blob are ordered.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
-    /// `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for an empty body; `Md5Mismatch`,
-    /// `Crc64Mismatch`; those of the conditions of a write and of leases; `BlobIsSealed`,
+    /// Appends a body to an append blob, whole or not at all. Appends to one blob run one after the
+    /// other. Errors: invalid names; `InvalidOperation` for a snapshot or version;
+    /// `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for an empty
+    /// body; `Md5Mismatch`, `Crc64Mismatch`; those of write conditions and leases; `BlobIsSealed`,
     /// `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`, `BlockCountExceedsLimit`;
     /// `BlobImmutableDueToPolicy`, `PendingCopyOperation`.
     pub fn append_block(

@@ -71,9 +71,9 @@ pub struct BlobDeletion {
 }
 
 impl BlobService {
-    /// The blob and its content, or a range of it, from a snapshot: later writes do not change the
-    /// result. Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of the conditions
-    /// of a read; of a lease id that does not match; `BlobArchived`, `BlobBeingRehydrated`;
+    /// Returns the blob and its content, or a range of it, from a snapshot: later writes do not
+    /// change the result. Errors: invalid names; `ContainerNotFound`, `BlobNotFound`; those of read
+    /// conditions; a lease id that does not match; `BlobArchived`, `BlobBeingRehydrated`;
     /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`;
     /// `InvalidRange`.
     pub fn get_blob(
@@ -94,8 +94,8 @@ impl BlobService {
         Download::open(&self.keyspaces, snapshot, blob, range, key)
     }
 
-    /// The blob without its content. Serves Get Blob Properties and Get Blob Metadata. Errors: as
-    /// [`BlobService::get_blob`], except those about the archive.
+    /// Returns the blob without its content. Serves Get Blob Properties and Get Blob Metadata.
+    /// Errors: as [`BlobService::get_blob`], except those about the archive tier.
     pub fn get_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -106,10 +106,10 @@ impl BlobService {
         Ok(blob)
     }
 
-    /// Replaces all headers of the blob; `None` clears a header. Errors: of the names;
+    /// Replaces all headers of the blob; `None` clears a header. Errors: invalid names;
     /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
-    /// the conditions of a write and of leases; `PendingCopyOperation`, `BlobArchived`,
-    /// `BlobBeingRehydrated`, `BlobImmutableDueToPolicy`.
+    /// write conditions and leases; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
+    /// `BlobImmutableDueToPolicy`.
     pub fn set_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -123,7 +123,7 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Replaces the blob's metadata. Makes a version if the account keeps versions. Errors: of the
+    /// Replaces the blob's metadata. Makes a version if the account keeps versions. Errors: invalid
     /// metadata; as [`BlobService::set_blob_properties`].
     pub fn set_blob_metadata(
         &self,
@@ -162,8 +162,8 @@ impl BlobService {
     }
 
     /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Running reads
-    /// are not affected. It can be undeleted while the account retains it. Errors: of the names;
-    /// `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write and of leases;
+    /// are not affected. It can be undeleted while the account retains it. Errors: invalid names;
+    /// `ContainerNotFound`, `BlobNotFound`; those of write conditions and leases;
     /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`;
     /// `OperationNotAllowedOnRootBlob` for the version that is current; `InvalidOperation` for
     /// `snapshots` with a snapshot or version, and for `permanent` without one or where the account
@@ -178,9 +178,9 @@ impl BlobService {
     }
 
     /// Like [`BlobService::delete_blob`], in at most `steps_max` steps; `None` if snapshots are
-    /// left. Each step is a batch of bounded size. The locks are held over all of them, so a
-    /// refused deletion has deleted nothing. A deletion that a kill interrupts was not
-    /// acknowledged; deleting again completes it.
+    /// left. Each step is a batch of bounded size. The locks are held over all steps, so a refused
+    /// deletion has deleted nothing. A deletion that is interrupted by a kill was not acknowledged;
+    /// deleting again completes it.
     pub(super) fn delete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -219,9 +219,9 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Deletes some of the snapshots, oldest first, or the rest and the blob. Returns whether the
-    /// deletion is permanent; `None` if there is more to delete. Checks for protected records
-    /// before it deletes any.
+    /// Deletes some of the snapshots, oldest first, or the rest of them and the blob. Returns
+    /// whether the deletion is permanent; `None` if there is more to delete. Checks for protected
+    /// records before it deletes anything.
     fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,

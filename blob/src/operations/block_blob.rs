@@ -1,5 +1,5 @@
-//! Operations on block blobs: a body put whole, or blocks put one by one and a list that makes them
-//! a blob.
+//! Operations on block blobs: a body put whole, or blocks put one by one and a list that turns them
+//! into a blob.
 
 use crate::block_list::{self, BlockChoice, BlockListType, COMMITTED_BLOCKS_MAX};
 use crate::checksum::Checksums;
@@ -27,8 +27,8 @@ use lazurite_engine::{Direction, KeyRange, Snapshot, Ticket};
 pub struct PutBlob {
     /// The body, begun as [`UploadKind::PutBlob`] and written to its end.
     pub upload: Upload,
-    /// Headers of the blob. An MD5 among them must be the body's, and replaces `Content-MD5` in the
-    /// check; without one the MD5 of the body is stored.
+    /// Headers of the blob. An MD5 among them must be the body's, and is checked instead of
+    /// `Content-MD5`. Without it, the MD5 of the body is stored.
     pub headers: BlobHeaders,
     /// Metadata of the blob.
     pub metadata: Metadata,
@@ -75,9 +75,10 @@ pub struct PutBlockList {
 const LONG_LIST: usize = 500;
 
 impl BlobService {
-    /// Begins a body. The caller writes it to the upload, and passes that to the operation. The
-    /// body is invisible until then; dropping the upload removes it. `claimed`: the checksums in
-    /// the request, `Content-MD5` or `x-ms-content-crc64`. Errors: `BothCrc64AndMd5HeaderPresent`.
+    /// Begins a body. The caller writes the body to the upload, and passes the upload to the
+    /// operation; until then the body is invisible. Dropping the upload removes the body.
+    /// `claimed`: the checksums in the request, `Content-MD5` or `x-ms-content-crc64`. Errors:
+    /// `BothCrc64AndMd5HeaderPresent`.
     pub fn begin_upload(&self, kind: UploadKind, claimed: Checksums) -> Result<Upload> {
         Upload::begin(self, kind, claimed, None)
     }
@@ -93,9 +94,9 @@ impl BlobService {
         Upload::begin(self, kind, claimed, Some(key))
     }
 
-    /// Makes a block blob of one body, in place of any blob that has the name, its uncommitted
-    /// blocks included. Errors: of the names, metadata and tags; those of the conditions of a write
-    /// and of leases, `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`;
+    /// Makes a block blob of one body. Replaces any blob that has the name, with its uncommitted
+    /// blocks. Errors: invalid names, metadata or tags; those of write conditions and leases,
+    /// `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`;
     /// `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`,
     /// `BlobBeingRehydrated`.
     pub fn put_blob(
@@ -109,9 +110,9 @@ impl BlobService {
         Ok((PutBlobOutcome { written, checksums }, ticket))
     }
 
-    /// Put Blob, and copies of fetched content. The latter have the URL of their source, and their
-    /// MD5 header is stored unchecked. The body is complete, and its checksums were compared,
-    /// before the blob is read.
+    /// Runs Put Blob, and copies of fetched content. A copy has `copied_from`, the URL of its
+    /// source, and its MD5 header is stored unchecked. The body is completed, and its checksums are
+    /// compared, before the blob is read.
     pub(super) fn put_whole(
         &self,
         address: &BlobAddress<'_>,
@@ -158,17 +159,17 @@ impl BlobService {
         Ok((blob, checksums, write.commit()?))
     }
 
-    /// Puts an uncommitted block, in place of the uncommitted one of that id. The blob itself does
-    /// not change. If it does not exist, it does not exist afterwards either, but Get Block List
-    /// knows the name. `upload` was begun as [`UploadKind::PutBlock`]. Of the conditions the lease
-    /// and the encryption scope count: the first uncommitted block sets the key or the scope for
-    /// all. A caller with only the right to create may put a block if there is neither a blob nor
-    /// an uncommitted block of this id. Errors: of the names; `InvalidBlockId`, `OutOfRangeInput`
-    /// for an id over 64 bytes, `InvalidBlobOrBlock` for one of another length than the blob's
-    /// others; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
+    /// Puts an uncommitted block; replaces an uncommitted one with the same id. The blob itself
+    /// does not change, and is not created, but Get Block List knows the name. `upload` must have
+    /// been begun as [`UploadKind::PutBlock`]. Only the lease and the encryption scope of the
+    /// conditions are used. The first uncommitted block sets the key or the scope for all. A caller
+    /// with only the right to create may put a block if there is neither a blob nor an uncommitted
+    /// block of this id. Errors: invalid names; `InvalidBlockId`, `OutOfRangeInput` for an id over
+    /// 64 bytes, `InvalidBlobOrBlock` for an id of another length than the blob's other uncommitted
+    /// ones; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
     /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those
     /// of leases; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and
-    /// its like; `RequestForbiddenByContainerEncryptionPolicy`.
+    /// similar ones; `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block(
         &self,
         address: &BlobAddress<'_>,
@@ -205,10 +206,10 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Makes the blob the sequence of these blocks. All uncommitted blocks and all content that is
-    /// not listed are dropped. Errors: of the names, metadata and tags; `BlockListTooLong`;
-    /// `InvalidBlockList` for a block that is not there; those of the conditions of a write and of
-    /// leases, `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`; `InvalidBlobType`;
+    /// Makes the blob the sequence of the listed blocks. Drops all uncommitted blocks and all
+    /// content that is not listed. Errors: invalid names, metadata or tags; `BlockListTooLong`;
+    /// `InvalidBlockList` for a block that does not exist; those of write conditions and leases,
+    /// `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`; `InvalidBlobType`;
     /// `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`, `BlobBeingRehydrated`.
     pub fn put_block_list(
         &self,
@@ -248,9 +249,9 @@ impl BlobService {
         Ok((written, write.commit()?))
     }
 
-    /// The blob's block lists. Of the conditions the tags and the lease count.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`,
-    /// `ConditionNotMet`; of a lease id that does not match.
+    /// Returns the blob's block lists. Only the tags and the lease of the conditions are used.
+    /// Errors: invalid names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`,
+    /// `ConditionNotMet`; a lease id that does not match.
     pub fn get_block_list(
         &self,
         address: &BlobAddress<'_>,
@@ -344,8 +345,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The file for the body of a blob: the blob's present file if nothing else names it, otherwise
-    /// a new one.
+    /// Returns the file for the body of a blob: the blob's current file if its content can be
+    /// replaced there, otherwise a new one, after retiring the blob.
     fn file_for(&mut self, body: &Uploaded) -> Result<File> {
         match self.replaceable_file()? {
             Some(file) if body.key.is_none() => Ok(file),
@@ -379,8 +380,8 @@ impl BlobWrite<'_> {
         rows.put_block(&file.uncommitted(block_id), &codec::encode_block(&block));
     }
 
-    /// The file of a blob that was put whole, if its only content can be replaced: no other record
-    /// names the file, and the blob is not kept.
+    /// Returns the file of a blob that was put whole, if its only content can be replaced: no other
+    /// record names the file, and the account does not keep the replaced blob.
     fn replaceable_file(&self) -> Result<Option<File>> {
         match self.current() {
             Some(blob)

@@ -12,9 +12,9 @@ use crate::service::BlobService;
 use std::time::SystemTime;
 
 impl BlobService {
-    /// Begins a change of a blob, of this type if one is given: see [`BlobWrite::check`]. Does not
-    /// check that the blob exists. Errors: of [`BlobService::begin_write`]; `InvalidBlobType`;
-    /// those of the conditions of a write and of leases.
+    /// Begins a change of a blob, which must have this type if one is given; see
+    /// [`BlobWrite::check`]. Does not check that the blob exists. Errors: those of
+    /// [`BlobService::begin_write`]; `InvalidBlobType`; those of write conditions and leases.
     pub(crate) fn begin_change(
         &self,
         address: &BlobAddress<'_>,
@@ -38,10 +38,10 @@ pub(super) fn check_may_create(conditions: &Conditions, current: Option<&Blob>) 
     }
 }
 
-/// The condition that is left after the lease was checked. The lease comes before `If-None-Match:
-/// *`, so that a client learns that the blob is locked, not that it exists; clients without an
-/// overwrite option send that condition even with the lease id of the blob that they replace.
-/// Source: recorded answers of the hosted service.
+/// Returns the condition that is left after the lease was checked. The lease comes before
+/// `If-None-Match: *`, so that a client learns that the blob is locked, not that it exists; clients
+/// without an overwrite option send that condition even with the lease id of the blob that they
+/// replace. Source: recorded answers of the hosted service.
 pub(super) fn lease_before_existence<'a>(
     condition: WriteCondition<'a>,
     conditions: &Conditions,
@@ -88,8 +88,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Like [`BlobWrite::find`], and checks the conditions of a change. Errors: also those of a
-    /// missing blob.
+    /// Like [`BlobWrite::find`], and also checks the conditions of a change. Errors: also those of
+    /// a missing blob.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,
@@ -114,7 +114,7 @@ impl BlobWrite<'_> {
             .map_or_else(Lease::default, |blob| blob.lease)
     }
 
-    /// The existing blob, for a change of its content, properties or metadata. Errors:
+    /// Returns the existing blob, for a change of its content, properties or metadata. Errors:
     /// `BlobNotFound`; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
     /// `BlobImmutableDueToPolicy`.
     pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {

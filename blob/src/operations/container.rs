@@ -33,14 +33,14 @@ pub struct ContainerSettings {
     pub default_encryption_scope: Option<String>,
     /// `x-ms-deny-encryption-scope-override`.
     pub deny_encryption_scope_override: bool,
-    /// `x-ms-immutable-storage-with-versioning-enabled`: the container is deleted only when it is
-    /// empty.
+    /// `x-ms-immutable-storage-with-versioning-enabled`: the container can be deleted only when it
+    /// is empty.
     pub immutable_versions: bool,
 }
 
 impl BlobService {
-    /// Creates a container. Its name can be used again as soon as it is deleted.
-    /// Errors: of the name and metadata; `ContainerAlreadyExists`.
+    /// Creates a container. The name of a deleted container can be used at once. Errors: an invalid
+    /// name or invalid metadata; `ContainerAlreadyExists`.
     pub fn create_container(
         &self,
         account: &str,
@@ -94,8 +94,8 @@ impl BlobService {
         Ok((written, self.commit_records(&mut transaction)?))
     }
 
-    /// The container: properties, metadata and access policy. Serves Get Container Properties,
-    /// Metadata and ACL. Errors: of the name; `ContainerNotFound`.
+    /// Returns the container with properties, metadata and access policy. Serves Get Container
+    /// Properties, Metadata and ACL. Errors: an invalid name; `ContainerNotFound`.
     pub fn get_container_properties(&self, account: &str, container: &str) -> Result<Container> {
         names::check_container_name(container)?;
         self.keyspaces
@@ -113,9 +113,9 @@ impl BlobService {
             .check_read(lease_id, self.now(), Leased::Container)
     }
 
-    /// Replaces the container's metadata. Conditions: `If-Modified-Since` only.
-    /// Errors: of the name and metadata; `ConditionHeadersNotSupported`, `ConditionNotMet`,
-    /// `ContainerNotFound`; of a lease id that does not match.
+    /// Replaces the container's metadata. Only the condition `If-Modified-Since` is supported.
+    /// Errors: an invalid name or invalid metadata; `ConditionHeadersNotSupported`,
+    /// `ConditionNotMet`, `ContainerNotFound`; a lease id that does not match.
     pub fn set_container_metadata(
         &self,
         account: &str,
@@ -131,10 +131,10 @@ impl BlobService {
         })
     }
 
-    /// Replaces the container's public access and stored policies. Conditions: dates only.
-    /// Errors: of the name; `InvalidXmlDocument` for policies that break a rule;
-    /// `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
-    /// of a lease id that does not match.
+    /// Replaces the container's public access and stored policies. Only conditions on dates are
+    /// supported. Errors: an invalid name; `InvalidXmlDocument` for policies that break a rule;
+    /// `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; a lease id that does
+    /// not match.
     pub fn set_container_acl(
         &self,
         account: &str,
@@ -151,12 +151,12 @@ impl BlobService {
         })
     }
 
-    /// Deletes the container with its contents, at a cost that does not depend on them. It can be
-    /// restored if the account retains deleted containers. If any of its blobs has ever had a
-    /// policy or a hold, all records are checked first: a protected one prevents the deletion.
-    /// Conditions: dates only. Errors: of the name; `ConditionHeadersNotSupported`,
-    /// `ConditionNotMet`, `ContainerNotFound`; those of leases; `BlobImmutableDueToPolicy`, also
-    /// for a container with immutable versions that is not empty.
+    /// Deletes the container with its contents, at a cost that does not depend on them. The
+    /// container can be restored if the account retains deleted containers. If any of its blobs has
+    /// ever had a policy or a hold, all records are checked first: a protected one prevents the
+    /// deletion. Only conditions on dates are supported. Errors: an invalid name;
+    /// `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases;
+    /// `BlobImmutableDueToPolicy`, also for a container with immutable versions that is not empty.
     pub fn delete_container(
         &self,
         account: &str,
@@ -217,9 +217,8 @@ impl BlobService {
         batch.put(&self.keyspaces.timers, &timer, b"");
     }
 
-    /// Fails if a container with immutable versions is not empty.
-    /// Source: Immutable storage for blobs, "Version-level scope": such a container goes when it is
-    /// empty.
+    /// Fails if a container with immutable versions is not empty. Source: Immutable storage for
+    /// blobs, "Version-level scope": such a container can be deleted only when it is empty.
     fn check_empty(&self, container: &Container) -> Result<()> {
         if !container.immutable_versions {
             return Ok(());
@@ -252,8 +251,8 @@ impl BlobService {
         }
     }
 
-    /// Drops the contents of a removed container: by range, or row by row in the sweep if it has
-    /// foreign references.
+    /// Drops the contents of a removed container: by range, or, if it has foreign references, row
+    /// by row in the sweep.
     pub(crate) fn drop_container(
         &self,
         batch: &mut Batch,
@@ -280,10 +279,10 @@ impl BlobService {
         Ok(())
     }
 
-    /// Restores a deleted container with everything in it, under its former name. `version` is the
-    /// one in the listing. Its pending copies fail, because they found no container meanwhile.
-    /// Errors: of the name; `ContainerNotFound` if none of that name and version is kept;
-    /// `ContainerAlreadyExists`.
+    /// Restores a deleted container with everything in it, under its former name. `version` is its
+    /// version in the listing. Its pending copies fail, because they could not find the container
+    /// while it was deleted. Errors: an invalid name; `ContainerNotFound` if none of that name and
+    /// version is kept; `ContainerAlreadyExists`.
     pub fn restore_container(
         &self,
         account: &str,
@@ -312,15 +311,15 @@ impl BlobService {
         let ticket = self.commit_records(&mut transaction)?;
         drop(transaction);
         let description = "The container was deleted while the copy was under way.";
-        // The container is restored even if copies cannot be ended; the next start tries them
-        // again.
+        // The container is restored even if copies cannot be ended; the next start tries to end
+        // them again.
         let _ = self.fail_copies(keys::all_of_container(found.id), description);
         Ok((found.written(), ticket))
     }
 
     /// Renames the container, at a cost that does not depend on its size. Pending copies to its
-    /// blobs fail: they use the old name. Errors: of the names; `InvalidInput` for containers of
-    /// the service; `ContainerNotFound`; those of leases; `ContainerAlreadyExists`.
+    /// blobs fail, because they use the old name. Errors: invalid names; `InvalidInput` for
+    /// containers of the service; `ContainerNotFound`; those of leases; `ContainerAlreadyExists`.
     pub fn rename_container(
         &self,
         account: &str,
@@ -361,8 +360,8 @@ impl BlobService {
         Ok((written, ticket))
     }
 
-    /// The present key of a container's row. The container may have been renamed after another row
-    /// was written that names it.
+    /// Returns the current key of a container's row. `named` is the key in a row that names the
+    /// container, which may have been renamed since.
     pub(crate) fn current_key(&self, container_id: u128, named: Vec<u8>) -> Result<Vec<u8>> {
         let moved = self
             .db
@@ -370,7 +369,7 @@ impl BlobService {
         Ok(moved.map_or(named, |key| key.to_vec()))
     }
 
-    /// One page of the account's containers, in byte order of names. Errors:
+    /// Returns one page of the account's containers, in byte order of names. Errors:
     /// `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a malformed marker.
     pub fn list_containers(
         &self,
@@ -385,8 +384,9 @@ impl BlobService {
         )
     }
 
-    /// One page of the container's blobs, in byte order of names; costs in proportion to its
-    /// length. Errors: of the name; `ContainerNotFound`; as [`BlobService::list_containers`].
+    /// Returns one page of the container's blobs, in byte order of names. The cost is proportional
+    /// to the length of the page. Errors: an invalid name; `ContainerNotFound`; as
+    /// [`BlobService::list_containers`].
     pub fn list_blobs(
         &self,
         account: &str,

@@ -25,7 +25,8 @@ use crate::tier::{AccessTier, RehydratePriority};
 use lazurite_engine::Ticket;
 use std::time::SystemTime;
 
-/// Most bytes of the source of a synchronous copy: 256 MiB. Source: Copy Blob From URL, "Remarks".
+/// Maximum size of the source of a synchronous copy: 256 MiB. Source: Copy Blob From URL,
+/// "Remarks".
 pub const COPY_FROM_URL_BYTES_MAX: u64 = 256 << 20;
 
 /// The request of Copy Blob and Copy Blob From URL.
@@ -78,11 +79,11 @@ enum CopyKind {
 }
 
 impl BlobService {
-    /// Copy Blob within the server: at once for any size, because the content is shared. The
-    /// destination gets content, type, block list, headers and sequence number of the source; a
-    /// snapshot or version may be copied over its own blob. Errors: of the names, metadata and
-    /// tags; `BlobNotFound` of the source, `ContainerNotFound` of the destination;
-    /// `SourceConditionNotMet`; those of the conditions of a write and of leases,
+    /// Copy Blob within the server. Takes the same time for any size, because the content is
+    /// shared. The destination gets content, type, block list, headers and sequence number of the
+    /// source; a snapshot or version may be copied over its own blob. Errors: invalid names,
+    /// metadata or tags; `BlobNotFound` of the source, `ContainerNotFound` of the destination;
+    /// `SourceConditionNotMet`; those of write conditions and leases,
     /// `InfiniteLeaseDurationRequired`; `InvalidBlobType`; `BlobArchived`; `PendingCopyOperation`,
     /// `BlobImmutableDueToPolicy`, `OperationNotAllowedOnIncrementalCopyBlob`,
     /// `BlobUsesCustomerSpecifiedEncryption`.
@@ -96,8 +97,8 @@ impl BlobService {
     }
 
     /// Copy Blob From URL within the server: like [`BlobService::copy_blob`], for a block blob of
-    /// at most 256 MiB. Errors: the same; `InvalidSourceBlobType`; `InvalidHeaderValue` for a
-    /// larger blob.
+    /// at most 256 MiB. Errors: as [`BlobService::copy_blob`]; `InvalidSourceBlobType`;
+    /// `InvalidHeaderValue` for a larger blob.
     pub fn copy_blob_from_url(
         &self,
         source: &BlobAddress<'_>,
@@ -107,10 +108,10 @@ impl BlobService {
         self.copy_within(source, destination, request, CopyKind::Synchronous)
     }
 
-    /// Copy Blob From URL from another server, with content that was fetched: like
+    /// Copy Blob From URL from another server, with content that was fetched before: like
     /// [`BlobService::put_blob`], and stores the properties of a copy. An MD5 among the headers is
-    /// the source's, and is stored unchecked. Returns the checksums of the content. Errors: the
-    /// same; `InvalidBlobType`.
+    /// the source's, and is stored unchecked. Returns the checksums of the content. Errors: as
+    /// [`BlobService::put_blob`]; `InvalidBlobType`.
     pub fn copy_fetched_blob(
         &self,
         destination: &BlobAddress<'_>,
@@ -166,8 +167,8 @@ impl BlobService {
         Ok((outcome, to.commit()?))
     }
 
-    /// The content that [`BlobService::copy_blob_from_url`] would copy, to compute its checksums.
-    /// Errors: those of its source.
+    /// Opens the content that [`BlobService::copy_blob_from_url`] would copy, to compute its
+    /// checksums. Errors: those of the source.
     pub fn open_copied_blob(
         &self,
         source: &BlobAddress<'_>,
@@ -184,9 +185,9 @@ impl BlobService {
         Download::open(&self.keyspaces, snapshot, blob, None, None)
     }
 
-    /// Opens the content of the source of another operation, under the conditions for a source. Put
-    /// Block From URL and its like write it to their upload with [`Upload::write_from`]. Errors: as
-    /// [`BlobService::get_blob`]; `PendingCopyOperation`.
+    /// Opens the content of the source of another operation, and checks the conditions on the
+    /// source. Put Block From URL and similar operations write the content to their upload with
+    /// [`Upload::write_from`]. Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
     pub fn open_source(
         &self,
         source: &BlobAddress<'_>,
@@ -341,8 +342,8 @@ impl BlobWrite<'_> {
         Ok(source)
     }
 
-    /// Records that both blobs name the files that a copy shares. When one record is left that
-    /// names a file, these names lead to it, and the file is trimmed. See `trim.rs`.
+    /// Records that both blobs name the files that a copy shares. When only one record is left that
+    /// names a file, these names serve to find it, so that the file can be trimmed. See `trim.rs`.
     fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;

@@ -1,16 +1,16 @@
 //! Encryption of requests: the customer's key or the encryption scope that a request names, checked
 //! against the settings of the container and the encryption of the blob.
 //!
-//! Reads need no scope. A change names the blob's scope unless it is the container's default. The
-//! hosted service was observed to answer the official clients like this:
+//! Reads need no scope. A change must name the blob's scope unless that is the container's default.
+//! The hosted service was observed to answer the official clients like this:
 //! `BlobUsesCustomerSpecifiedEncryption` to Set Blob Metadata without the scope of the blob, and to
 //! Put Block List without that of the blocks; `BlobCustomerSpecifiedEncryptionMismatch` to Snapshot
 //! Blob with another scope; Put Block in any scope is accepted.
 //!
-//! No page and no client shows what happens for a scope on a blob without one, blocks put in two
-//! scopes, a scope together with a key, and a key where the container denies other scopes. We
-//! refuse them, as similar requests are. Source: Encryption scopes for Blob Storage; Shared access
-//! signature error codes.
+//! Neither the documentation nor the clients show what happens for a scope on a blob without one,
+//! blocks put in two scopes, a scope together with a key, and a key where the container denies
+//! other scopes. We refuse these requests, because similar requests are refused. Source: Encryption
+//! scopes for Blob Storage; Shared access signature error codes.
 
 use crate::cipher::CustomerKey;
 use crate::conditions::Conditions;
@@ -42,7 +42,7 @@ impl RequestEncryption {
 }
 
 impl BlobWrite<'_> {
-    /// The encryption of the request: the key of its body or conditions, the scope in the
+    /// Returns the encryption of the request: the key of its body or conditions, the scope in the
     /// conditions, or the container's default. Errors: `InvalidHeaderValue` for a malformed scope,
     /// or a scope with a key; `RequestForbiddenByContainerEncryptionPolicy`.
     pub(crate) fn brought(

@@ -1,5 +1,5 @@
-//! Operations on a disk that is held up: which return, which wait, and that no write waits for the
-//! store while it holds a lock.
+//! Operations on a disk whose calls are delayed: which return, which wait, and that no write waits
+//! for the store while it holds a lock.
 
 use crate::operations::kept_tests::versions;
 use crate::operations::tests::*;

@@ -11,8 +11,8 @@ use crate::operations::write::BlobWrite;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange};
 
-/// Most rows of a history that one batch changes. Each may hold 8 KiB of metadata, and a batch 64
-/// MiB.
+/// Maximum number of rows of a history that one batch changes: each may hold 8 KiB of metadata, and
+/// a batch may have 64 MiB.
 pub(crate) const HISTORY_STEP: usize = 256;
 /// Before every assigned moment.
 pub(crate) const FIRST: SnapshotTime = SnapshotTime(0);
@@ -70,8 +70,8 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Removes the snapshots up to `last` of an expired blob, except protected ones. Removes as
-    /// many as fit in a batch, and returns whether there are more.
+    /// Removes the snapshots up to `last` of an expired blob, except protected ones, as many as fit
+    /// in a batch. Returns whether there may be more.
     pub(crate) fn end_snapshots(&mut self, last: SnapshotTime) -> Result<bool> {
         let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         let is_full = present.len() == HISTORY_STEP;

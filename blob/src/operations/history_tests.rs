@@ -1,5 +1,5 @@
 //! Names with many snapshots, blobs that expire, policies that change, and clocks that are set back
-//! over a restart.
+//! before a restart.
 
 use crate::operations::history::HISTORY_STEP;
 use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};

@@ -15,7 +15,7 @@ use lazurite_engine::Ticket;
 
 impl BlobService {
     /// Incremental Copy Blob within the server: the destination gets the content of a snapshot of a
-    /// page blob, and a snapshot of its own. The content is shared. Errors: as
+    /// page blob, and then a snapshot of the destination is made. The content is shared. Errors: as
     /// [`BlobService::copy_blob`]; `IncrementalCopySourceMustBeSnapshot`, `InvalidSourceBlobType`,
     /// `IncrementalCopyBlobMismatch`, `IncrementalCopyOfEarlierSnapshotNotAllowed`.
     pub fn incremental_copy_blob(

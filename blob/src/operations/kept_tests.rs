@@ -1,5 +1,5 @@
 //! Retention: what an account keeps of overwritten and deleted blobs, and when the sweep removes
-//! it.
+//! the kept records.
 
 use crate::operations::tests::*;
 use crate::*;

@@ -11,9 +11,9 @@ use crate::{keys, names};
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Acquires, renews, changes, releases or breaks the lease of a blob. Its validators stay as
-    /// they are. Errors: of the names; `InvalidOperation` for a snapshot or version;
-    /// `ContainerNotFound`, `BlobNotFound`; those of the conditions of a write; those of leases;
+    /// Acquires, renews, changes, releases or breaks the lease of a blob. ETag and Last-Modified of
+    /// the blob stay as they are. Errors: invalid names; `InvalidOperation` for a snapshot or
+    /// version; `ContainerNotFound`, `BlobNotFound`; those of write conditions; those of leases;
     /// `PendingCopyOperation`.
     pub fn lease_blob(
         &self,
@@ -31,9 +31,9 @@ impl BlobService {
         Ok((outcome, blob.written(), write.commit()?))
     }
 
-    /// Like [`BlobService::lease_blob`], for a container. Conditions: dates only. Errors: of the
-    /// name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of
-    /// leases.
+    /// Like [`BlobService::lease_blob`], for a container. Only conditions on dates are supported.
+    /// Errors: an invalid name; `ConditionHeadersNotSupported`, `ConditionNotMet`,
+    /// `ContainerNotFound`; those of leases.
     pub fn lease_container(
         &self,
         account: &str,

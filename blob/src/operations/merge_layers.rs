@@ -1,6 +1,6 @@
 //! Merging layers. An append blob gets a layer with each append that follows a snapshot or a copy.
-//! Adjacent layers are copied into one, so that records, reads and later snapshots cost the same
-//! however many there were.
+//! Adjacent layers are copied into one, so that the cost of records, reads and later snapshots does
+//! not grow with the number of snapshots and copies made.
 //!
 //! A write merges small layers itself. Everything else is left to the sweep: see
 //! `merge_in_steps.rs`.
@@ -25,8 +25,8 @@ const STEP_BYTES: u64 = if cfg!(test) { 256 << 10 } else { 4 << 20 };
 /// A step ends once it has copied this many contents.
 const STEP_CONTENTS: usize = 2048;
 
-/// True if a write should try to merge layers: at 16 layers, and after a failed attempt at more and
-/// more widely spaced numbers.
+/// True if a write should try to merge layers: at 16 layers, and, if attempts fail, at numbers of
+/// layers that are further and further apart.
 fn is_attempt_due(layers: usize) -> bool {
     layers >= LAYERS_MIN && layers.is_multiple_of(layers.next_power_of_two() / 16)
 }
@@ -59,10 +59,10 @@ impl MergeStep {
     }
 }
 
-/// The first of the layers before `end` that are worth merging: each has at most twice as many
-/// bytes as those after it together. Each time a byte is copied, its layer grows by half, so a byte
-/// is copied a few times. The layers that stay shrink by two thirds from one to the next, so they
-/// are few. `bytes_of` is given the number of a layer.
+/// Returns the first of the layers before `end` that are worth merging: each has at most twice as
+/// many bytes as those after it together. Each time a byte is copied, its layer grows by half, so a
+/// byte is copied only a few times. From one remaining layer to the next, sizes shrink by at least
+/// half, so few layers remain. `bytes_of` gets the number of a layer.
 pub(super) fn first_to_merge(begin: usize, end: usize, bytes_of: impl Fn(usize) -> u64) -> usize {
     let (mut first, mut bytes) = (end, 0_u64);
     while first > begin {
@@ -155,7 +155,7 @@ impl BlobWrite<'_> {
 
 impl BlobService {
     /// Prepares the next step of a merge, as of `snapshot`. Contents of appends keep their ids,
-    /// which their encryption may depend on.
+    /// because their encryption may depend on the ids.
     pub(super) fn copy_step(&self, snapshot: &Snapshot, merge: &LayerMerge) -> Result<MergeStep> {
         let keyspaces = &self.keyspaces;
         let mut step = MergeStep {
@@ -226,8 +226,8 @@ impl BlobService {
 mod tests {
     use super::*;
 
-    /// The sizes of layers after layers of these sizes were pushed and merged,
-    /// `LayerMerge::LAYERS_MIN` or more at a time, and how many bytes were copied.
+    /// Pushes layers of these lengths, and merges whenever there are [`LAYERS_MIN`] or more and at
+    /// least eight are worth merging. Returns the remaining sizes, and how many bytes were copied.
     fn grown(lengths: impl Iterator<Item = u64>) -> (Vec<u64>, u64) {
         let (mut layers, mut copied) = (Vec::<u64>::new(), 0);
         for length in lengths {

@@ -1,5 +1,5 @@
-//! Merging layers in the background: few layers, every snapshot as it was, and nothing left over,
-//! whatever happens between two steps.
+//! Merging layers in the background: layers stay few, every snapshot stays as it was, and nothing
+//! is left over, whatever happens between two steps.
 
 use crate::model::LayerMerge;
 use crate::operations::tests::*;
@@ -232,7 +232,7 @@ fn a_merge_ends_with_its_blob_and_leaves_nothing() {
     }
 }
 
-/// Writes and reads cost the same for each layer, so layers must stay few over ten thousand
+/// The cost of a write or a read grows with each layer, so layers must stay few over ten thousand
 /// snapshots and copies.
 #[test]
 fn layers_stay_few_over_ten_thousand_snapshots_and_copies() {

@@ -160,7 +160,7 @@ impl BlobService {
         }
     }
 
-    /// The record under a blob's name, if there is one. Errors: of the names; `ContainerNotFound`.
+    /// The record under a blob's name, if there is one. Errors: invalid names; `ContainerNotFound`.
     fn find(&self, address: &BlobAddress<'_>) -> Result<BlobLookup> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?.into_owned();
@@ -202,7 +202,7 @@ impl BlobService {
         })
     }
 
-    /// True if a missing snapshot or version was deleted and can still be restored. Errors: of the
+    /// True if a missing snapshot or version was deleted and can still be restored. Errors: invalid
     /// names; `ContainerNotFound`.
     pub fn is_soft_deleted(&self, address: &BlobAddress<'_>) -> Result<bool> {
         let (BlobState::Snapshot(moment) | BlobState::Version(moment)) = address.state else {
@@ -215,9 +215,9 @@ impl BlobService {
         Ok(deleted.is_some_and(|blob| blob.was(address.state) && blob.is_kept(found.now)))
     }
 
-    /// The validators of a write to a blob that had `previous`. Neither goes back, even if the
-    /// clock was set back over a restart: a client that has read a later state must not be told
-    /// that nothing has changed since.
+    /// Returns ETag and Last-Modified for a write to a blob that had `previous`. Neither goes back,
+    /// even if the clock was set back over a restart: a client that has read a later state must not
+    /// be told that nothing has changed since.
     fn stamp(&self, now: SystemTime, previous: Option<Validators>) -> Written {
         let last_modified = whole_seconds(now);
         Written {

@@ -26,8 +26,8 @@ pub struct BlobSettings {
 }
 
 impl BlobSettings {
-    /// Sorts the tags and checks the settings. Errors: of the tags; `InvalidBlobTier` if blobs of
-    /// this type do not have the tier.
+    /// Sorts the tags and checks the settings. Errors: invalid tags; `InvalidBlobTier` if blobs of
+    /// this type cannot have the tier.
     pub(crate) fn checked(mut self, blob_type: BlobType) -> Result<BlobSettings> {
         self.tags = tags::checked(self.tags)?;
         if let Some(tier) = self.tier {
@@ -64,8 +64,8 @@ impl NewBlob {
 }
 
 impl BlobWrite<'_> {
-    /// The record of a blob that is created or replaced now. Replacing keeps the time of creation
-    /// and an active lease.
+    /// Returns the record of a blob that is created or replaced now. A replaced blob's time of
+    /// creation and active lease are kept.
     pub(crate) fn new_blob(&self, new: NewBlob) -> Result<Blob> {
         let written = self.service.stamp(self.now, self.validators());
         let current = self.current();
@@ -100,7 +100,7 @@ impl BlobWrite<'_> {
         if !self.policy.versioning {
             return Ok(None);
         }
-        // This moment may be later than the ETag's: a snapshot makes a later version, the clock may
+        // This moment may be later than the ETag: a snapshot makes a later version, the clock may
         // have been set back, and deleted versions may be restored.
         self.after_all_moments(SnapshotTime(written.etag.0))
             .map(Some)

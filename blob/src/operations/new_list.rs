@@ -1,4 +1,4 @@
-//! Put Block List: which rows and contents of a blob stay, which are removed, and which file has
+//! Put Block List: which rows and contents of a blob stay, which are removed, and which file holds
 //! the new list.
 
 use crate::block_list::{self, BlockChoice, NewList};
@@ -119,8 +119,8 @@ impl BlobWrite<'_> {
         Ok(exclusive)
     }
 
-    /// Returns the files that the blob names once its list is in `target`. Removes the blob from
-    /// the names of files that it no longer needs.
+    /// Returns the layers that the blob has once its list is in `target`. Releases the files that
+    /// the blob no longer needs.
     fn rearrange(
         &mut self,
         list: &NewList,

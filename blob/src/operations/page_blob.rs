@@ -55,8 +55,8 @@ pub struct SequenceConditions {
 )]
 #[derive(Debug)]
 pub enum PageUpdate {
-    /// A body of the stretch's length, at most 4 MiB, begun as [`UploadKind::PutPage`] at the
-    /// stretch's offset.
+    /// A body of the stretch's length, at most 4 MiB. The upload must have been begun as
+    /// [`UploadKind::PutPage`] at the stretch's offset.
     Update(Upload),
     /// Zeros, which take no space.
     Clear,
@@ -127,7 +127,7 @@ pub enum SequenceAction {
 }
 
 impl BlobService {
-    /// Makes a page blob of zeros, which take no space, in place of any blob that has the name.
+    /// Makes a page blob of zeros, which take no space, and replaces any blob that has the name.
     /// Errors: as [`BlobService::put_blob`]; `InvalidHeaderValue` for a length or sequence number
     /// out of range; `ContentLengthLargerThanTierLimit`.
     pub fn put_page_blob(
@@ -162,11 +162,11 @@ impl BlobService {
     }
 
     /// Writes a stretch of pages, or clears it. The cost does not depend on the size of the blob.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
+    /// Errors: invalid names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`,
     /// `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for a stretch that does not consist
     /// of whole pages, or does not have the length of the body; `InvalidPageRange` for one beyond
-    /// the end; `Md5Mismatch`, `Crc64Mismatch`; those of the conditions of a write and of leases;
-    /// `BlobUsesCustomerSpecifiedEncryption` and its like, also for clearing;
+    /// the end; `Md5Mismatch`, `Crc64Mismatch`; those of write conditions and leases;
+    /// `BlobUsesCustomerSpecifiedEncryption` and similar ones, also for clearing;
     /// `SequenceNumberConditionNotMet`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`,
     /// `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn put_page(
@@ -207,10 +207,10 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Set Blob Properties of a page blob: another length, another sequence number, and, if they
-    /// are given, other headers. Returns the sequence number as well. Bytes beyond a shorter length
-    /// are removed; a longer one adds zeros. Another length needs the blob's key or scope, if it
-    /// has one; the rest does not: the clients send none with it. Errors: as
+    /// Set Blob Properties of a page blob: sets another length, another sequence number, and, if
+    /// given, other headers. Also returns the sequence number. A shorter length removes the bytes
+    /// beyond it; a longer one adds zeros. A change of length needs the blob's key or scope, if the
+    /// blob has one; other changes do not, because the clients send none with them. Errors: as
     /// [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
     /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`;
     /// `OperationNotAllowedOnIncrementalCopyBlob`.
@@ -342,10 +342,10 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Other writers to the file wait, and so does the sweep.
+    /// Locks a file of pages: other writers to the file wait, and so does the sweep.
     fn lock_pages(&mut self, file: File) -> Result<()> {
-        // The file of a second write could come before the first in the order of locks, and would
-        // then be refused if another writer has it.
+        // A second file could come before the first in the order of locks, and would then be
+        // refused if another writer has it locked.
         assert!(!self.has_file_lock, "a write locks one file of pages");
         let references = &self.service.keyspaces.references;
         self.transaction

@@ -365,7 +365,7 @@ fn page_ranges_come_page_by_page() {
     assert_err!(bad, Error::InvalidQueryParameterValue { .. });
 }
 
-/// Even without `maxresults` one page has a bounded number of ranges, and reads a bounded number of
+/// Even without `maxresults` one page of ranges is bounded, and reads a bounded number of
 /// stretches.
 #[test]
 fn page_ranges_are_bounded_without_maxresults() {

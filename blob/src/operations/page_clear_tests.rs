@@ -1,5 +1,5 @@
-//! Clears of stretches of any size, compared with a model: a blob of 8 TiB is a few dozen cells,
-//! whose ends lie at and beside the ends of leaves and branches.
+//! Clears of stretches of any size, compared with a model: it represents a blob of 8 TiB by a few
+//! dozen cells, whose ends lie at and next to the ends of leaves and branches.
 
 use crate::model::WINDOW_BYTES;
 use crate::operations::page_blob_tests::since;

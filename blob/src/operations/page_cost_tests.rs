@@ -67,8 +67,8 @@ impl Store {
     }
 }
 
-/// A blob of 16 windows with one small extent each, and `count` snapshots with a write to one of
-/// the windows after each.
+/// Returns a blob of 16 windows with one small extent each, and `count` snapshots; each snapshot
+/// was followed by a write to one of the windows.
 fn after_snapshots(count: u64) -> (Store, Vec<SnapshotTime>) {
     let store = store();
     store.put_page_blob("pages", 16 * WINDOW_BYTES);
@@ -160,8 +160,8 @@ fn pages_only_in_a_deleted_blob_are_dropped_while_a_copy_keeps_the_rest() {
     store.delete("pages").unwrap();
     let content = store.read("copy").unwrap();
     assert_eq!((content[0], content[4096]), (1, 0));
-    // While the rows of the deleted blob exist, the copy does not find them through a snapshot of
-    // its own.
+    // The same if the copy is written to and has a snapshot while the rows of the deleted blob
+    // still exist.
     store.put_page("copy", 512, &[3; 512]).unwrap();
     store.snapshot("copy").unwrap();
     store.sweep_all();
@@ -289,9 +289,8 @@ fn clearing_is_one_small_write_however_many_pages_there_are() {
     }
 }
 
-/// A blob of `length` bytes, written in bodies of 4 MiB, of which 4 KiB at random places were then
-/// overwritten `count` times. Returns it with the expected bytes, and the bytes that each of the
-/// small writes put.
+/// Writes a blob of `length` bytes in bodies of 4 MiB, then overwrites 4 KiB at a random place
+/// `count` times. Returns the store, the expected bytes, and the bytes put per small write.
 fn written_over(length: usize, count: u64) -> (Store, Vec<u8>, u64) {
     let store = store();
     store.put_page_blob("pages", length as u64);
@@ -400,8 +399,8 @@ fn a_comparison_reads_only_what_changed() {
         found.push(change.range.start / WINDOW_BYTES);
     }
     assert_eq!(found, windows);
-    // Two roots, two children of them, two below, three branches of leaves on each side, and the
-    // leaves.
+    // In each of the two trees: one root, one child, one branch below, three branches of leaves,
+    // and the leaves.
     assert_eq!(changes.nodes_read, 2 * (1 + 1 + 1 + 3 + 4));
 }
 

@@ -1,6 +1,6 @@
 //! Random operations on page blobs, compared with arrays of pages: writes, clears, resizes,
-//! snapshots, copies to and fro, and the differences between all states that can be compared. After
-//! each step the references in the store are counted again.
+//! snapshots, copies in both directions, and the differences between all states that can be
+//! compared. After each step the counted references in the store are checked.
 
 use crate::keys::{File, container_of, is_uncommitted_marker};
 use crate::operations::page_blob_tests::since;
@@ -78,8 +78,8 @@ impl Store {
         }
     }
 
-    /// Checks that the counted references of all page blobs' nodes and contents are right, and that
-    /// those without any are about to be deleted.
+    /// Checks that the counted references of all nodes and contents of page blobs are right, and
+    /// that those without references are about to be deleted.
     pub(super) fn check_references(&self) {
         let keyspaces = &self.service.keyspaces;
         let mut counted = Counted::default();
@@ -128,8 +128,8 @@ impl Store {
     }
 }
 
-/// A state of a blob: for each page the number of the write that it is of, the negative number of
-/// the clear that emptied it, or 0 if there was neither.
+/// A state of a blob: for each page the number of the write that it comes from, the negative number
+/// of the clear that emptied it, or 0 if it was never written or cleared.
 #[derive(Debug, Clone, Default)]
 struct State {
     pages: Vec<i64>,
@@ -330,8 +330,8 @@ impl Model {
         }
     }
 
-    /// The ranges of pages that were written or cleared, or that a resize emptied: where they begin
-    /// and end, and whether they are empty now.
+    /// Returns the ranges of pages that were written or cleared, or that a resize emptied: where
+    /// they begin and end, and whether they are empty now.
     fn changes(&self, before: &[i64], now: &[i64]) -> Vec<(u64, u64, bool)> {
         let mut ranges: Vec<(u64, u64, bool)> = Vec::new();
         for (page, is) in now.iter().enumerate() {
@@ -385,7 +385,7 @@ fn plain(found: PageRanges) -> Vec<(u64, u64, bool)> {
 }
 
 /// Writes pages before and after places where leaves, branches and the children of the root end.
-/// Each run reaches 24 generations of copies.
+/// Each run must reach 24 generations of copies.
 #[test]
 fn pages_agree_with_an_array() {
     let bases = [
@@ -424,8 +424,8 @@ fn pages_agree_with_an_array() {
     }
 }
 
-/// Writes at random to a copy, which takes snapshots and copies from the common source too. Returns
-/// its bytes.
+/// Writes at random to a copy, makes snapshots of it, and replaces it by new copies of the common
+/// source. Returns its expected bytes.
 fn write_beside_others(store: &Store, name: &str, mut seed: u64, source: &[u8]) -> Vec<u8> {
     let mut expected = source.to_vec();
     let mut snapshots = Vec::new();

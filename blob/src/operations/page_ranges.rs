@@ -14,12 +14,12 @@ use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
 
-/// Most ranges in a response, and their number if the request gives none. Source: Get Page Ranges,
-/// `maxresults`.
+/// Maximum number of ranges per response, and their number if the request gives none. Source: Get
+/// Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Stretches that one page reads: up to 64 KiB of content each, or cleared pages. Adjacent ones
-/// form one range.
+/// Maximum number of stretches that one page reads: up to 64 KiB of content each, or cleared pages.
+/// Adjacent stretches form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
@@ -31,7 +31,8 @@ pub struct GetPageRanges {
     pub previous: Option<SnapshotTime>,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most ranges of the answer, from 1; more than [`PAGE_RANGES_MAX`], and `None`, count as that.
+    /// Maximum number of ranges of the answer, at least 1. `None` or a value above
+    /// [`PAGE_RANGES_MAX`] means [`PAGE_RANGES_MAX`].
     pub max_results: Option<u32>,
     /// Conditions on the blob.
     pub conditions: Conditions,
@@ -51,17 +52,18 @@ pub struct PageRange {
 pub struct PageRanges {
     /// The blob.
     pub blob: Blob,
-    /// Ascending; neighbours of one kind are one.
+    /// Ranges in ascending order. Adjacent ranges of one kind are joined.
     pub ranges: Vec<PageRange>,
     /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,
 }
 
 impl BlobService {
-    /// The ranges of pages that were written and not cleared since; or those that were written or
-    /// cleared after a snapshot. Errors: as [`BlobService::get_blob`]; `InvalidBlobType`;
-    /// `InvalidQueryParameterValue` for a malformed marker; `OutOfRangeQueryParameterValue`;
-    /// `PreviousSnapshotNotFound`, `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
+    /// Returns the ranges of pages that were written and not cleared since; or, given a snapshot,
+    /// those that were written or cleared after it. Errors: as [`BlobService::get_blob`];
+    /// `InvalidBlobType`; `InvalidQueryParameterValue` for a malformed marker;
+    /// `OutOfRangeQueryParameterValue`; `PreviousSnapshotNotFound`,
+    /// `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
     pub fn get_page_ranges(
         &self,
         address: &BlobAddress<'_>,

@@ -41,9 +41,10 @@ pub struct FailedCopies {
 }
 
 impl BlobService {
-    /// Begins a copy from another server: the destination is an empty block blob, pending, until
-    /// [`BlobService::finish_copy`], [`BlobService::fail_copy`] or [`BlobService::abort_copy`].
-    /// `length` is the source's. Errors: as [`BlobService::copy_blob`], except those of the source.
+    /// Begins a copy from another server: makes the destination an empty block blob with a pending
+    /// copy, until [`BlobService::finish_copy`], [`BlobService::fail_copy`] or
+    /// [`BlobService::abort_copy`] is called. `length` is the source's. Errors: as
+    /// [`BlobService::copy_blob`], except those of the source.
     pub fn start_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -80,9 +81,8 @@ impl BlobService {
         Ok((outcome, to.commit()?))
     }
 
-    /// Ends a pending copy with the content that was fetched.
-    /// Errors: `NoPendingCopyOperation` if it was aborted meanwhile, `CopyIdMismatch`; of the
-    /// store.
+    /// Ends a pending copy with the content that was fetched. Errors: `NoPendingCopyOperation` if
+    /// it was aborted meanwhile, `CopyIdMismatch`; those of the store.
     pub fn finish_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -130,8 +130,8 @@ impl BlobService {
 
     /// Ends the copies that were pending when the store was closed, as [`BlobService::fail_copy`]
     /// does, and returns how many there were. Call it before the first [`BlobService::start_copy`].
-    /// Reads only the list of pending copies. Copies that cannot be ended are tried again by the
-    /// next call. Errors: those of reading the list.
+    /// Reads only the list of pending copies. The next call tries again to end the copies that this
+    /// one could not. Errors: those of reading the list.
     pub fn fail_interrupted_copies(&self, description: &str) -> Result<FailedCopies> {
         self.fail_copies(KeyRange::all(), description)
     }
@@ -189,8 +189,8 @@ impl BlobService {
         Ok(is_pending)
     }
 
-    /// Abort Copy Blob: the destination stays, empty.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; those of leases;
+    /// Abort Copy Blob: ends a pending copy; the destination stays as an empty blob. Errors:
+    /// invalid names; `ContainerNotFound`, `BlobNotFound`; those of leases;
     /// `NoPendingCopyOperation`, `CopyIdMismatch`.
     pub fn abort_copy(
         &self,

@@ -2,8 +2,8 @@
 //! and the archive tier.
 //!
 //! Putting or removing a record takes a [`Permit`], and only [`Permit::new`] makes one. Every
-//! operation names its action there, so none can skip the checks. Leases and conditions are checked
-//! with the request: see `checks.rs`.
+//! operation passes its action to it, so none can skip the checks. Leases and conditions are
+//! checked with the request: see `checks.rs`.
 
 use crate::codec;
 use crate::error::{Error, Result};
@@ -59,8 +59,8 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// Allows an action on a record. `blob` is the record that is stored now; `keeps`: a replaced
-    /// or deleted blob stays as a version. Errors: `PendingCopyOperation`; `BlobArchived`,
+    /// Allows an action on a record. `blob` is the stored record; `keeps` says that a replaced or
+    /// deleted blob stays as a version. Errors: `PendingCopyOperation`; `BlobArchived`,
     /// `BlobBeingRehydrated`; `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
     pub(super) fn new(
         action: Action,
@@ -80,8 +80,8 @@ impl Permit {
     }
 }
 
-/// Fails if this record forbids the action. `keeps`: a replaced or deleted blob stays as a version.
-/// Errors: as [`Permit::new`].
+/// Fails if this record forbids the action. `keeps` says that a replaced or deleted blob stays as a
+/// version. Errors: as [`Permit::new`].
 pub(crate) fn check_allowed(
     action: Action,
     blob: &Blob,
@@ -125,7 +125,7 @@ pub(crate) fn check_allowed(
     }
 }
 
-/// The right to delete everything in a container. The caller keeps writers out from the time it
+/// The right to delete everything in a container. The caller must keep writers out from the time it
 /// gets the right until the container is removed.
 #[must_use]
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl BlobService {
     }
 
     /// Searches for protected records before the container is locked, because the search may take
-    /// long. `None` if there are some.
+    /// long. `None` if there is one.
     pub(crate) fn find_unprotected(
         &self,
         container: &Container,
@@ -187,8 +187,8 @@ impl BlobService {
         }
     }
 
-    /// Allows deleting the container with everything in it. The caller has locked it; `found` is
-    /// the result of [`BlobService::find_unprotected`]. Error: `BlobImmutableDueToPolicy`.
+    /// Allows deleting the container with everything in it. The caller must hold its lock; `found`
+    /// is the result of [`BlobService::find_unprotected`]. Error: `BlobImmutableDueToPolicy`.
     pub(crate) fn permit_container(
         &self,
         container: &Container,

@@ -8,9 +8,9 @@ use crate::service::BlobService;
 use lazurite_engine::{Direction, KeyRange, Ticket};
 
 impl BlobService {
-    /// Deletes the container of this name, and those that were deleted and can be restored, with
-    /// their contents. Leases, policies and holds do not prevent it. The name is free at once.
-    /// `None` if there is none.
+    /// Deletes the container of this name, and deleted ones of this name that can be restored, with
+    /// their contents. Leases, policies and holds do not prevent this. The name can be used again
+    /// at once. `None` if there is no such container.
     pub fn purge_container(&self, account: &str, container: &str) -> Result<Option<Ticket>> {
         let key = keys::container(account, container);
         // Counted for as long as the container is locked.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 const PART: usize = 512;
 
-/// Blobs of the same bytes: put whole, appended, as a block list, and as pages written in any
+/// Makes blobs of the same bytes: put whole, appended, as a block list, and as pages written in any
 /// order.
 fn four_blobs(store: &Store, parts: usize) {
     let body = pattern(parts * PART, 3);

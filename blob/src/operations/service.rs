@@ -28,8 +28,8 @@ impl BlobService {
         self.policies.get(&self.db, &self.keyspaces, account)
     }
 
-    /// Replaces the account's policy and, in the same batch, its service properties if given. The
-    /// retention of records that are deleted already does not change.
+    /// Replaces the account's policy and, in the same batch, its service properties if given. Does
+    /// not change the retention of records that are already deleted.
     pub fn set_account_policy(
         &self,
         account: &str,

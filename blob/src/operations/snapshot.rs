@@ -14,13 +14,13 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Keeps the blob as it is now, under the moment that is returned. The content is shared. If
-    /// `metadata` is not empty the snapshot has it instead of the blob's, and validators of its
-    /// own. The blob does not change, but if the account keeps versions, its state becomes a
-    /// version and the blob is the next one. Source: Blob versioning, "Blob versioning and blob
-    /// snapshots". Errors: of the names and metadata; `ContainerNotFound`, `BlobNotFound`; those of
-    /// the conditions of a write; of a lease id that does not match; `PendingCopyOperation`,
-    /// `BlobArchived`, `BlobBeingRehydrated`.
+    /// Makes a snapshot of the blob, and returns its moment. The content is shared. If `metadata`
+    /// is not empty, the snapshot has this metadata instead of the blob's, and its own ETag and
+    /// Last-Modified. The blob does not change, but if the account keeps versions, its state
+    /// becomes a version, and the blob gets a new version id. Source: Blob versioning, "Blob
+    /// versioning and blob snapshots". Errors: invalid names or metadata; `ContainerNotFound`,
+    /// `BlobNotFound`; those of write conditions; a lease id that does not match;
+    /// `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`.
     pub fn snapshot_blob(
         &self,
         address: &BlobAddress<'_>,

@@ -1,5 +1,5 @@
-//! Space under churn: overwritten and deleted blobs free their space once the engine's background
-//! work is done.
+//! Space under churn: the space of overwritten and deleted blobs is freed once the engine's
+//! background work is done.
 
 use crate::operations::tests::*;
 use lazurite_engine::fs::ManualClock;

@@ -56,8 +56,9 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// The file for an uncommitted block: the file of the others if there are any; the file of the
-    /// blob if the list is going to replace it; otherwise a new one.
+    /// Returns the file for an uncommitted block: the file of the other uncommitted blocks if there
+    /// are any; the blob's file if only this blob names it and a new list would replace its
+    /// content; otherwise a new one.
     pub(super) fn staging_file(&self) -> Result<File> {
         if let Some(id) = self.staging() {
             return Ok(self.file(id));
@@ -89,9 +90,9 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The record of the blob's uncommitted blocks, with this id added. All their ids have one
-    /// length. Ids of committed blocks may have another, so that one tool can overwrite the upload
-    /// of another. Source: Put Block, "Remarks".
+    /// Returns the record of the blob's uncommitted blocks, with this id added. The ids of all
+    /// uncommitted blocks have one length. Ids of committed blocks may have another, so that one
+    /// tool can overwrite a blob that another uploaded. Source: Put Block, "Remarks".
     pub(super) fn staging_with(
         &self,
         file: &File,

@@ -37,11 +37,12 @@ pub enum Expiry {
 }
 
 impl BlobService {
-    /// Set Blob Tier of a blob, snapshot or version. Its validators stay as they are. Of the
-    /// conditions, the tags and the lease count. Errors: of the names; `ContainerNotFound`,
-    /// `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier` for a tier that blobs
-    /// of its type do not have, `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength`
-    /// for a tier that this page blob cannot have; `BlobBeingRehydrated`.
+    /// Set Blob Tier of a blob, snapshot or version. ETag and Last-Modified stay as they are. Only
+    /// the tags and the lease of the conditions are used. Errors: invalid names;
+    /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier`
+    /// for a tier that blobs of its type cannot have, `CannotChangeToLowerTier` and
+    /// `BlobTierInadequateForContentLength` for a tier that this page blob cannot have;
+    /// `BlobBeingRehydrated`.
     pub fn set_blob_tier(
         &self,
         address: &BlobAddress<'_>,
@@ -83,10 +84,10 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Set Blob Expiry: once it has expired, the blob does not exist. Errors: of the names;
+    /// Set Blob Expiry: once it has expired, the blob does not exist. Errors: invalid names;
     /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
-    /// the conditions of a write and of leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`;
-    /// `InvalidHeaderValue` for a time that is not ahead, or after the year 9999.
+    /// write conditions and leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`;
+    /// `InvalidHeaderValue` for a time that is not in the future, or after the year 9999.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
@@ -114,8 +115,8 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Set Blob Immutability Policy of a blob, snapshot or version. A locked one can only be
-    /// extended. Of the conditions, `If-Unmodified-Since` counts. Errors: of the names;
+    /// Set Blob Immutability Policy of a blob, snapshot or version. A locked policy can only be
+    /// extended. The server passes only `If-Unmodified-Since`. Errors: invalid names;
     /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; `InvalidHeaderValue` for a time that
     /// has passed; `BlobImmutableDueToPolicy` for changes that a locked policy does not allow.
     pub fn set_blob_immutability_policy(
@@ -149,8 +150,8 @@ impl BlobService {
         Ok((policy, write.commit()?))
     }
 
-    /// Delete Blob Immutability Policy, which must not be locked.
-    /// Errors: of the names; `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
+    /// Delete Blob Immutability Policy, which must not be locked. Errors: invalid names;
+    /// `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
     pub fn delete_blob_immutability_policy(&self, address: &BlobAddress<'_>) -> Result<Ticket> {
         let mut write = self.begin_any_write(address)?;
         let (place, mut blob) = write.find(address.state)?;
@@ -164,7 +165,7 @@ impl BlobService {
         write.commit()
     }
 
-    /// Set Blob Legal Hold of a blob, snapshot or version. Errors: of the names;
+    /// Set Blob Legal Hold of a blob, snapshot or version. Errors: invalid names;
     /// `ContainerNotFound`, `BlobNotFound`.
     pub fn set_blob_legal_hold(
         &self,

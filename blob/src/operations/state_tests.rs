@@ -452,7 +452,7 @@ fn a_sweep_continues_past_a_bad_row() {
     assert_eq!(store.at(at(11)).sweep(100).unwrap().failures.len(), 0);
 }
 
-/// A row whose value is corrupt on disk is skipped and reported once; later work that is due is
+/// A timer whose value is corrupt on disk is skipped and reported once; later work that is due is
 /// done.
 #[test]
 fn a_sweep_continues_past_a_timer_with_a_corrupt_value() {

@@ -25,7 +25,8 @@ pub struct FindBlobsByTags {
     pub query: TagQuery,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
-    /// Most blobs of the page, from 1; more than [`PAGE_ENTRIES_MAX`] count as that.
+    /// Maximum number of blobs of the page, at least 1. A value above [`PAGE_ENTRIES_MAX`] is
+    /// lowered to it.
     pub max_results: Option<u32>,
     /// Whether to search versions that are not the current one as well.
     pub versions: bool,
@@ -49,8 +50,8 @@ pub struct TaggedBlob {
 /// The answer of Find Blobs by Tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FindBlobsByTagsPage {
-    /// By container, then by the value of the leading tag, then by name; versions before the
-    /// current blob.
+    /// The blobs, ordered by container, then by the value of the leading tag, then by name;
+    /// versions before the current blob.
     pub blobs: Vec<TaggedBlob>,
     /// The marker of the next page; `None` on the last.
     pub next_marker: Option<String>,
@@ -59,8 +60,8 @@ pub struct FindBlobsByTagsPage {
 }
 
 impl BlobService {
-    /// The blob's tags, by name. Honours the conditions of a read and the one on tags. Errors: as
-    /// [`BlobService::get_blob_properties`].
+    /// Returns the blob's tags, by name. Checks the conditions of a read and the condition on tags.
+    /// Errors: as [`BlobService::get_blob_properties`].
     pub fn get_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -69,9 +70,9 @@ impl BlobService {
         Ok(self.find_for_read(address, conditions)?.blob.tags)
     }
 
-    /// Replaces the tags of a blob or of a version. Its validators stay as they are.
-    /// Errors: of the names and tags; `InvalidOperation` for a snapshot; `ContainerNotFound`,
-    /// `BlobNotFound`; those of the conditions of a write and of leases.
+    /// Replaces the tags of a blob or of a version. ETag and Last-Modified stay as they are.
+    /// Errors: invalid names or tags; `InvalidOperation` for a snapshot; `ContainerNotFound`,
+    /// `BlobNotFound`; those of write conditions and leases.
     pub fn set_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -99,10 +100,10 @@ impl BlobService {
         write.commit()
     }
 
-    /// One page of the account's blobs that match the query. The cost grows with the number of
-    /// blobs that match the leading comparison, which is one for equality if there is any. Errors:
-    /// of the container's name; `OutOfRangeQueryParameterValue`; `InvalidQueryParameterValue` for a
-    /// malformed marker.
+    /// Returns one page of the account's blobs that match the query. The cost grows with the number
+    /// of blobs that match the leading comparison, which is a comparison for equality if there is
+    /// one. Errors: an invalid container name; `OutOfRangeQueryParameterValue`;
+    /// `InvalidQueryParameterValue` for a malformed marker.
     pub fn find_blobs_by_tags(
         &self,
         account: &str,
@@ -164,7 +165,7 @@ fn searched_containers(account: &str, query: &TagQuery) -> Result<KeyRange> {
     Ok(KeyRange { start, end })
 }
 
-/// Most rows of the index that one page reads.
+/// Maximum number of rows of the index that one page reads.
 const ROWS_MAX: u64 = if cfg!(test) { 100 } else { 50_000 };
 
 /// A search in progress.
@@ -173,8 +174,8 @@ struct Search<'a> {
     request: &'a FindBlobsByTags,
     snapshot: Snapshot,
     now: SystemTime,
-    /// Where the page begins: the container, and the row of the index; without a row at the
-    /// container's first.
+    /// Where the page begins: the container, and the row of the index, or the container's first row
+    /// if `None`.
     from: Option<(String, Option<IndexRow>)>,
     page: Pager<TaggedBlob>,
 }

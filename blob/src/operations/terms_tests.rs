@@ -1,5 +1,5 @@
-//! Expiry, tiers and leases where they meet other operations. The random model `terms` compares the
-//! rest.
+//! Expiry, tiers and leases in interaction with other operations. The random model `terms` compares
+//! the rest.
 
 use crate::operations::tests::*;
 use crate::*;

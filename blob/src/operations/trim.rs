@@ -1,6 +1,6 @@
-//! Trimming: a file of blocks keeps every block that a record lists. When a record is removed, the
-//! sweep removes blocks of its files that no other record lists. When only one record is left that
-//! names a file, its layer is marked as not shared again.
+//! Trimming of files of blocks. A file keeps every block that a record lists. When a record is
+//! removed, the sweep removes those blocks of its files that no other record lists. When only one
+//! record is left that names a file, its layer is marked as not shared again.
 
 use crate::codec;
 use crate::error::{Result, corrupt_record};
@@ -16,10 +16,10 @@ use lazurite_engine::{Direction, KeyRange, Snapshot};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Most records that are read to find the blocks of a file that none of them lists.
+/// Maximum number of records that are read to find the blocks of a file that none of them lists.
 const RECORDS_MAX: usize = 4096;
-/// Most rows of block lists that a trim reads. If there are more, unlisted blocks stay until fewer
-/// records name the file.
+/// Maximum number of rows of block lists that a trim reads. If there are more, unlisted blocks stay
+/// until fewer records name the file.
 const LISTED_MAX: usize = 1 << 18;
 
 /// The records that name files, as of a snapshot.
@@ -35,9 +35,9 @@ struct Namers<'s> {
 }
 
 impl BlobService {
-    /// Keys of contents that no record lists and that are not uncommitted, in files of the records
-    /// around a removed one, or of all records of the name if `gone` is [`LAST`]. Needs no lock:
-    /// such a content is never listed again.
+    /// Returns the keys of contents that no record lists and that are not uncommitted, in files of
+    /// the records around a removed one, or of all records of the name if `gone` is [`LAST`]. Needs
+    /// no lock: such a content is never listed again.
     pub(crate) fn unlisted_contents(
         &self,
         (home, name): (u128, &str),
@@ -121,8 +121,8 @@ impl Namers<'_> {
         files
     }
 
-    /// Reads the lists of all records that name the file; `false` if not all are found, or if they
-    /// are too long.
+    /// Reads the lists of all records that name the file. Returns `false` if not all are found, or
+    /// if they are too long.
     fn read_lists_of(&mut self, file: File) -> Result<bool> {
         let keyspaces = &self.service.keyspaces;
         let count = Source::get(&self.snapshot, &keyspaces.references, &file.references())?;
@@ -194,9 +194,9 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Trims the files of the records next to a removed one. Consecutive records of a name list a
-    /// block, so the last record that names the file is next to the removed one, or it is a copy
-    /// under another name, for which `files.rs` sets a timer.
+    /// Trims the files of the records next to a removed one. A block is listed by consecutive
+    /// records of a name, so the last record that names the file is next to the removed one, or it
+    /// is a copy under another name, for which `files.rs` sets a timer.
     pub(crate) fn trim_around(&mut self, gone: SnapshotTime) -> Result<()> {
         self.trim_record(RecordSlot::Current)?;
         for kind in [History::Snapshot, History::Version, History::Deleted] {
@@ -274,9 +274,9 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Drops the contents of a file that are not in `named`, however many they are. The caller
-    /// holds the lock of the only record that names the file. Marks the record's layer as not
-    /// shared.
+    /// Drops the contents of a file that are not in `named`, however many they are, and marks the
+    /// record's layer as not shared. The caller must hold the lock of the only record that names
+    /// the file.
     pub(super) fn trim_file(&mut self, layer: &mut Layer, named: &HashSet<u128>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let file: File = layer.file;

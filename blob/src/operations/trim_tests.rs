@@ -65,8 +65,8 @@ fn blocks_that_only_the_deleted_source_listed_are_removed_while_several_copies_s
     }
 }
 
-/// Random lists, snapshots, copies and deletions: once the sweep is done, each content is listed by
-/// a record or uncommitted.
+/// Makes random lists, snapshots, copies and deletions. Once the sweep is done, each content must
+/// be listed by a record or be uncommitted.
 #[test]
 fn every_content_is_listed_after_any_changes() {
     let policies = [AccountPolicy::default(), versions(), soft_delete(1)];

@@ -16,16 +16,16 @@ use lazurite_engine::Ticket;
 
 impl BlobService {
     /// Restores everything that was deleted under the name and is still kept: snapshots, versions,
-    /// and the blob that was deleted last if there is none now. Snapshots of an expired blob stay
-    /// deleted, unless another blob takes its place: they would be in the way of the next blob of
-    /// the name. It is not an error if there is nothing to restore, but a blob or a version exists:
-    /// for an account with versions, a deleted blob is one. Source: recorded answers of the hosted
-    /// service.
+    /// and, if there is no blob now, the blob that was deleted last. Snapshots of an expired blob
+    /// stay deleted unless another blob exists under the name: they would conflict with the next
+    /// blob of the name. If there is nothing to restore, this is not an error if a blob or a
+    /// version exists: in an account with versions, a deleted blob is a version. Source: recorded
+    /// answers of the hosted service.
     ///
-    /// Needs no lease id: no client sends one, and a leased blob does not change. A given id must
-    /// be that of the blob's lease; deleted blobs have none. Errors: of the names;
-    /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; of a
-    /// lease id that does not match.
+    /// Needs no lease id, because no client sends one, and a leased blob does not change. A given
+    /// id must be that of the blob's lease; deleted blobs have none. Errors: invalid names;
+    /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; a lease
+    /// id that does not match.
     pub fn undelete_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -73,14 +73,14 @@ impl BlobService {
     }
 }
 
-/// The progress of an undeletion in bounded steps. The next request completes an undeletion that a
-/// kill interrupts.
+/// The progress of an undeletion in bounded steps. If a kill interrupts an undeletion, the next
+/// request completes it.
 struct Undeletion {
     from: SnapshotTime,
     /// True if a blob or version exists or can be restored; otherwise snapshots stay deleted.
     /// `None` before the first step.
     has_blob: Option<bool>,
-    /// The moment of the blob (neither snapshot nor version) that was deleted last, among the
+    /// The moment of the blob that was deleted last (neither snapshot nor version), among the
     /// records seen so far. It is still deleted.
     last: Option<SnapshotTime>,
     any: bool,
@@ -134,8 +134,8 @@ impl BlobWrite<'_> {
         blob.is_kept(self.now) && !blob.is_expired(self.now)
     }
 
-    /// True if there is a deleted blob or version to restore. The newest record is one, except
-    /// after a blob has expired: its snapshots are older.
+    /// True if there is a deleted blob or version to restore. The newest record is one, unless a
+    /// blob has expired: its snapshots are older.
     fn has_deleted_blob(&self) -> Result<bool> {
         let is_one = |moment| {
             let blob = self.past(RecordSlot::Past(History::Deleted, moment))?;

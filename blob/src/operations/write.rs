@@ -21,8 +21,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// A write to the blobs of one name. Until it is committed or dropped, no other write changes them
-/// or deletes their container.
+/// A write to the blobs of one name. Until it is committed or dropped, no other write changes these
+/// blobs or deletes their container.
 pub(crate) struct BlobWrite<'a> {
     pub(crate) service: &'a BlobService,
     pub(crate) policy: AccountPolicy,
@@ -44,22 +44,23 @@ pub(crate) struct BlobWrite<'a> {
     /// The merge of layers of the current blob that is under way.
     merge: Option<LayerMerge>,
     files: FileChanges,
-    /// Holds these locks, in this order: the container, shared; the name, alone; at the end the
-    /// files whose owners change.
+    /// Holds these locks, in this order: the container, shared; the name, exclusively; at the end
+    /// the files whose owners change.
     pub(crate) transaction: Transaction<'a>,
     /// Whether it holds a file already: then it can lock no others.
     pub(crate) has_file_lock: bool,
 }
 
 impl BlobService {
-    /// Begins a write to one blob. Blocks while another writes to it, or to the container itself.
-    /// Errors: of the names; `InvalidOperation` for a snapshot or version; `ContainerNotFound`.
+    /// Begins a write to one blob. Blocks while another operation writes to the blob, or to the
+    /// container itself. Errors: invalid names; `InvalidOperation` for a snapshot or version;
+    /// `ContainerNotFound`.
     pub(crate) fn begin_write(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         check_current(address)?;
         self.begin_any_write(address)
     }
 
-    /// Like [`BlobService::begin_write`], for operations that a full store admits too: see
+    /// Like [`BlobService::begin_write`], for operations that a full store also admits: see
     /// [`Db::admit_deletion`].
     ///
     /// [`Db::admit_deletion`]: lazurite_engine::Db::admit_deletion
@@ -74,8 +75,8 @@ impl BlobService {
         self.begin_in(address, || Ok(self.db.begin()?))
     }
 
-    /// Like [`BlobService::begin_any_write`], for an operation that deletes: a full store admits
-    /// it.
+    /// Like [`BlobService::begin_any_write`], for an operation that deletes, which a full store
+    /// also admits.
     pub(crate) fn begin_deletion(&self, address: &BlobAddress<'_>) -> Result<BlobWrite<'_>> {
         self.begin_in(address, || Ok(self.db.begin_deletion()?))
     }
@@ -101,7 +102,7 @@ impl BlobService {
     }
 
     /// Begins two writes at once: to the source of a copy, whose files are about to be shared, and
-    /// to the destination, which holds the locks of both.
+    /// to the destination, whose transaction holds the locks of both.
     pub(crate) fn begin_two_writes(
         &self,
         source: &BlobAddress<'_>,
@@ -135,7 +136,7 @@ impl BlobService {
         Ok([from, to])
     }
 
-    /// Begins a change of the container with that key. No write to its blobs continues until the
+    /// Begins a change of the container with that key. Writes to its blobs wait until the
     /// transaction is dropped.
     pub(crate) fn begin_container_change(&self, key: &[u8]) -> Result<Transaction<'_>> {
         let mut transaction = self.db.begin()?;
@@ -163,8 +164,8 @@ impl BlobService {
         LongOperation(&self.long_operations)
     }
 
-    /// Whether an operation is under way that holds locks for more than a few milliseconds: a hint
-    /// for callers that must not block.
+    /// True while an operation holds locks for more than a few milliseconds: a hint for callers
+    /// that must not block.
     pub fn has_long_operation(&self) -> bool {
         self.long_operations.load(Ordering::Relaxed) > 0
     }
@@ -342,8 +343,8 @@ impl<'a> BlobWrite<'a> {
         service.keyspaces.past(&service.db, self.home(), &key)
     }
 
-    /// A moment later than all moments under this name, even if the clock was set back over a
-    /// restart.
+    /// Returns a moment later than all moments under this name, even if the clock was set back
+    /// before a restart.
     pub(crate) fn new_moment(&self) -> Result<SnapshotTime> {
         let etag = self.current.as_ref().map(|blob| blob.etag);
         self.after_all_moments(SnapshotTime(self.service.etags.next(self.now, etag).0))
@@ -556,8 +557,8 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Moves the current blob to the history if the account keeps it; otherwise removes it for
-    /// good. Removes its uncommitted blocks in both cases. Its record is left for the caller to
-    /// replace or remove.
+    /// good. Removes its uncommitted blocks in both cases. The caller must replace or remove the
+    /// record.
     pub(crate) fn retire(&mut self, why: RetireReason) -> Result<Permit> {
         let permit = self.permit_current(why.action())?;
         let kept = self.retire_blob(why)?;
@@ -603,9 +604,9 @@ impl<'a> BlobWrite<'a> {
         Ok(false)
     }
 
-    /// The moment of the version that is made of a blob from before the account kept versions: the
-    /// time of its write, or a new moment if a version has that already because the clock was set
-    /// back.
+    /// Returns the moment of the version that is made of a blob written before the account kept
+    /// versions: the time of its write, or a new moment if a version already has that one because
+    /// the clock was set back.
     fn moment_of_version(&self, blob: &Blob) -> Result<SnapshotTime> {
         let moment = SnapshotTime(blob.etag.0);
         for kind in [History::Version, History::Deleted] {
@@ -728,8 +729,8 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// Writes the changes so far, and keeps the locks. Does not wait for the disk: the ticket of
-    /// the last step covers this one. Waits between steps while writers are throttled. That holds
-    /// nobody up: readers take no lock, and other writers wait as well.
+    /// the last step covers this one. Waits between steps while writers are throttled. This delays
+    /// no other operation: readers take no lock, and other writers wait as well.
     pub(crate) fn commit_step(&mut self) -> Result<()> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);

@@ -1,7 +1,7 @@
-//! Random operations on the service and on plain maps that obey the protocol; both must say the
-//! same after each.
+//! Random operations on the service and on plain maps that obey the protocol, compared after each
+//! operation.
 //!
-//! `blocks`: block blobs and listings. `history`: all types, and what a name has had. `terms`:
+//! `blocks`: block blobs and listings. `history`: all types, and the history of a name. `terms`:
 //! leases, tiers, expiry, keys.
 //!
 //! `LAZURITE_TEST_SEED` repeats one run, `LAZURITE_MODEL_STEPS` makes it longer. A failure prints
@@ -67,7 +67,7 @@ fn code(error: Error) -> String {
 }
 
 /// Compares the result of a write with the expected one, and waits until it is durable. `None` if
-/// it was refused.
+/// it was refused as expected.
 fn agree<T>(expected: Result<(), &str>, actual: Result<(T, Ticket)>) -> Option<T> {
     match (expected, actual) {
         (Ok(()), Ok((outcome, ticket))) => {

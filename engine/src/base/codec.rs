@@ -1,4 +1,4 @@
-//! Fixed integers, varints, length-prefixed bytes and checksums: the letters of every format.
+//! Fixed integers, varints, length-prefixed bytes and checksums, of which all formats consist.
 //!
 //! Integers are little-endian. Decoding never panics: `None` means the bytes were not written by
 //! these functions, and the caller, which knows the file and the offset, turns it into `Corrupt`.
@@ -35,8 +35,8 @@ pub(crate) fn wide_hash(key: &[u8]) -> u128 {
     xxh3_128(key)
 }
 
-/// The checksum of the unit at `offset` of file `number`. Keyed by both, so a unit that strayed
-/// fails its check.
+/// Returns the checksum of the unit at `offset` of file `number`. It is keyed by both, so a unit
+/// that was written to another place fails its check.
 pub(crate) fn checksum(number: u64, offset: u64, parts: &[&[u8]]) -> u64 {
     let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ offset;
     if let [all] = parts {

@@ -6,8 +6,7 @@ use std::ops::RangeInclusive;
 /// Longest key the engine takes, in bytes.
 pub const KEY_BYTES_MAX: usize = 32 * 1024;
 
-/// Largest batch the engine takes, in encoded bytes, values under the separation threshold
-/// included.
+/// Maximum encoded length of a batch, in bytes. Values below the separation threshold count.
 pub const BATCH_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes before the payload of a chunk of the value log.
@@ -33,8 +32,8 @@ const FILE_BYTES_MAX: u64 = 1 << 40;
 pub enum Durability {
     /// Nothing: the store lives in memory.
     Memory,
-    /// The death of the process. A power cut may lose the newest acknowledged writes, those of the
-    /// last 250 ms at most, however long a sync takes ([`Config::sync_milliseconds`]).
+    /// The death of the process. A power cut may lose acknowledged writes of the last 250 ms at
+    /// most, however long a sync takes ([`Config::sync_milliseconds`]).
     Process,
     /// A power cut. Writes whose tickets were not awaited may be lost with the process.
     Disk,
@@ -51,72 +50,73 @@ pub struct Config {
     /// Bytes of all memtables of all keyspaces, sealed ones included, at which writers wait for
     /// flushes. Default: 64 MiB. Raised: more memory. Lowered: writers wait sooner.
     pub memory_bytes_max: usize,
-    /// Bytes of the block cache of the whole process, which keeps small values of the value log
-    /// too. Default: 64 MiB. Raised: more memory, fewer reads.
+    /// Bytes of the store's block cache, which all keyspaces share and which also caches small
+    /// values of the value log. Default: 64 MiB. Raised: more memory, fewer reads.
     pub cache_bytes_max: usize,
     /// SSTables held open at once. Default: 256. Raised: more file handles. Lowered: more opens.
     pub open_files_max: usize,
-    /// Bytes of a WAL segment after which the next is begun. Default: 8 MiB. Raised: up to three
-    /// times as much space when little is stored. Lowered: more files and more manifest edits.
+    /// Bytes of a WAL segment after which the next begins. Default: 8 MiB. Raised: a store with few
+    /// rows takes more space, up to three segments. Lowered: more files and more manifest edits.
     pub wal_segment_bytes: usize,
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default:
     /// 128 MiB. Raised: longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
     pub wal_bytes_max: u64,
-    /// A manifest of at least this many bytes is rewritten once it has four times its live size.
-    /// Default: 256 KiB.
+    /// A manifest of at least this many bytes is rewritten once it is four times as long as its
+    /// live state. Default: 256 KiB.
     pub manifest_bytes_min: u64,
     /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more
     /// read per key.
     pub block_bytes: usize,
-    /// Bytes of an SSTable after which the next is begun. Default: 16 MiB. Raised: larger steps of
+    /// Bytes of an SSTable after which the next begins. Default: 16 MiB. Raised: larger steps of
     /// compaction.
     pub sstable_bytes: u64,
-    /// Bytes of level 1; each deeper level holds up to `level_ratio` times more, but not much more
-    /// than a `level_ratio`-th of the level below it. Default: 64 MiB.
+    /// Bytes of level 1. Each deeper level may hold `level_ratio` times more than the one above it.
+    /// Levels above the deepest one in use hold at most a `level_ratio`-th of the level below them,
+    /// or this many bytes if that is more. Default: 64 MiB.
     pub level_bytes_base: u64,
     /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels,
     /// more write amplification.
     pub level_ratio: u64,
-    /// SSTables in level 0 at which they are compacted while much is written; at rest two suffice.
-    /// Default: 8. Raised: slower reads, less write amplification.
+    /// Number of SSTables in level 0 at which they are compacted under a heavy write load; in an
+    /// idle store two suffice. Default: 8. Raised: slower reads, less write amplification.
     pub level0_files_max: usize,
-    /// SSTables in level 0 at which writers wait for compaction; more than `level0_files_max`.
-    /// Default: 24.
+    /// Number of SSTables in level 0 at which writers wait for compaction; more than
+    /// `level0_files_max`. Default: 24.
     pub level0_files_stop: usize,
-    /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: more is
-    /// rewritten by compaction.
+    /// Values of at least this many bytes go to the value log. Default: 32 KiB. Raised: compaction
+    /// rewrites more bytes.
     pub value_bytes_separated: usize,
-    /// Bytes of a chunk in the value log: the unit of its checksums. Default: 256 KiB less the 12
-    /// bytes of the chunk's header, so that chunks begin on whole pages, where a dump finds the
-    /// next one after a damaged one. Raised: more read for a small part.
+    /// Bytes of a chunk in the value log, the unit of its checksums. Default: 256 KiB less the 12
+    /// bytes of the chunk's header: chunks then begin on whole pages, where a dump finds the next
+    /// chunk after a damaged one. Raised: a read of a small part reads more.
     pub value_chunk_bytes: usize,
-    /// Bytes of a value-log segment after which the next is begun, at most `reserve_bytes`.
-    /// Default: 64 MiB. Raised: space comes back later.
+    /// Bytes of a value-log segment after which the next begins, at most `reserve_bytes`. Default:
+    /// 64 MiB. Raised: space is freed later.
     pub value_segment_bytes: u64,
-    /// Bytes that puts leave free, of the disk or of the limit of a store in memory, so that
-    /// deletions can be flushed, merged and collected; at most a sixteenth of all. Default: 64 MiB.
-    /// Raised: full sooner. Lowered: a full store may lack the room that it needs to give space
-    /// back.
+    /// Bytes that puts leave free on the disk, or under the limit of a store in memory, so that
+    /// deletions can be flushed, merged and collected; at most a sixteenth of the total. Default:
+    /// 64 MiB. Raised: puts are refused sooner. Lowered: a full store may lack the space that
+    /// freeing space takes.
     pub reserve_bytes: u64,
-    /// Most bytes that the directory may take; puts beyond it are refused as on a full disk, with
-    /// the same reserve. Default: no limit. Files that snapshots and checkpoints keep count as long
-    /// as they lie in the directory.
+    /// Maximum number of bytes that the directory may take; puts beyond it are refused as on a full
+    /// disk, with the same reserve. Default: no limit. Files kept for snapshots and checkpoints
+    /// count while they are in the directory.
     pub quota_bytes: Option<u64>,
     /// Milliseconds after which a change is synced in the background at durability `Process`.
     /// Default: 50. If syncs take longer, writes wait once the oldest unsynced change is four times
-    /// as old, and at least 20 ms old: a power cut loses no more than that. Raised: a power cut
-    /// loses more. Lowered: more syncs, and writers wait for them on a slow disk.
+    /// as old, and at least 20 ms old, so that a power cut loses no more than that. Raised: a power
+    /// cut loses more. Lowered: more syncs, and writers wait for them on a slow disk.
     pub sync_milliseconds: u64,
-    /// Seconds after which a memtable that hides older data is flushed, so that its space comes
-    /// back. Default: 10.
+    /// Seconds after which a memtable that hides older data is flushed, so that the space of that
+    /// data can be freed. Default: 10.
     pub memtable_seconds_max: u64,
-    /// Whether background work merges SSTables, and rewrites value-log segments, that the store
-    /// finds when it is opened. Default: true. False is for one of many copies that share their
-    /// files: each copy would take the time and the space of the same merges. With false, merges
-    /// rewrite at most four inherited bytes for each byte that the store has written itself,
-    /// earlier merges included, unless writers would have to wait or a quota is nearly used up. No
-    /// merge happens only to speed up reads: they stay as fast as in the source. Inherited
-    /// value-log segments are rewritten only if a quota is nearly used up.
+    /// Whether background work merges SSTables, and rewrites value-log segments, that existed when
+    /// the store was opened. Default: true. Use false for copies that share files with each other:
+    /// each copy would take the time and the space of the same merges. With false, merges rewrite
+    /// at most four inherited bytes for each byte that the store has written itself, earlier merges
+    /// included, unless writers would have to wait or a quota is nearly used up. No merge serves
+    /// only to speed up reads, which stay as fast as in the source. Inherited value-log segments
+    /// are rewritten only if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 
@@ -150,9 +150,9 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Refuses settings that cannot work: sizes of zero, sizes beyond those of the formats, and
-    /// limits that would make writers wait for ever. [`crate::Db::open`] calls this first. Errors:
-    /// `InvalidOption`.
+    /// Refuses settings that cannot work: sizes of zero, sizes beyond the limits of the formats,
+    /// and limits that would make writers wait for ever. [`crate::Db::open`] calls this first.
+    /// Errors: `InvalidOption`.
     pub fn check(&self) -> Result<()> {
         self.check_not_zero()?;
         check_memtable(self.memtable_bytes_max)?;
@@ -237,12 +237,12 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 /// The threads that run flushes, compactions, collections and syncs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
-    /// Four threads of the engine's own for each store: for flushes, for compaction, and for syncs
-    /// of the log and of the value log. A large merge runs in parts on up to three threads more, at
-    /// most one part for each processor.
+    /// Four of the engine's own threads for each store: one each for flushes, for compaction, for
+    /// syncs of the log and for syncs of the value log. A large merge runs in parts on up to three
+    /// more threads, at most one part for each processor.
     Threads,
-    /// Two: one for flushes and compaction, one for syncs. For processes that open very many
-    /// stores. A flush waits for the merge under way, and so may writers.
+    /// Two threads: one for flushes and compaction, one for syncs. For processes that open very
+    /// many stores. A flush, and with it writers, may wait for a running merge.
     FewThreads,
     /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it
     /// itself. Feature `testing`.
@@ -257,7 +257,8 @@ impl Background {
     }
 }
 
-/// How the blocks of a file are compressed. One that would hardly become smaller is kept as it is.
+/// How the blocks of a file are compressed. A block that would hardly become smaller is stored as
+/// it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Not at all.
@@ -268,29 +269,29 @@ pub enum Compression {
     Lz4 = 2,
 }
 
-/// Choices of one keyspace, given at each open; `None` stands for the value of [`Config`].
-/// Background work before a keyspace is opened goes by the `Config`.
+/// Settings of one keyspace, given each time it is opened; `None` stands for the value of
+/// [`Config`]. Background work before the keyspace is opened uses the `Config`.
 #[derive(Debug, Clone, Default)]
 pub struct KeyspaceOptions {
-    /// Bytes of its memtable after which it is sealed. Lowered: a keyspace that is seldom written
-    /// takes less memory.
+    /// Bytes of the keyspace's memtable after which it is sealed. Lowered: a keyspace that is
+    /// seldom written takes less memory.
     pub memtable_bytes_max: Option<usize>,
     /// Bytes of a data block before compression. Raised: better for long scans; lowered: better for
     /// single rows.
     pub block_bytes: Option<usize>,
-    /// Bytes of an SSTable after which the next is begun. Lowered, for rows that are written and
-    /// deleted in few places of the key order (a queue): merges rewrite fewer rows around them.
+    /// Bytes of an SSTable after which the next begins. Lower it for rows that are written and
+    /// deleted in few places of the key order (a queue): merges then rewrite fewer rows around
+    /// these places.
     pub sstable_bytes: Option<u64>,
-    /// Percentage of tombstones among the entries of an SSTable from which it is compacted although
-    /// its level is in shape. Default: 50. Lowered: scans pass fewer tombstones, and compaction
-    /// rewrites more. Raised: the reverse, for rows that no scan passes over (a queue whose readers
+    /// Percentage of tombstones among the entries of an SSTable at which it is compacted although
+    /// its level is not full. Default: 50. Lowered: scans pass fewer tombstones, and compaction
+    /// rewrites more. Raised: the reverse; for rows that no scan passes over (a queue whose readers
     /// know where its head is).
     pub tombstone_percent_max: Option<u64>,
-    /// How the blocks of its SSTables are compressed. Default: LZ4 when a memtable is flushed,
-    /// because writers may wait for that, and zstd when SSTables are merged. [`Compression::Lz4`]
-    /// makes merges, and reads from outside the cache, take less of the processor, and the files
-    /// larger: for rows that are deleted soon after they were written, or often read from outside
-    /// the cache.
+    /// How the blocks of its SSTables are compressed. Default: LZ4 in a flush, because writers may
+    /// wait for it, and zstd in a merge. [`Compression::Lz4`] takes less processor time in merges
+    /// and in reads that miss the cache, and makes the files larger: for rows that are deleted soon
+    /// after they are written, or often read without being cached.
     pub compression: Option<Compression>,
 }
 

@@ -1,4 +1,4 @@
-//! Counters for figures: relaxed, since nothing is decided by them.
+//! Counters for statistics. Relaxed ordering suffices, because nothing is decided by them.
 
 use crate::base::sync::{AtomicU64, Ordering};
 

@@ -13,9 +13,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of the engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused; reads may be retried, a failed write leaves the `Db`
-    /// read-only. A process without a free file handle is refused only the work that needs one: it
-    /// may be tried again.
+    /// The operating system refused. Reads may be retried; a failed write leaves the `Db`
+    /// read-only. If the process has no free file handle, only the work that needs one fails, and
+    /// it may be retried.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The attempt, as a verb: `open`, `read`, `sync`.
@@ -38,7 +38,7 @@ pub enum Error {
         path: PathBuf,
         /// Byte offset of the unit that failed its check.
         offset: u64,
-        /// The check that failed. [`crate::Db::open`] adds the contents of the file and advice for
+        /// The check that failed. [`crate::Db::open`] adds what the file contained, and advice for
         /// the operator.
         reason: String,
     },
@@ -70,8 +70,8 @@ pub enum Error {
         /// The formats that this program reads, in words.
         supported: String,
     },
-    /// An earlier failure stopped all writing: the disk may have kept any part. Reads continue;
-    /// reopen to write again.
+    /// An earlier failure stopped all writing, because the disk may have kept any part of the
+    /// failed write. Reads continue; reopen to write again.
     #[error(
         "the store is read-only since an earlier failure: {reason}; mend the cause and reopen it"
     )]
@@ -79,15 +79,16 @@ pub enum Error {
         /// The failure that caused it.
         reason: String,
     },
-    /// The keyspace is of another store, or of this one before it was reopened. Open it from the
-    /// `Db` that it is used with.
+    /// The keyspace was opened from another store, or from this one before it was reopened. Open it
+    /// from the `Db` that uses it.
     #[error("the keyspace {name:?} was opened from another store; open it from this one")]
     UnknownKeyspace {
         /// Its name there.
         name: String,
     },
     /// A large value, or a chunk of one, was handed to another store, to this one after it was
-    /// reopened, or to another value. Write it through the `Db` and the `ValueWriter` that take it.
+    /// reopened, or for another value. Write it through the `Db` and the `ValueWriter` that take
+    /// it.
     #[error(
         "a large value belongs to another store, or one of its chunks is missing, out of order or of another value"
     )]
@@ -103,12 +104,13 @@ pub enum Error {
         /// The values it may have, and why.
         reason: String,
     },
-    /// A key that was to be locked out of order, or exclusively while this transaction shares it,
-    /// is locked by another transaction. Nothing was written; drop the transaction and begin again.
+    /// Another transaction holds a key that this one requested out of order, or requested
+    /// exclusively while it shares the key. Nothing was written; drop the transaction and begin
+    /// again.
     #[error("another transaction has locked a key of this one; begin this one again")]
     Conflict,
-    /// A thread that holds keys in one transaction wants a key in another one, and the key is not
-    /// free: it could wait for itself. Lock all keys in one transaction.
+    /// A thread that holds key locks in one transaction requested a key in another one, and the key
+    /// was not free: the thread could wait for itself. Lock all keys in one transaction.
     #[error("a thread with locked keys would wait for a key in a second transaction")]
     Deadlock,
     /// The `Db` was closed.
@@ -124,7 +126,7 @@ pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[24, 23];
 #[cfg(windows)]
 pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[4];
 
-/// True if no file handle was left to open something with. Only calls that open something return
+/// True if the process or the system has no free file handle. Only calls that open something return
 /// this error.
 pub(crate) fn lacks_handle(error: &io::Error) -> bool {
     let number = error.raw_os_error();
@@ -132,8 +134,8 @@ pub(crate) fn lacks_handle(error: &io::Error) -> bool {
 }
 
 impl Error {
-    /// The operating system's refusal of `action` on `path`. A full disk is a variant of its own,
-    /// because it is temporary.
+    /// The error for an `action` on `path` that the operating system refused. A full disk has its
+    /// own variant, because it is temporary.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::NoSpace {
@@ -147,8 +149,8 @@ impl Error {
         }
     }
 
-    /// A failed sync. A lack of space is not temporary here: writes that the disk has not kept are
-    /// lost, and the next sync would not report it.
+    /// The error for a failed sync. Lack of space is not temporary here: writes that the disk has
+    /// not kept are lost, and the next sync would not report the loss.
     pub fn sync(path: &Path, source: io::Error) -> Error {
         Error::Io {
             action: "sync",
@@ -157,8 +159,8 @@ impl Error {
         }
     }
 
-    /// True if the work may be tried again once there is space, or a free file handle. After such a
-    /// failure nothing has changed, or the change was undone.
+    /// True if the work may be retried once there is space or a free file handle. The failed
+    /// attempt changed nothing, or its change was undone.
     pub fn is_passing(&self) -> bool {
         match self {
             Error::NoSpace { .. } => true,

@@ -1,4 +1,4 @@
-//! Escaped strings in keys: a component of any bytes, after which other components may follow.
+//! Escapes components of keys: a component may hold any bytes, and other components may follow it.
 //!
 //! Byte `00` becomes `00 FF`, and [`END`] ends the component. Escaped components sort as their
 //! bytes do, and none is a prefix of another.
@@ -8,8 +8,8 @@ use std::borrow::Cow;
 /// Ends a component.
 pub const END: [u8; 2] = [0, 1];
 
-/// Appends `bytes` escaped, without [`END`]: a key that begins so belongs to a component that
-/// begins with `bytes`.
+/// Appends `bytes` escaped, without [`END`]. The keys that begin with the result are those whose
+/// component begins with `bytes`.
 pub fn put(key: &mut Vec<u8>, bytes: &[u8]) {
     key.reserve(bytes.len() + END.len());
     for part in bytes.split_inclusive(|&byte| byte == 0) {
@@ -26,8 +26,8 @@ pub fn put_component(key: &mut Vec<u8>, bytes: &[u8]) {
     key.extend_from_slice(&END);
 }
 
-/// The bytes of the first component of `key`, and the bytes after its end; `None` if the component
-/// is malformed or has no end. Borrows unless the component contains `00`.
+/// Returns the bytes of the first component of `key`, unescaped, and the bytes after its end;
+/// `None` if the component is malformed or has no end. Borrows unless the component contains `00`.
 pub fn take_component(key: &[u8]) -> Option<(Cow<'_, [u8]>, &[u8])> {
     let zero = key.iter().position(|&byte| byte == 0)?;
     if let Some(rest) = key[zero..].strip_prefix(&END) {

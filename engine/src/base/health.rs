@@ -1,5 +1,5 @@
-//! Health: the failure that stopped all writing, if any. It wakes every thread that waits for work
-//! that will not be done.
+//! Health: the failure that stopped all writing, if any. A failure wakes every thread that waits
+//! for work, because that work will not be done.
 
 use crate::base::mutex::lock;
 use crate::base::sync::{AtomicBool, Mutex, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Has `waits` woken by a failure, for as long as others hold it.
+    /// Makes a failure wake `waits`, as long as others hold it.
     pub(crate) fn add(&self, waits: Arc<dyn Wakes>) {
         lock(&self.waits).push(Arc::downgrade(&waits));
     }
@@ -60,8 +60,8 @@ impl Health {
         }
     }
 
-    /// Stops all writing until the store is reopened, and wakes all waiters. The first failure is
-    /// the one remembered.
+    /// Stops all writing until the store is reopened, and wakes all waiters. Only the first failure
+    /// is remembered.
     pub(crate) fn fail(&self, error: &Error) {
         if self.failure.set(error.clone()).is_ok() {
             tracing::error!(%error, "the store is read-only until it is reopened");
@@ -79,8 +79,8 @@ impl Health {
     }
 }
 
-/// Stops all writing if the thread panics while this lives: its work may be half done, and others
-/// may be waiting for it to be done.
+/// Stops all writing if the thread panics while the guard exists: its work may be half done, and
+/// other threads may be waiting for the work.
 pub(crate) struct PanicGuard<'a> {
     health: &'a Health,
     work: &'static str,

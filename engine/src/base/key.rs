@@ -74,8 +74,8 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
 /// Bytes of a key in its head.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// Eight bytes of `key` after the first `skip`, as a number that sorts like them. Missing bytes
-/// count as zeros.
+/// Returns the eight bytes of `key` after the first `skip`, as a number that sorts as they do.
+/// Missing bytes count as zeros.
 pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk::<8>() {
@@ -86,14 +86,14 @@ pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// Heads that each round of [`first_head_not_below`] compares. They divide the heads left to search
-/// into one part more than that.
+/// Number of heads that each round of [`first_head_not_below`] compares. They divide the heads left
+/// to search into `ROUND + 1` parts.
 const ROUND: usize = 7;
 const PARTS: usize = ROUND + 1;
 
-/// The index of the first of `count` ascending heads that is not below `wanted`. The heads that a
-/// round compares do not depend on each other, so the processor fetches them at once: it waits a
-/// third as often as in a binary search.
+/// Returns the index of the first of `count` ascending heads that is not below `wanted`. The
+/// comparisons of a round do not depend on each other, so the processor fetches their heads at
+/// once, and waits a third as often as in a binary search.
 #[inline]
 pub(crate) fn first_head_not_below(
     count: usize,

@@ -1,5 +1,5 @@
-//! Locking without poison: a panic while a lock is held is noticed elsewhere (`health.rs`), and the
-//! guarded data stay readable.
+//! Locks without poisoning: `health.rs` handles a panic while a lock is held, and the guarded data
+//! stay readable.
 
 use crate::base::sync::{Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};

@@ -1,5 +1,5 @@
 //! Varints: unsigned integers in groups of seven bits, low group first (LEB128). The high bit of a
-//! byte announces another group.
+//! byte is set if another group follows.
 
 /// The length of the longest varint: that of `u64::MAX`.
 pub const BYTES_MAX: usize = 10;
@@ -14,8 +14,8 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Reads the varint at the start of `bytes`: its value and its length. `None` if `bytes` ends
-/// within it or the value exceeds 64 bits. Accepts encodings that are longer than necessary.
+/// Reads the varint at the start of `bytes`; returns its value and its length. `None` if `bytes`
+/// ends within it or the value exceeds 64 bits. Accepts encodings that are longer than necessary.
 #[inline]
 pub fn read(bytes: &[u8]) -> Option<(u64, usize)> {
     // Most varints are lengths below 128.

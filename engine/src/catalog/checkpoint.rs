@@ -1,9 +1,9 @@
 //! Checkpoint: a directory of hard links that is a store of its own.
 //!
 //! SSTables, sealed value-log segments and full log segments are never written again, so a link to
-//! them is as good as a copy. The log and the value log each begin a new segment first, and those
-//! that were in use are linked once their last writers are done; log segments that are linked are
-//! not used again. Files are removed only by background work, which removes none meanwhile.
+//! them is as good as a copy. The log and the value log first begin new segments. The segments in
+//! use until then are linked once their last writers are done, and linked log segments are not
+//! reused. Only background work removes files, and it removes none during a checkpoint.
 
 use crate::base::key::SequenceNumber;
 use crate::catalog::manifest::Manifest;
@@ -16,8 +16,8 @@ use crate::{Durability, Result};
 use std::path::Path;
 
 impl Parts {
-    /// The directory at `path`, for a checkpoint that a store of this durability opens; made if it
-    /// is absent. Errors: `UnknownFormat` if it is not empty.
+    /// Returns the directory at `path` for a checkpoint that will be opened at this durability;
+    /// creates it if it is absent. Errors: `UnknownFormat` if it is not empty.
     pub(crate) fn checkpoint_target(
         &self,
         path: &Path,
@@ -28,9 +28,9 @@ impl Parts {
         Ok(target)
     }
 
-    /// Makes a checkpoint in `target`. The caller keeps flushes from running, and everything from
-    /// removing files. A compaction that ends meanwhile is not in the copy. `flushed` is the last
-    /// sequence number in the SSTables of a store that has no log.
+    /// Makes a checkpoint in `target`. The caller must prevent flushes and the removal of files
+    /// meanwhile. A compaction that ends meanwhile is not in the copy. `flushed` is `Some` if the
+    /// store has no log: the last sequence number in its SSTables.
     pub(crate) fn checkpoint(
         &self,
         target: &Directory,
@@ -44,8 +44,8 @@ impl Parts {
             .seal_all()
             .inspect_err(|error| self.health.note(error))?;
         {
-            // Segments may have been begun since the cut, and sealed: their numbers are below this
-            // next one.
+            // Take the current segments and file counter: `seal_all` may have sealed segments that
+            // were created after the cut, and `next_file` must be above their numbers.
             let present = &self.catalog.lock().state;
             state.segments = present.segments.clone();
             state.next_file = present.next_file;
@@ -62,8 +62,8 @@ impl Parts {
     }
 
     /// Ends the log segment in use, and returns the manifest's state for everything before its end.
-    /// The copy names that end, so the log becomes durable before the copy's manifest is written.
-    /// If SSTables hold everything, the copy has no log.
+    /// The copy's manifest names that end, so the caller must make the log durable before writing
+    /// it. If SSTables hold everything, the copy has no log.
     fn cut(&self) -> ManifestState {
         self.log.with_log(|log| {
             log.end_segment();
@@ -117,8 +117,8 @@ impl Parts {
     }
 }
 
-/// Empties the directory again after a failure, so that the next attempt can use it. Files that
-/// cannot be removed are left to the operator.
+/// Empties the directory after a failure, so that the next attempt can use it. Files that cannot be
+/// removed are left to the operator.
 fn clear(target: &Directory) {
     for name in target.list().unwrap_or_default() {
         if let Some(name) = FileName::parse(&name) {

@@ -1,8 +1,7 @@
-//! Directories of stores that are not open: copies by hard links, and removal.
+//! Copies by hard links, and removal, of stores that are not open.
 //!
-//! The files of a closed store can be linked as they are. A store that is opened reads the
-//! manifest, the logs and the segments that it finds, and begins new ones: of the files that it
-//! finds, it writes to none but LOCK, which is not linked.
+//! The files of a closed store can be linked as they are: opening a store creates new files, and
+//! writes to none of the existing ones except LOCK, which is not linked.
 
 use crate::fs::Fs;
 use crate::fs::directory::Directory;
@@ -13,8 +12,8 @@ use std::sync::Arc;
 
 /// Copies the store in `source`, which must not be open, to `target` by hard links. `target` must
 /// be on the same file system, and must not exist or be empty. The copy is durable on return unless
-/// it is for a store at [`Durability::Memory`]. After an error the links made so far are removed,
-/// as far as possible.
+/// it is for a store at [`Durability::Memory`]. After an error the links made so far are removed if
+/// possible.
 pub fn copy_store(
     fs: &Arc<dyn Fs>,
     source: &Path,
@@ -35,15 +34,15 @@ pub fn copy_store(
 }
 
 /// Removes all files of the store in `directory`, which must not be open, except LOCK: for a caller
-/// that holds the lock and goes on using the directory. Errors: as [`remove_store`].
+/// that holds the lock and continues to use the directory. Errors: as [`remove_store`].
 pub fn clear_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
     remove_files(&directory, |name| name != FileName::Lock)
 }
 
-/// Removes the store in `directory`, which must not be open, and the directory unless it holds
-/// anything else. Errors: the first file that could not be removed; the others are removed
-/// nevertheless.
+/// Removes the store in `directory`, which must not be open, and the directory itself unless it
+/// contains anything else. Tries every file. Errors: that of the first file that could not be
+/// removed.
 pub fn remove_store(fs: &Arc<dyn Fs>, directory: &Path) -> Result<()> {
     let directory = Directory::new(fs.clone(), directory);
     remove_files(&directory, |_| true)?;

@@ -1,4 +1,5 @@
-//! Explains damage that keeps a store from opening: what the file held, and what a person can do.
+//! Explains damage that prevents a store from opening: what the file held, and what the operator
+//! can do.
 
 use crate::Error;
 use crate::catalog::state::{KeyspaceState, ManifestState};
@@ -7,8 +8,8 @@ use std::path::Path;
 
 const ADVICE: &str = "Nothing was changed. Restore the whole directory from a backup or a checkpoint; files of different moments do not fit together";
 
-/// Adds advice to an error about a damaged or missing file, and what the file held according to
-/// `state`. Other errors stay as they are.
+/// Extends an error about a damaged or missing file by what the file held according to `state`, and
+/// by advice. Other errors stay as they are.
 pub(crate) fn explain(error: Error, state: &ManifestState) -> Error {
     match error {
         Error::Corrupt {
@@ -54,8 +55,8 @@ fn rows_in(number: u64, state: &ManifestState) -> String {
     found.unwrap_or_else(|| "the file holds rows".into())
 }
 
-/// Large values by the keyspace whose SSTables refer to them; rows that are still in the log may
-/// refer to others.
+/// Describes the large values in segment `number` by the keyspaces whose SSTables refer to them.
+/// Rows that are still in the log may refer to more.
 fn values_in(number: u64, state: &ManifestState) -> String {
     let bytes_of = |keyspace: &KeyspaceState| -> u64 {
         let files = keyspace.files.values();

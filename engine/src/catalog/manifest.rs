@@ -1,12 +1,12 @@
 //! Manifest: the log of VersionEdits, and CURRENT, which names it.
 //!
-//! After the file header come the records of `format/record.rs`. The first makes the whole state.
-//! Each edit is synced before the next begins, so at most the last record can be torn, and a bad
-//! record before a good one is corruption.
+//! The file header is followed by records (`format/record.rs`); the first one holds the whole
+//! state. Each edit is synced before the next begins, so at most the last record can be torn, and a
+//! bad record before a good one is corruption.
 //!
-//! CURRENT is the line `lazurite 5 MANIFEST-000007 <length> <checksum>`: the bytes of the manifest
-//! when CURRENT was switched, and the checksum, in 16 hex digits, of all before it. Invariant: it
-//! names a manifest that was whole and durable then.
+//! CURRENT is the line `lazurite 5 MANIFEST-000007 <length> <checksum>`: the length of the manifest
+//! in bytes when CURRENT was switched, and the checksum, in 16 hex digits, of the text before it.
+//! Invariant: CURRENT names a manifest that was complete and durable at that time.
 
 use crate::base::codec::checksum;
 use crate::catalog::state::ManifestState;
@@ -33,14 +33,14 @@ pub(crate) struct Manifest {
     directory: Directory,
     store: u128,
     number: u64,
-    /// `None` until the first is written: recovery reads everything before it writes anything, and
-    /// may find no room to write it.
+    /// `None` until the first manifest is written: recovery reads everything before it writes
+    /// anything, and may find no space for a manifest.
     file: Option<OpenFile>,
     length: u64,
     first_length: u64,
     bytes_min: u64,
     /// The failure after which no edit is appended. The disk may have kept any part of the failed
-    /// edit, and a later one would make that part count.
+    /// edit, and a later edit would put that part into force.
     ended: Option<Error>,
     pub(crate) state: ManifestState,
 }
@@ -109,8 +109,8 @@ impl Manifest {
         number
     }
 
-    /// The field that records how far the log is durable. `None` if that is recorded already, or if
-    /// the segment is no longer listed because it was flushed.
+    /// Returns the field that records how far the log is durable. `None` if that is recorded
+    /// already, or if the segment is no longer listed because it was flushed.
     pub(crate) fn mark(&self, mark: LogMark) -> Option<Field> {
         let listed = self.state.wals.get(&mark.segment)?;
         let is_news = listed.end.is_none() && listed.durable < mark.end;
@@ -164,7 +164,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Like [`Manifest::append`], by writing a whole new manifest, which CURRENT vouches for.
+    /// Like [`Manifest::append`], but writes a whole new manifest, all of which CURRENT covers.
     pub(crate) fn rewrite(&mut self, edit: &VersionEdit) -> Result<()> {
         self.try_edit(|manifest| manifest.try_rewrite(edit))
     }
@@ -175,8 +175,8 @@ impl Manifest {
         apply(&mut self.state, edit);
         if let Err(error) = self.write_new() {
             // After a passing failure CURRENT was not switched: the old manifest is in force, and
-            // the new one is an orphan whose number is skipped. After any other failure it may have
-            // been switched, and the caller stops writing.
+            // the new one is an orphan whose number is skipped. After any other failure CURRENT may
+            // have been switched, and the caller stops writing.
             let next_file = self.state.next_file;
             self.state = ManifestState {
                 next_file,
@@ -192,7 +192,7 @@ impl Manifest {
     }
 }
 
-/// A disk too full to undo or to sync is no longer a failure that passes.
+/// Turns a disk that is too full to undo or to sync into a failure that does not pass.
 fn not_full(error: Error) -> Error {
     match error {
         Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),

@@ -1,5 +1,5 @@
 //! Parts: the parts of an open store, below background work. Each part guards its own fields; this
-//! only holds them together.
+//! struct only holds them together.
 
 use crate::base::health::Health;
 use crate::base::key::{Kind, SequenceNumber};
@@ -45,8 +45,8 @@ impl Parts {
         self.config.durability == Durability::Memory
     }
 
-    /// A reader over the value that `pointer` points to; `None` if the value was moved after the
-    /// pointer was read.
+    /// Returns a reader over the value that `pointer` points to; `None` if the value was moved
+    /// after the pointer was read.
     pub(crate) fn open_large(&self, pointer: &[u8]) -> Result<Option<ValueReader>> {
         let pointer = self.decode_pointer(pointer)?;
         Ok(ValueReader::try_open(self.value_log.clone(), pointer))
@@ -59,9 +59,8 @@ impl Parts {
         })
     }
 
-    /// A reader over the value of `key` at a sequence number that is held by a snapshot. A
-    /// collection may move the value between the lookup and the opening: then the key is looked up
-    /// again.
+    /// Returns a reader over the value of `key` at a sequence number that a snapshot holds. If a
+    /// collection moves the value between the lookup and the opening, the key is looked up again.
     pub(crate) fn open_value(
         &self,
         tree: &Tree,

@@ -3,17 +3,16 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// What the opening of a store found in its log: the batches that it replayed, and the end that it
-/// cut off.
+/// What opening a store found in its log: the batches replayed, and the records cut off at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
     /// Batches that were read from the log, including those that SSTables hold as well.
     pub batches: u64,
     /// Bytes of the log up to the last of them.
     pub bytes: u64,
-    /// Records after the end of the log, in order. A killed process leaves at most the record of
-    /// an unacknowledged batch. After a power cut they are the records that were not synced in
-    /// time. Damage to the unsynced part of the log looks the same.
+    /// Records after the end of the log, in order. A killed process leaves at most the record of an
+    /// unacknowledged batch; a power cut leaves the records that were not synced in time. Damage to
+    /// the unsynced part of the log looks the same.
     pub cut_off: Vec<CutOff>,
 }
 
@@ -33,7 +32,7 @@ pub struct CutOff {
 }
 
 /// Why records were cut off. None of them is known to have been durable: a store that has lost a
-/// durable record is refused as corrupt.
+/// record known to be durable is refused as corrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutReason {
     /// The first one is not whole.
@@ -70,7 +69,7 @@ impl CutOff {
 }
 
 impl CutReason {
-    /// The same, of a record that is known to have been durable.
+    /// The reason in an error about a record that is known to have been durable.
     pub(crate) fn as_damage(self) -> &'static str {
         match self {
             CutReason::TornRecord => crate::format::frame::DAMAGED,

@@ -1,8 +1,8 @@
-//! Recovery: directory -> Store: lock, manifest, then WAL, then removal of orphan files.
+//! Recovery opens a store: lock, manifest, then WAL, then removal of orphan files.
 //!
-//! Nothing is removed before all has been read and found whole, so an open that fails leaves the
-//! directory as it was. A full disk does not keep a store from being read: the manifest that an
-//! open begins with is then written by the first edit that finds room.
+//! Nothing is removed before everything has been read and found whole, so an open that fails leaves
+//! the directory as it was. A store on a full disk can still be opened and read: the first edit
+//! that finds space then writes the new manifest.
 
 use crate::base::config::Config;
 use crate::base::health::{Health, Wakes};
@@ -35,9 +35,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Opens the store in `path`, creating it if absent.
-///
-/// Signals `work` when there is work to do in the background.
+/// Opens the store in `path`, creating it if absent. Wakes `work` when there is background work.
 pub(crate) fn open(
     path: &Path,
     config: Config,
@@ -50,7 +48,8 @@ pub(crate) fn open(
     opened.map_err(|error| explain(error, &listed))
 }
 
-/// As `open`. Leaves the state that the manifest lists in `listed`, for the explanation of errors.
+/// Like `open`. Stores the state that the manifest lists in `listed`, for the explanation of
+/// errors.
 fn recover(
     path: &Path,
     config: Config,
@@ -91,7 +90,7 @@ fn recover(
     Ok(store)
 }
 
-/// Creates the directory if it is absent, and takes its lock. Answers what it contains.
+/// Creates the directory if it is absent, and takes its lock. Returns what it contains.
 fn occupy(
     directory: &Directory,
     is_tolerated: fn(&str) -> bool,
@@ -107,7 +106,8 @@ fn occupy(
     Ok((found, lock))
 }
 
-/// Adds to the state what the last process left without listing it. Refuses log segments that prove
+/// Adds value-log segments that the manifest does not list to `state`, raises the next file number
+/// above all files present, and clears the mark of a clean close. Refuses log segments that prove
 /// the manifest incomplete.
 fn take_over(
     directory: &Directory,
@@ -118,7 +118,7 @@ fn take_over(
     refuse_unknown_wals(directory, store, found, state)?;
     state.next_file = state.next_file.max(found.last_number() + 1);
     adopt_segments(directory, store, found, state)?;
-    // The mark of the last close is spent.
+    // The mark of a clean close is valid only until the store is opened again.
     state.closed = false;
     Ok(())
 }
@@ -192,7 +192,7 @@ struct DirectoryContents {
 }
 
 impl DirectoryContents {
-    /// Refuses a directory that holds files of others, or ours without CURRENT.
+    /// Without CURRENT, refuses a directory that holds foreign files, or a store's files with data.
     fn list(directory: &Directory, is_tolerated: fn(&str) -> bool) -> Result<DirectoryContents> {
         let listed = directory.list()?;
         let mut names = Vec::new();
@@ -232,9 +232,9 @@ impl DirectoryContents {
     }
 }
 
-/// Returns a file that keeps a store from being created in a directory without one: its name is not
-/// one that a store uses, and `is_tolerated` rejects it. `None` if a store can be opened or
-/// created, or if the directory does not exist. Blocks. Errors: `Io`.
+/// Returns a file that prevents the creation of a store in a directory without one: its name is not
+/// a store's, and `is_tolerated` rejects it. `None` if a store can be opened or created, or if the
+/// directory does not exist. Blocks. Errors: `Io`.
 pub fn foreign_file(
     fs: &Arc<dyn Fs>,
     directory: &Path,
@@ -457,7 +457,7 @@ impl Parts {
             .collect()
     }
 
-    /// Segments that a value lies in and that are not there.
+    /// Errors for segments that a value lies in and that are missing.
     fn missing_segments(&self) -> Vec<Error> {
         let references = self.trees.value_references();
         let missing = references
@@ -466,9 +466,8 @@ impl Parts {
         missing.collect()
     }
 
-    /// Writes the manifest of this process, and removes files that neither it nor the previous
-    /// manifest refers to. If there is no space for it, the previous manifest stays in force, with
-    /// all its files.
+    /// Writes the manifest of this process, and removes files that it does not refer to. If there
+    /// is no space for it, the previous manifest stays in force with all its files.
     fn begin_manifest(&self, found: &DirectoryContents) -> Result<()> {
         let write = || self.catalog.lock().write_new();
         let is_full = |written: &Result<()>| {
@@ -476,7 +475,7 @@ impl Parts {
         };
         let mut written = write();
         if is_full(&written) {
-            // An SSTable that was never installed may be all that is in the way.
+            // An SSTable that was never installed may be all that fills the disk.
             let is_sstable =
                 |name: &FileName| matches!(name, FileName::Numbered(FileKind::Sstable, _));
             self.remove_orphans(found, is_sstable);
@@ -493,8 +492,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Removes those of the files that nothing refers to. A file that cannot be removed is left for
-    /// the next start.
+    /// Removes the files that nothing refers to and `which` selects. A file that cannot be removed
+    /// is left for the next start.
     fn remove_orphans(&self, found: &DirectoryContents, which: impl Fn(&FileName) -> bool) {
         let manifest = self.catalog.lock();
         let state = &manifest.state;

@@ -1,8 +1,8 @@
-//! Replay: the log of the last process goes into the memtables.
+//! Replay: applies the log of the last process to the memtables.
 //!
 //! A separate thread reads and checks segments a few ahead of the one being applied. Nothing on
-//! disk changes here: damage that shows after applied records still leaves the directory as it
-//! was.
+//! disk changes here, so damage found after some records were applied still leaves the directory as
+//! it was.
 
 use crate::base::key::{Kind, SequenceNumber};
 use crate::catalog::parts::Parts;
@@ -32,12 +32,12 @@ const SEGMENTS_AHEAD: usize = 2;
 #[derive(Debug)]
 struct Checked {
     segment: Segment,
-    /// The manifest says that changes up to here are durable.
+    /// Changes up to here are durable, as the manifest or a frame of the segment says.
     durable: SequenceNumber,
-    /// Whether the manifest says so of records in it, and so of those in all segments before.
+    /// Whether the manifest says so of some of its records, and thus of all segments before it.
     is_marked: bool,
-    /// Indices of the frames that point to values in the value log. The error about a frame counts
-    /// only if the frame is part of the log.
+    /// Indices of the frames that point to values in the value log, or the error about a bad frame,
+    /// which counts only if the frame is part of the log.
     with_values: Result<Vec<usize>>,
 }
 
@@ -119,8 +119,8 @@ impl Parts {
         }))))
     }
 
-    /// Applies segments until one does not begin where the one before it ends: a power cut has
-    /// taken records before it.
+    /// Applies segments until one does not begin where the one before it ends: a power cut has lost
+    /// the records between them. The rest is cut off.
     fn replay_all(
         &self,
         listed: &BTreeMap<u64, WalMeta>,
@@ -180,8 +180,8 @@ impl Parts {
         });
     }
 
-    /// True if every value can be read that a change points to. Checks only the changes that
-    /// `counts` selects.
+    /// True if all values in the value log that the changes point to can be read. Checks only the
+    /// changes that `counts` selects.
     fn has_values<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
@@ -237,13 +237,13 @@ struct Replay<'a> {
     store: &'a Parts,
     /// The segments that the manifest lists.
     listed: &'a BTreeMap<u64, WalMeta>,
-    /// By keyspace: up to where it is in SSTables.
+    /// For each keyspace, the sequence number up to which its changes are in SSTables.
     flushed: Vec<SequenceNumber>,
     /// The highest sequence number that the manifest or a frame records as durable.
     durable: SequenceNumber,
-    /// The last one that is in SSTables or was applied.
+    /// The last sequence number that is in SSTables or was applied.
     last: SequenceNumber,
-    /// Where the log ends that was applied so far.
+    /// The end of the log as far as it was applied.
     end: Option<LogEnd>,
     /// Records that are not applied.
     lost: Vec<CutOff>,
@@ -291,7 +291,7 @@ impl<'a> Replay<'a> {
         sequence <= self.flushed[keyspace as usize]
     }
 
-    /// The frames with values whose durability is not recorded.
+    /// Indices of the frames that point to values and whose durability is not recorded.
     fn unproven(&self, checked: &Checked) -> Result<Vec<usize>> {
         let mut unproven = checked.with_values.clone()?;
         let frames = &checked.segment.frames;
@@ -299,10 +299,10 @@ impl<'a> Replay<'a> {
         Ok(unproven)
     }
 
-    /// Applies a segment. Returns `false` if replay stopped at a frame whose value a power cut has
-    /// taken and that nothing records as durable: the log ends there. A value that was collected
-    /// never causes this. Before it was removed, the manifest recorded that the log is durable up
-    /// to the last frame that points to it.
+    /// Applies a segment. Returns `false` if replay stopped at a frame whose value was lost in a
+    /// power cut and that nothing records as durable: the log ends there. A collected value never
+    /// causes this, because the manifest records the log as durable up to the last frame that
+    /// points to the value before it is removed.
     fn apply(&mut self, checked: &Checked) -> Result<bool> {
         let segment = &checked.segment;
         let mut whole = segment.frames.len();
@@ -321,8 +321,8 @@ impl<'a> Replay<'a> {
         for frames in segment.frames[..whole].chunks(FRAMES_AT_ONCE) {
             self.apply_frames(segment, frames);
         }
-        // Refused batches use up sequence numbers: the base of the next segment counts them, and
-        // the manifest may.
+        // Refused batches use up sequence numbers. The base of the next segment counts these
+        // numbers, and the manifest may count them.
         self.last = self.last.max(segment.last_before(offset));
         self.store.snapshots.publish(self.last);
         self.recovered.batches += whole as u64;
@@ -355,7 +355,7 @@ impl<'a> Replay<'a> {
         let unflushed =
             changes.filter(|(sequence, change)| !self.is_flushed(*sequence, change.keyspace()));
         let upto = segment.last_sequence;
-        // Those that are full are sealed at the end.
+        // Full memtables are sealed at the end of the replay.
         let _full = self
             .store
             .log
@@ -366,8 +366,9 @@ impl<'a> Replay<'a> {
     /// Refuses a log that ends before what is known to be durable.
     fn check_end(&self) -> Result<()> {
         let Some(end) = &self.end else {
-            // A store whose rows are all in SSTables may have no log. If it lists one, frames read
-            // elsewhere may record that more of it was durable than was found.
+            // A store whose rows are all in SSTables may have no log. If the manifest lists a
+            // segment, frames in other segments may record that more of the log was durable than
+            // was found.
             let Some(&first) = self.listed.keys().next() else {
                 return Ok(());
             };

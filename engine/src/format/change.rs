@@ -40,8 +40,8 @@ impl Change<'_> {
     }
 }
 
-/// Decodes a payload, change by change; `Err` once and then nothing when the bytes are not a
-/// payload.
+/// Iterates over the changes of a payload. If the bytes are not a payload, it yields `Err` once and
+/// then ends.
 #[derive(Debug)]
 pub(crate) struct Changes<'a>(Decoder<'a>);
 

@@ -57,8 +57,8 @@ impl FileMeta {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentMeta {
     pub(crate) size: u64,
-    /// The wrapping sum of the checksums of its chunks; `None` if it was sealed by a recovery,
-    /// which does not read it.
+    /// The wrapping sum of the checksums of its chunks; `None` if recovery sealed the segment,
+    /// because recovery does not read it.
     pub(crate) checksum: Option<u64>,
 }
 
@@ -67,8 +67,8 @@ pub(crate) struct SegmentMeta {
 pub(crate) struct WalMeta {
     /// Where the last record ends, if a recovery has found that out.
     pub(crate) end: Option<u64>,
-    /// Every record before this offset, and of earlier segments, was durable when this was written
-    /// to the manifest; 0: unknown.
+    /// Every record before this offset, and of earlier segments, was durable when this field was
+    /// written to the manifest; 0 if unknown.
     pub(crate) durable: u64,
 }
 
@@ -94,8 +94,8 @@ pub(crate) enum Field {
     Flushed(u32, SequenceNumber),
     AddWal(u64, WalMeta),
     RemoveWal(u64),
-    /// Segment and offset: the records before it, and the segments before, are durable. Damage to
-    /// them is not a torn tail.
+    /// Segment and offset: all records before this place, those of earlier segments included, are
+    /// durable. Damage to them is not a torn tail.
     MarkWal(u64, u64),
     AddSegment(u64, SegmentMeta),
     RemoveSegment(u64),
@@ -118,12 +118,12 @@ pub(crate) struct LogMark {
     pub(crate) end: u64,
 }
 
-/// Where edits are made durable. Code that changes files knows no more of the manifest than this.
+/// Makes edits durable: all that code which changes files knows of the manifest.
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// A number for a new file.
     fn next_file(&self) -> u64;
-    /// Makes the edit durable and applies it. After a passing failure it is not there. After any
-    /// other failure it may be, and the caller must stop writing.
+    /// Makes the edit durable and applies it. After a passing failure the edit has no effect. After
+    /// any other failure it may take effect, and the caller must stop writing.
     fn append(&self, fields: Vec<Field>) -> Result<()>;
     /// Like `append`, and records in the same edit how far the log is durable, unless that is
     /// recorded already or the mark's segment is no longer listed. Does nothing if there is nothing

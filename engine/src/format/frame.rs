@@ -1,24 +1,25 @@
 //! Frames: the records of a log segment.
 //!
-//! A segment has its full length before it is used, and may be an old one used again; so it is full
-//! of zeros, or of the frames of an earlier segment. After the file header comes one frame of type
-//! 2, written when the segment is taken into use, and then frames of type 1, each one batch:
+//! A segment is allocated at its full length before it is used, and may be a reused file; so the
+//! part that is not written yet holds zeros, or the frames of an earlier segment. After the file
+//! header comes one frame of type 2, written when the segment is taken into use, and then frames of
+//! type 1, each one batch:
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
 //! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`store_key`](crate::format::header::store_key) and offset |
 //! | 4 | 4 | bytes of the payload x 4 + type |
 //! | 8 | 4 | sequence number of the first change − base |
-//! | 12 | 4 | how far behind the first change the last one is that was known to be durable then; 2^32 − 1 for further |
+//! | 12 | 4 | sequence number of the first change − the last one known to be durable then; 2^32 − 1 if that is more |
 //! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
 //!
-//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it.
-//! Frames after the first bad one of the last segments are dropped, unless a later good frame
-//! records that the place of the bad one was durable: that is corruption, not a torn tail.
+//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. In
+//! the last segments the log ends at the first bad frame, unless a later good frame records that
+//! the place of the bad frame was durable: that is corruption, not a torn tail.
 //!
-//! The key of the checksums contains the secret id of the store: otherwise a value that looks like
-//! a frame for its own place could be taken for one after a torn frame, and would record that the
-//! torn one was durable.
+//! The key of the checksums contains the secret id of the store. Otherwise a value in the place
+//! after a torn frame could look like a frame for that place, and record that the torn one was
+//! durable.
 
 use crate::Result;
 use crate::base::codec::{Decoder, checksum};
@@ -161,13 +162,13 @@ const CANDIDATES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
 /// How many changes of a payload are decoded to see whether it could be one.
 const PLAUSIBLE_CHANGES: usize = 8;
 
-/// The good frames after the bad one at `offset`, in order, and whether the budget sufficed to look
-/// for all of them.
+/// Returns the good frames after the bad one at `offset`, in order, and whether the budget sufficed
+/// to look for all of them.
 ///
 /// Every offset is a candidate, because the damaged bytes may be a length. The shortest candidates
-/// are tried first, and none that overlaps a good frame: so a client's value that looks like a
-/// longer frame cannot hide a good one. The end of a reused segment consists of old frames, hostile
-/// values included, so a spent budget is not a sign of damage.
+/// are tried first, and none that overlaps a good frame, so that a client's value that looks like a
+/// longer frame cannot hide a good one. A spent budget is not a sign of damage: the end of a reused
+/// segment consists of old frames, hostile values included.
 pub(crate) fn find_frames(
     bytes: &[u8],
     key: u64,
@@ -193,7 +194,7 @@ pub(crate) fn find_frames(
     (found.into_values().collect(), is_complete)
 }
 
-/// The lengths and offsets of candidates for frames after `offset`, the shortest first, and
+/// Returns the lengths and offsets of candidates for frames after `offset`, the shortest first, and
 /// whether all were found.
 fn plausible_frames(
     bytes: &[u8],
@@ -216,8 +217,8 @@ fn plausible_frames(
         let window = &rest[..rest.len().min(4096)];
         for (index, first) in window[8..].windows(4).enumerate() {
             let first = u32::from_le_bytes(first.try_into().expect("a window of four"));
-            // Cheaper than a checksum over an arbitrary length, and few places that are not frames
-            // pass it.
+            // This check is cheaper than a checksum over an arbitrary length, and few places that
+            // are not frames pass it.
             if first <= least || first > most {
                 continue;
             }

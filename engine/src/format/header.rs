@@ -64,15 +64,15 @@ pub(crate) fn check_header(bytes: &[u8], kind: FileKind, number: u64, path: &Pat
     Ok(store)
 }
 
-/// The key of checksums in file `number` that a client cannot compute, because it does not know the
-/// id of the store. For files in which a search after damage meets keys or values that clients
-/// chose.
+/// Returns the key of checksums in file `number` that a client cannot compute, because it does not
+/// know the id of the store. For files in which a search after damage meets keys or values that
+/// clients chose.
 pub(crate) fn store_key(store: u128, number: u64) -> u64 {
     number ^ (store as u64) ^ (store >> 64) as u64
 }
 
-/// Like [`store_key`], with the store id from the header at the start of these bytes. The header
-/// need not be whole.
+/// Like [`store_key`], with the store id in the file header at the start of `bytes`. The header may
+/// be incomplete.
 pub(crate) fn store_key_in(bytes: &[u8], number: u64) -> u64 {
     let id = bytes.get(16..).and_then(|rest| Decoder::new(rest).u128());
     id.map_or(number, |store| store_key(store, number))

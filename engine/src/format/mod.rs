@@ -1,5 +1,5 @@
-//! The bytes of the files: headers, changes, edits, frames, SSTables, fragments, pointers; and how
-//! they are shown.
+//! The bytes of the files: headers, changes, edits, frames, SSTables, fragments, pointers; and
+//! their display as text.
 
 pub(crate) mod change;
 pub(crate) mod dump;

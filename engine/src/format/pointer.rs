@@ -1,5 +1,5 @@
-//! ValuePointer: where a value lies in the value log. SSTables and the WAL hold it in place of the
-//! value.
+//! ValuePointer: where a value lies in the value log. SSTables and the WAL hold the pointer instead
+//! of the value.
 
 use crate::base::codec::{Decoder, put_varint};
 use crate::base::config::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};

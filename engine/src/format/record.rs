@@ -8,9 +8,9 @@
 //! | 8 | 8 | checksum of the eight bytes above and of the edit |
 //! | 16 | n | the edit |
 //!
-//! Both are keyed by store id, file number and offset. Edits contain keys, which clients choose,
-//! and a client does not know the store id: it can neither forge a record nor make bytes look like
-//! many.
+//! Both checksums are keyed by store id, file number and offset. Edits contain keys, which clients
+//! choose, and a client does not know the store id: so a client can neither forge a record nor
+//! plant bytes that look like many records.
 
 use crate::base::codec::{Decoder, checksum};
 use crate::format::edit::VersionEdit;
@@ -37,7 +37,7 @@ impl Records {
         Records(store_key(store, number))
     }
 
-    /// Of the manifest that begins with these bytes.
+    /// The records of the manifest that begins with these bytes.
     pub(crate) fn named_in(bytes: &[u8], number: u64) -> Records {
         Records(store_key_in(bytes, number))
     }
@@ -49,9 +49,9 @@ impl Records {
         Some(Record { edit, end })
     }
 
-    /// The offset of the next whole record after the bad one at `bad`. Looks at every offset: the
-    /// damaged bytes may be a length. The budget bounds the work if a client knows the store id,
-    /// which is secret.
+    /// Returns the offset of the next whole record after the bad one at `bad`. Looks at every
+    /// offset, because the damaged bytes may be a length. The budget bounds the work in case a
+    /// client knows the store id, which is secret.
     pub(crate) fn next(
         self,
         bytes: &[u8],
@@ -88,8 +88,8 @@ fn length_checksum(key: u64, offset: u64, length: &[u8]) -> u32 {
     checksum(key, offset, &[length]) as u32
 }
 
-/// The length that the head of a record at `offset` names, if its checksum matches and the file is
-/// long enough.
+/// Returns the length that the head of a record at `offset` states, if its checksum matches and the
+/// file is long enough.
 fn length_at(bytes: &[u8], key: u64, offset: usize) -> Option<usize> {
     let head: &[u8; RECORD_HEADER_BYTES] = bytes.get(offset..)?.first_chunk()?;
     let mut decoder = Decoder::new(head);

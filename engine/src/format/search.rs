@@ -1,7 +1,7 @@
 //! SearchBudget: bounds the search for whole records after a damaged one.
 //!
 //! Such a search looks at every offset, because the damaged bytes may be a length. Keys and values
-//! of outsiders may look like records there, each of which would be decoded and hashed to the end
+//! that clients chose may look like records there, and each would be decoded and hashed to the end
 //! of the file.
 
 /// How many times the length of a file is decoded or hashed at most.
@@ -19,7 +19,7 @@ pub(crate) struct SearchBudget(usize);
 pub(crate) struct Exhausted;
 
 impl SearchBudget {
-    /// For a file of `length` bytes.
+    /// Returns the budget for a file of `length` bytes.
     pub(crate) fn of(length: usize) -> SearchBudget {
         SearchBudget(length.saturating_mul(PASSES).max(BYTES_MIN))
     }

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct DirectFile {
     pub(super) through: DiskFile,
     pub(super) past: fs::File,
-    /// Whether the file system would not have it.
+    /// Whether the file system has refused a write past the cache.
     pub(super) refused: AtomicBool,
 }
 
@@ -43,8 +43,8 @@ impl DirectFile {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Writes whole pages from memory that begins with one: through the cache if the file system
-    /// refuses.
+    /// Writes whole pages past the cache, or through it if the file system refuses. `pages` must
+    /// begin on a page boundary in memory.
     pub(super) fn write(&self, pages: &[u8], offset: u64) -> io::Result<()> {
         if !self.is_refused() {
             match self.past.write_all_at(pages, offset) {

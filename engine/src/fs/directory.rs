@@ -21,15 +21,15 @@ pub(crate) struct Directory {
 }
 
 /// A store's right to change the names in its directory, from taking the lock to releasing it.
-/// Readers may outlive the store. By then another store may use the path, with files of the same
+/// Readers may outlive the store; by then, another store may use the path, with files of the same
 /// names.
 #[derive(Debug)]
 struct Owner {
     /// Held for reading while names are changed.
     is_owner: RwLock<bool>,
     guard: Mutex<Option<Box<dyn LockGuard>>>,
-    /// Open all the time, because there may be no file handle left when a name has to become
-    /// durable. `None` where nothing is synced.
+    /// Kept open, because there may be no file handle left when a name has to become durable.
+    /// `None` where nothing is synced.
     open: Option<Arc<dyn OpenDirectory>>,
 }
 
@@ -86,8 +86,8 @@ impl Directory {
         }
     }
 
-    /// The same directory for a store of this durability. One at `Memory` survives nothing, so that
-    /// nothing is synced for it.
+    /// Returns the same directory for a store of this durability. At `Memory` nothing is synced,
+    /// because the store need not survive anything.
     pub(crate) fn at(self, durability: Durability) -> Directory {
         Directory {
             syncs: durability != Durability::Memory,
@@ -121,7 +121,7 @@ impl Directory {
         }
     }
 
-    /// Makes the directory's name durable, and the names of its parents, which `make` may have
+    /// Makes the name of the directory durable, and the names of its parents, which `make` may have
     /// created. Parents that cannot be opened or synced are skipped: `make` did not create them.
     pub(crate) fn sync_ancestors(&self) -> Result<()> {
         if !self.syncs {
@@ -170,7 +170,7 @@ impl Directory {
         }
     }
 
-    /// A file that must be there: its absence is corruption.
+    /// Opens a file that must exist: its absence is corruption.
     pub(crate) fn open(&self, name: FileName) -> Result<OpenFile> {
         let path = self.path_of(name);
         match self.fs.open(&path) {
@@ -306,11 +306,11 @@ impl OpenFile {
         &self.path
     }
 
-    /// `length` bytes from `offset`; a file that ends before them is corrupt. The length has been
-    /// checked by the caller.
+    /// Reads `length` bytes from `offset`; a file that ends before them is corrupt. The caller must
+    /// have checked the length.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         // Ones, not zeros: for zeroed memory of this size the allocator takes new pages from the
-        // system, instead of memory that it has at hand.
+        // system instead of memory that it already has.
         let mut bytes = vec![1; length];
         self.read_exact_into(offset, &mut bytes)?;
         Ok(bytes)

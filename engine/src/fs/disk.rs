@@ -1,5 +1,5 @@
-//! The real file system and clock: with `platform/` the only place of the engine that calls
-//! `std::fs`.
+//! The real file system and clock. Apart from `platform/`, this is the only place of the engine
+//! that calls `std::fs`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -90,7 +90,8 @@ impl Fs for DiskFs {
         match file.try_lock() {
             Ok(()) => {
                 match note_owner(&mut file) {
-                    // Whose it is helps a person; the lock is taken all the same.
+                    // The owner's process id is only information for the operator; the lock is
+                    // taken without it.
                     Err(error) if is_out_of_space(&error) => {}
                     noted => noted?,
                 }
@@ -149,13 +150,13 @@ fn create(path: &Path) -> io::Result<fs::File> {
     patiently(|| writable().truncate(true).open(path))
 }
 
-/// How long a free file descriptor is waited for.
+/// How long to wait for a free file descriptor.
 const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
-/// How often one is asked for.
+/// Interval between attempts to get a file descriptor.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
-/// Opens something. Waits while the process or the system has no free file descriptor: connections
-/// may hold them all, and end.
+/// Calls `open`. Waits while the process or the system has no free file descriptor, at most
+/// [`DESCRIPTOR_PATIENCE`]: clients' connections may hold them all, and then end.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {
@@ -169,15 +170,15 @@ fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Opens the lock file, to replace its contents. Follows no symbolic link, which could lead to
-/// another file.
+/// Opens the lock file, to replace its contents. Does not follow a symbolic link, which could lead
+/// to another file.
 fn open_lock(path: &Path) -> io::Result<fs::File> {
     let mut options = writable();
     patiently(|| platform::open_unlinked(options.truncate(false), path))
 }
 
-/// For files with random reads. Writes of 256 KiB produce large folios, which read 25 % faster than
-/// those of [`WRITE_BYTES`].
+/// Bytes of one write to a file with random reads. Writes of 256 KiB produce large folios, which
+/// read 25 % faster than those of [`WRITE_BYTES`].
 const LONG_WRITE_BYTES: usize = 256 << 10;
 
 /// The monotonic clock of the operating system.

@@ -8,9 +8,9 @@ use crate::fs::{File, platform};
 use std::fs;
 use std::io;
 
-/// Linux caches a file in pages as long as the writes, and long ones are seldom free: 256 MiB in
-/// pieces of 64 KiB go to the page cache of an ext4 at 1.7 to 3 GB/s, in pieces of 1 MiB at 0.4 to
-/// 5.
+/// Bytes of one write. Linux caches a file in folios as long as the writes, and long ones are
+/// seldom free: 256 MiB in writes of 64 KiB go to the page cache of an ext4 at 1.7 to 3 GB/s, in
+/// writes of 1 MiB at 0.4 to 5 GB/s.
 pub(super) const WRITE_BYTES: usize = 64 << 10;
 
 /// A file, and how many bytes are written to it by one call at most.

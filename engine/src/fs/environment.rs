@@ -14,17 +14,17 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Where the id of a new store comes from.
     pub ids: Arc<dyn IdSource>,
-    /// Whether a store may be created in a directory that has a file of this name, which no store
-    /// uses. [`Environment::system`] tolerates none. An existing store opens, whatever else is in
-    /// its directory.
+    /// Whether a store may be created in a directory with a file of this name, which is not a
+    /// store's. [`Environment::system`] tolerates none. An existing store opens, whatever else is
+    /// in its directory.
     pub is_tolerated: fn(&str) -> bool,
     /// The threads that run background work.
     pub background: Background,
 }
 
 impl Environment {
-    /// The real one: the disk (or memory, at `Durability::Memory`), the system's clock and
-    /// randomness, threads.
+    /// The environment outside of tests: the disk (or memory, at `Durability::Memory`), the
+    /// system's clock and randomness, threads.
     pub fn system(durability: Durability) -> Environment {
         let fs: Arc<dyn Fs> = match durability {
             Durability::Memory => Arc::new(MemoryFs::volatile()),

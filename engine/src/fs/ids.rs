@@ -1,8 +1,7 @@
 //! Ids: 128 bits, from the time and the operating system's randomness, or from a counter in tests.
 //!
-//! The engine needs one itself: each new store has an id, which [`Environment`](crate::Environment)
-//! provides, and which its checksums are keyed by. The services take their ids from the same
-//! source.
+//! Each new store has an id, which [`Environment`](crate::Environment) provides, and which keys the
+//! store's checksums. The services take their ids from the same source.
 #![allow(
     clippy::disallowed_types,
     reason = "ids are a seam of their own, and the time in them has to continue from that of an earlier process"
@@ -17,18 +16,18 @@ pub trait IdSource: Send + Sync + std::fmt::Debug {
     fn next_id(&self) -> u128;
 }
 
-/// Ids of 48 bits of time, in units of about 65 us, and 80 bits of the operating system's
-/// randomness. Rows under new ids come in the order in which they were made: the SSTables that hold
-/// them do not overlap, and are moved down instead of merged.
+/// Generates ids of 48 bits of time, in units of about 65 us, and 80 bits of the operating system's
+/// randomness. Rows under new ids sort in the order in which the ids were made, so the SSTables
+/// that hold them do not overlap, and are moved down instead of merged.
 #[derive(Debug, Default)]
 pub struct RandomIds;
 
 /// Bits of an id that are random.
 const RANDOM_BITS: u32 = 80;
-/// Bits that the time in nanoseconds has too many.
+/// Number of low bits of the time in nanoseconds that are dropped.
 const TIME_SHIFT: u32 = 16;
 
-/// How many ids one call of the operating system is asked for: the call costs more than the bytes.
+/// Number of ids that one system call provides bytes for: the call costs more than the bytes.
 const IDS_AT_ONCE: usize = 32;
 
 thread_local! {

@@ -1,7 +1,7 @@
-//! The seam between the engine and everything outside: files and time.
+//! The interface between the engine and everything outside: files and time.
 //!
 //! Every byte of the engine goes through [`Fs`], so that a test can fail any call or cut the power
-//! after it. Errors are the operating system's own here; `directory.rs` adds the attempt and the
+//! after it. Errors here are the operating system's own; `directory.rs` adds the attempt and the
 //! file.
 
 #[cfg(target_os = "linux")]
@@ -51,14 +51,13 @@ pub trait Fs: Send + Sync + Debug {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Opens a file for reading and for writing in place, creating it if absent, and gives it at
-    /// least `length` bytes that are allocated, so that writing them takes no space. They hold
-    /// zeros, or their earlier contents.
+    /// Opens a file for reading and for writing in place, creating it if absent, and allocates at
+    /// least its first `length` bytes, so that writing them takes no space. They hold zeros, or
+    /// their earlier contents.
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>>;
     /// Renames, and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file a second name, perhaps in another directory; an error if something has that
-    /// name.
+    /// Gives a file a second name, perhaps in another directory; an error if the name is taken.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; open handles stay readable.
     fn remove(&self, path: &Path) -> io::Result<()>;
@@ -80,8 +79,8 @@ pub trait Fs: Send + Sync + Debug {
         let _ = path;
         Ok(0)
     }
-    /// Takes the lock file at `path` for this process, until the guard is dropped; otherwise
-    /// returns its owner.
+    /// Locks the lock file at `path` for this process until the guard is dropped. If it is locked
+    /// already, returns the process id of its owner.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 
@@ -111,8 +110,8 @@ pub struct Space {
 const RESERVE_PART: u64 = 16;
 
 impl Space {
-    /// Bytes that new data leaves free, so that deletions and background work can proceed:
-    /// `reserve_bytes`, less on a small disk.
+    /// Returns the bytes that new data must leave free, so that deletions and background work can
+    /// proceed: `reserve_bytes`, less on a small disk.
     pub fn reserve(self, reserve_bytes: u64) -> u64 {
         reserve_bytes.min(self.total / RESERVE_PART)
     }
@@ -148,7 +147,7 @@ pub trait File: Send + Sync + Debug {
     /// The length in bytes.
     fn length(&self) -> io::Result<u64>;
     /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` whose blocks
-    /// are allocated is not cut below its length, but may have zeros there.
+    /// are allocated keeps its length, but its bytes from `length` on may become zeros.
     fn set_length(&self, length: u64) -> io::Result<()>;
     /// For models of disks: a sync has failed. Unsynced changes stay readable and never become
     /// durable, not even by a later sync. Does nothing on a real disk.

@@ -10,8 +10,8 @@ use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The part of the reserve, one in so many, that may be written before the file system is asked
-/// again how much is free: other programs write there too, and so does background work.
+/// Divisor of the reserve: a quarter of it may be written before free space is queried again,
+/// because other programs and background work use space too.
 const UNASKED_PART: u64 = 4;
 
 #[derive(Debug)]

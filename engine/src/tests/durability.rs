@@ -67,7 +67,7 @@ fn a_thread_that_waits_for_a_sync_is_registered_once() {
         }
         let mut most = 0;
         for _ in 0..100 {
-            // As anything may that the thread waited for before.
+            // Anything that the thread waited for before may unpark it too.
             waiting.thread().unpark();
             std::thread::park_timeout(Duration::from_micros(100));
             most = most.max(waiters());

@@ -35,11 +35,11 @@ pub(crate) struct Cache {
     files: quick_cache::sync::Cache<u64, OpenFile>,
     /// Bytes of indexes and filters, which stay as long as their SSTable. Blocks have the rest.
     pinned: AtomicU64,
-    /// Most pinned bytes; 0 if the SSTables belong to another cache.
+    /// Maximum number of pinned bytes; 0 if the SSTables belong to another cache.
     pinned_max: u64,
     reads: CachePadded<AtomicU64>,
-    /// Unreferenced SSTables, to be removed by background work: a removal takes milliseconds, and
-    /// the last reference may be a reader's.
+    /// SSTables without references, to be removed by background work: a removal takes milliseconds,
+    /// and the last reference may be a reader's.
     obsolete: Mutex<Vec<u64>>,
 }
 
@@ -145,8 +145,8 @@ impl Cache {
         }
     }
 
-    /// Sets `bytes` aside for an index or a filter that stays in memory; `false` if that would
-    /// leave less than half for blocks.
+    /// Reserves `bytes` for an index or a filter that stays in memory. Returns `false` if that
+    /// would leave less than half of the cache for blocks.
     pub(crate) fn pin(&self, bytes: u64) -> bool {
         let fits = |pinned: u64| Some(pinned + bytes).filter(|sum| *sum <= self.pinned_max);
         let pinned = self
@@ -166,8 +166,8 @@ impl Cache {
     }
 
     /// Resizes the block cache to the memory that is not pinned. Resizing discards the ghost
-    /// entries of `quick_cache`, without which a full cache admits nothing new, so it happens
-    /// rarely: no row of the benches shows it, but a test of `tests/shape.rs` does.
+    /// entries of `quick_cache`, without which a full cache admits nothing new, so it is done
+    /// rarely. No benchmark shows the difference, but a test of `tests/shape.rs` does.
     fn make_room(&self, pinned: u64) {
         let step = (self.bytes_max / STEPS).max(1);
         let room = self.blocks.capacity();

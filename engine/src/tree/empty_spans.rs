@@ -1,13 +1,14 @@
 //! EmptySpans: spans of a keyspace in which nothing is live, so that a scan need not walk the
 //! tombstones there again.
 //!
-//! A queue is written at one end and deleted at the other: in front of its head lie as many
-//! tombstones as were taken since the last compaction, and every scan for the head would walk them.
+//! A queue is written at one end and deleted at the other: before its head lie the tombstones of
+//! all rows deleted since the last compaction, and every scan for the head would walk them.
 //! Instead, a scan that walked some remembers "nothing is live in [start, end) as of sequence
-//! number n", and the next one starts after it. A put into such a span ends it there.
+//! number n", and the next scan starts after the span. A put into such a span ends it there.
 //!
-//! Kept in memory only and found anew by scans, so it cannot be wrong after a crash. Invariant: no
-//! put into a known span has been applied since its sequence number; known spans do not overlap.
+//! Spans are kept only in memory and found again by scans, so they cannot be wrong after a crash.
+//! Invariant: no put into a known span has been applied since its sequence number; known spans do
+//! not overlap.
 
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
@@ -15,16 +16,16 @@ use crate::base::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// Hidden rows in a stretch above which it is worth remembering.
+/// Number of hidden rows from which a stretch is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
 /// Beyond this many, all spans are dropped: scans find the useful ones again.
 const SPANS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct EmptySpans {
-    /// Whether any is known or being explored: else a put has nothing to look at.
+    /// Whether any span is known or being explored; otherwise a put need not look.
     in_use: AtomicBool,
-    /// The last put that was, or is just being, applied.
+    /// The sequence number of the last put that was applied or is being applied.
     last_put: AtomicU64,
     state: Mutex<State>,
 }
@@ -53,23 +54,23 @@ struct Explored {
 }
 
 impl EmptySpans {
-    /// To be called before puts up to number `last` are applied to the memtable.
+    /// Call this before puts up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
-        // Stored before the loads of `in_use`. An exploration stores and loads in the reverse
-        // order, so one of the two sees the other: if the put does not see the exploration, the
+        // Stored before `note_put` loads `in_use`; `explore` stores and loads in the reverse order,
+        // so one of the two sees the other's store. If the put does not see the exploration, the
         // exploration sees the number and gives up.
         self.last_put.store(last, Ordering::Release);
         fence(Ordering::SeqCst);
     }
 
-    /// To be called before the put of `key` is applied to the memtable.
+    /// Call this before the put of `key` is applied to the memtable.
     pub(crate) fn note_put(&self, key: &[u8]) {
         if self.in_use.load(Ordering::Acquire) {
             lock(&self.state).note_put(key);
         }
     }
 
-    /// The end of a known gap around `key`, for a reader at `at`.
+    /// Returns the end of a known empty span around `key`, for a reader at `at`.
     pub(crate) fn end_around(&self, key: &[u8], at: SequenceNumber) -> Option<Vec<u8>> {
         if !self.in_use.load(Ordering::Acquire) {
             return None;
@@ -80,8 +81,8 @@ impl EmptySpans {
         (gap.as_of <= at && *key < gap.end[..]).then(|| gap.end.clone())
     }
 
-    /// Begins to explore the span that a scan at `at` walks from `start` on. `None` if a put that
-    /// the scan does not see may lie there.
+    /// Begins to explore the span that a scan at `at` walks from `start` on, and returns the
+    /// exploration's id. `None` if the span may contain a put that the scan does not see.
     pub(crate) fn explore(&self, start: &[u8], at: SequenceNumber) -> Option<u64> {
         let mut state = lock(&self.state);
         self.in_use.store(true, Ordering::Release);
@@ -100,8 +101,8 @@ impl EmptySpans {
         Some(id)
     }
 
-    /// Ends an exploration; `live` is the first key that the scan found alive, or where it stopped.
-    /// `None`: it gave up.
+    /// Ends an exploration. `live` is the first live key that the scan found, or the key at which
+    /// it stopped; `None` if the scan gave up.
     pub(crate) fn settle(&self, id: u64, live: Option<&[u8]>) {
         let mut state = lock(&self.state);
         let index = state.explored.iter().position(|explored| explored.id == id);
@@ -141,7 +142,7 @@ impl State {
         }
     }
 
-    /// Adds a gap and joins it with those it touches.
+    /// Adds a span and joins it with those it touches.
     fn add(&mut self, mut start: Vec<u8>, mut end: Vec<u8>, mut as_of: SequenceNumber) {
         if self.known.len() >= SPANS_MAX {
             self.known.clear();

@@ -63,15 +63,15 @@ impl Tree {
         }
     }
 
-    /// The first opening decides the options and `rank`, the place of the keyspace in the order of
-    /// locks.
+    /// Sets the options and `rank`, the place of the keyspace in the order of locks. Only the first
+    /// call has an effect.
     pub(crate) fn open(&self, options: KeyspaceOptions, rank: impl FnOnce() -> u32) {
         self.options.get_or_init(|| options);
         self.lock_rank.get_or_init(rank);
     }
 
-    /// Its rank in the order in which this process opened its keyspaces. The id cannot serve: it
-    /// depends on the release that created the store.
+    /// Returns the rank of the keyspace in the order in which this process opened its keyspaces.
+    /// The id would not do, because the order of ids depends on the release that created the store.
     pub(crate) fn lock_rank(&self) -> u32 {
         *self
             .lock_rank
@@ -97,7 +97,7 @@ impl Tree {
         chosen.unwrap_or(config.sstable_bytes)
     }
 
-    /// The options of the keyspace that differ from the defaults.
+    /// The compression that the keyspace's options choose; `None` for the default.
     pub(crate) fn compression(&self) -> Option<Compression> {
         self.options.get().and_then(|options| options.compression)
     }
@@ -110,12 +110,13 @@ impl Tree {
         chosen.unwrap_or(TOMBSTONE_PERCENT_MAX)
     }
 
-    /// The present view, to be kept.
+    /// Returns the current view, to be kept.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
 
-    /// The present view, for a moment: without touching a count that other readers touch.
+    /// Returns the current view for a short time, without changing a count that other readers
+    /// change too.
     pub(crate) fn load_view(&self) -> Guard<Arc<View>> {
         self.view.load()
     }
@@ -174,10 +175,11 @@ impl Tree {
         self.has_flushed.load(Ordering::Relaxed)
     }
 
-    /// The newest version of `key` at the sequence number that `at` returns, searched from the
-    /// newest source down. A tombstone ends the search too. `at` may return more for a later
-    /// source. That is harmless: only the active memtable can hold changes that were not visible
-    /// when the view was loaded, and it holds their batches whole.
+    /// Returns the newest version of `key` at the sequence number that `at` returns, searching from
+    /// the newest source down. A tombstone ends the search too. `at` is called for each source, and
+    /// may return a higher number for a later one. That is harmless: only the active memtable can
+    /// hold changes that were not visible when the view was loaded, and it holds their batches
+    /// whole.
     pub(crate) fn find(
         &self,
         cache: &Cache,

@@ -20,8 +20,8 @@ impl RangeTombstones {
         self.fragments.is_empty()
     }
 
-    /// Adds a deletion. Of the deletions of one fragment at or below `floor` only the newest is
-    /// kept: all readers see it.
+    /// Adds a deletion. Of the deletions of one fragment at or below `floor`, only the newest is
+    /// kept, because all readers see it.
     pub(crate) fn insert(
         &mut self,
         start: &Bytes,

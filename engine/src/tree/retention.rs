@@ -1,7 +1,7 @@
 //! Retention: which versions and tombstones some reader still needs.
 //!
-//! Readers read at a few sequence numbers, the boundaries. They cut the sequence numbers into
-//! stripes; of the versions of a key in one stripe only the newest can be seen, and a range
+//! Readers read at a few sequence numbers, the boundaries, which divide the sequence numbers into
+//! stripes. Of the versions of a key in one stripe, readers can see only the newest, and a range
 //! tombstone hides the older versions of its own stripe.
 
 use crate::base::key::{Kind, SequenceNumber};
@@ -29,10 +29,10 @@ impl Retention {
             .partition_point(|&boundary| boundary < sequence)
     }
 
-    /// Whether a version of a key is needed. Asked for every version of the key, newest first, with
-    /// the same `newer`, which is `None` for the first; `covering` is the fragment that holds the
-    /// key. At the `bottom` nothing older lies below, and a tombstone that all see has nothing left
-    /// to hide.
+    /// True if a version of a key is needed. Must be called for every version of the key, newest
+    /// first, with the same `newer`, which is `None` for the first; `covering` is the fragment that
+    /// contains the key. At the `bottom` no older version lies below, and a tombstone that all
+    /// readers see has nothing left to hide.
     pub(crate) fn keeps(
         &self,
         newer: &mut Option<usize>,

@@ -1,5 +1,5 @@
-//! Snapshots: the published sequence number, and those at which readers read; compaction must
-//! respect the oldest.
+//! Snapshots: the published sequence number, and those at which readers read, which compaction must
+//! respect.
 
 use crate::base::key::SequenceNumber;
 use crossbeam_utils::CachePadded;
@@ -42,8 +42,8 @@ impl Snapshots {
             .unwrap_or_else(|| self.published())
     }
 
-    /// All sequence numbers at which anyone reads, and the one at which the next reader will,
-    /// ascending.
+    /// Returns all sequence numbers at which a reader reads, and the one at which the next reader
+    /// will, ascending.
     pub(crate) fn boundaries(&self) -> Vec<SequenceNumber> {
         let held = self.held();
         let mut boundaries: Vec<_> = held.keys().copied().collect();

@@ -102,7 +102,7 @@ impl Trees {
         self.level0_files_most.load(Ordering::Relaxed)
     }
 
-    /// After every change of versions.
+    /// Counts the SSTables of level 0. Call it after every change of versions.
     pub(crate) fn count_level0(&self) {
         let trees = self.all();
         let counts = trees.iter().map(|tree| tree.view().version.levels[0].len());

@@ -21,8 +21,9 @@ impl Default for Version {
 }
 
 impl Version {
-    /// The version with `removed` (by number) out and `added` in. `Err` names a file that overlaps
-    /// another one of its level, which only level 0 allows: lookups would miss its rows.
+    /// Returns the version without the files `removed` (by number) and with `added`. `Err` is the
+    /// number of a file that overlaps another one of its level, which only level 0 allows: lookups
+    /// would miss its rows.
     pub(crate) fn with(
         &self,
         removed: &[u64],

@@ -1,8 +1,8 @@
 //! Removal of segments that nothing refers to, and the choice of those worth rewriting.
 //!
 //! References to a segment are never counted up and down: they are summed over the memtables and
-//! the live SSTables, each of which knows its own. So the account cannot drift, and it is right
-//! after every restart.
+//! the live SSTables, each of which knows its own. So the sums cannot drift, and are right after
+//! every restart.
 
 use crate::Result;
 use crate::format::edit::{Field, LogMark, SegmentMeta};
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 /// A segment is small if it has at most this part of its length.
 const SMALL_PART: u64 = 16;
 
-/// How many small segments are joined at once: each value is copied a few times at most until its
-/// segment is no longer small.
+/// Number of small segments that are joined at once. Each value is then copied a few times at most
+/// until its segment is no longer small.
 const SMALL_MAX: usize = 16;
 
 fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
@@ -22,18 +22,18 @@ fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
 }
 
 impl ValueLog {
-    /// Something may have become garbage.
+    /// Requests a collection, because something may have become garbage.
     pub(crate) fn request_collection(&self) {
         self.segments.request_collection();
     }
 
-    /// Whether a collection may find something; asks once.
+    /// True if a collection was requested; clears the request.
     pub(crate) fn take_collection_request(&self) -> bool {
         self.segments.take_collection_request()
     }
 
-    /// Sealed segments without pins. Call it before references are counted: a segment that is
-    /// released later has references that the count sees.
+    /// Returns the sealed segments without pins. Call this before references are counted: if a pin
+    /// is released later, the references that took its place are counted.
     pub(crate) fn unpinned(&self) -> Vec<u64> {
         self.segments.unpinned()
     }
@@ -56,9 +56,9 @@ impl ValueLog {
         wasteful.map(|(number, _)| number).collect()
     }
 
-    /// The small sealed segments to be joined: as many as fill one segment, or none while there are
-    /// few. Each checkpoint ends the segments in use and so leaves small ones. `counts` selects the
-    /// segments that may be rewritten.
+    /// Returns the small sealed segments to be joined: as many as fill one segment, or none if
+    /// there are fewer than [`SMALL_MAX`]. Small segments come from checkpoints, which end the
+    /// segments in use. `counts` selects the segments that may be rewritten.
     pub(crate) fn small(&self, counts: impl Fn(u64) -> bool) -> Vec<u64> {
         let bytes_max = self.segments.segment_bytes();
         let is_small = |(number, meta): &(u64, SegmentMeta)| {
@@ -78,10 +78,10 @@ impl ValueLog {
         }
     }
 
-    /// Removes sealed segments, except those that were pinned meanwhile. `mark`: the log is durable
-    /// up to the last change that refers to them or hides their values. One edit makes the mark
-    /// durable together with the removal, so that a replay never takes a removed value for one that
-    /// a power cut has taken.
+    /// Removes sealed segments, except those that were pinned meanwhile. The log must be durable up
+    /// to `mark`, which is after the last change that refers to the segments or hides their values.
+    /// One edit makes the mark durable together with the removal, so that a replay never takes a
+    /// removed value for one lost in a power cut.
     pub(crate) fn remove(&self, numbers: &[u64], mark: LogMark) -> Result<usize> {
         let removal = self.segments.begin_removal(numbers);
         if removal.numbers().is_empty() {

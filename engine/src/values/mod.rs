@@ -1,17 +1,17 @@
 //! Value log: large values, written once, in append-only segments that many writers share.
 //!
-//! A value is a row of chunks. A chunk record is `u32` length, `u64` checksum over the length and
-//! the bytes (keyed by file number and offset), and the bytes. All chunks of a value have its chunk
-//! length but the last. A [`ValuePointer`] names the extents: stretches of chunk records that lie
-//! one after another. Whole chunks of a streamed value begin with a page of 4 KiB if their records
-//! are whole pages, and many small values written together begin with one and end with one: records
-//! of zeros that no pointer names fill the pages.
+//! A value is a sequence of chunks. A chunk record is `u32` length, `u64` checksum over the length
+//! and the bytes (keyed by file number and offset), and the bytes. All chunks of a value except the
+//! last have the chunk length of the value. A [`ValuePointer`] names the extents: stretches of
+//! adjacent chunk records. Full chunks of a streamed value begin on a page of 4 KiB if their
+//! records are whole pages, and many small values written together begin and end on a page
+//! boundary: records of zeros that no pointer names fill the gaps.
 //!
 //! Invariants: bytes are written before the batch that refers to them is logged, and synced before
-//! it counts as durable; a segment is removed only when no SSTable, memtable, writer or reader
-//! refers to it, all that hides its values is durable, and the log says so.
+//! the batch counts as durable. A segment is removed only when no SSTable, memtable, writer or
+//! reader refers to it, everything that hides its values is durable, and the manifest records that.
 //!
-//! `segments.rs` owns the state of the segments. The rest of this module knows what is in them.
+//! `segments.rs` owns the state of the segments. The rest of this module knows their contents.
 
 mod dump;
 mod gc;
@@ -95,8 +95,7 @@ impl StoredChunk {
     }
 }
 
-/// Length of a record of zeros from `end` to the next page; 0 if no record is to begin with a page
-/// there.
+/// Length of a record of zeros from `end` to a page boundary; 0 if `end` is on one.
 fn filler_bytes(end: u64) -> u64 {
     let page = PAGE_BYTES as u64;
     match end.next_multiple_of(page) - end {
@@ -155,9 +154,9 @@ impl ValueLog {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Reserves the place of chunk records of `length` bytes, after the last write to `preferred`
-    /// unless another thread writes there. `in_pages`: at the beginning of a page. The caller
-    /// writes them and settles the place.
+    /// Reserves space for chunk records of `length` bytes, after the last write to `preferred`
+    /// unless another thread writes there; with `in_pages`, on a page boundary. The caller must
+    /// write the records and settle the place.
     fn reserve(&self, length: u64, preferred: Option<u64>, in_pages: bool) -> Result<Place> {
         let room = Room {
             length,
@@ -173,8 +172,8 @@ impl ValueLog {
         Ok(place)
     }
 
-    /// Makes another segment. Readers need the lock of the segments, so it is not held meanwhile;
-    /// writers that come meanwhile share the segment of another writer.
+    /// Creates another segment, without holding the lock of the segments, which readers need.
+    /// Writers that come meanwhile share the segment of another writer.
     fn make_room(&self, room: Room) -> Result<Place> {
         let _making = match try_lock(&self.making) {
             Some(making) => making,
@@ -193,8 +192,8 @@ impl ValueLog {
         self.segments.begin(fresh, room)
     }
 
-    /// A new segment. Writers wait for it, so its name becomes durable with the first of its
-    /// values, not here.
+    /// Creates a segment. Its name becomes durable with the first of its values, not here, because
+    /// writers wait for the segment.
     fn create_segment(&self) -> Result<Writable> {
         let _guard = PanicGuard::new(&self.health, "the making of a segment of the value log");
         let number = self.edits.next_file();
@@ -214,8 +213,8 @@ impl ValueLog {
         self.segments.is_unsynced()
     }
 
-    /// Makes everything written so far durable. Errors: the failure of the store, which a failed
-    /// sync is.
+    /// Makes everything written so far durable. Errors: the failure of the store; a failed sync is
+    /// such a failure.
     pub(crate) fn sync(&self) -> Result<()> {
         self.segments.sync()
     }
@@ -267,13 +266,13 @@ impl ValueLog {
         self.segments.sealed()
     }
 
-    /// The next value begins a new segment.
+    /// Makes the next value begin a new segment.
     pub(crate) fn retire(&self) {
         self.segments.fill_all();
     }
 
-    /// Reads a sealed segment through, chunk by chunk, and checks every checksum and their sum.
-    /// Returns the damage. Error: the segment cannot be read.
+    /// Reads a sealed segment, chunk by chunk, and checks every checksum and their sum. Returns the
+    /// damage. Errors: the segment cannot be read.
     pub(crate) fn verify_segment(
         &self,
         number: u64,
@@ -285,8 +284,8 @@ impl ValueLog {
         let mut offset = HEADER_BYTES;
         let mut sum = 0u64;
         while offset < size {
-            // No reference leads to a chunk that a crash or a full disk left half written; only a
-            // segment whose sum is known is whole.
+            // A crash or a full disk may have left a chunk half written, to which nothing refers.
+            // Only a segment whose sum is known must be whole.
             let is_cut = size - offset < CHUNK_HEADER_BYTES as u64;
             if is_cut && known.is_none() {
                 return Ok(found);
@@ -313,14 +312,13 @@ impl ValueLog {
         Ok(found)
     }
 
-    /// No more will be written: active segments count as full, and writers that are left are
-    /// refused.
+    /// Ends writing: active segments count as full, and remaining writers are refused.
     pub(crate) fn close(&self) {
         self.segments.close();
     }
 
-    /// Enters all segments that have values in them into the manifest: the next value begins a new
-    /// one. Waits for the writers.
+    /// Seals all segments that have values in them, which enters them into the manifest; the next
+    /// value begins a new segment. Waits for the writers.
     pub(crate) fn seal_all(&self) -> Result<()> {
         self.segments
             .seal_all(|number, meta| self.list(number, meta))

@@ -9,8 +9,8 @@ use crate::values::{Pin, ValueLog};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex};
 
-/// Values up to here are kept in the cache, as blocks of rows are: to read one from a file takes
-/// several times as long.
+/// Values up to this length are kept in the cache, like blocks of rows: reading one from a file
+/// takes several times as long.
 const CACHED_BYTES_MAX: u64 = 16 << 10;
 
 /// Reads one value, or any part of it, and verifies the checksums.
@@ -44,8 +44,8 @@ impl ValueReader {
         ValueReader::try_open(log, pointer).ok_or(missing)
     }
 
-    /// Keeps the value from now on. `None` if a segment is gone, because the value was moved after
-    /// the pointer was read.
+    /// Opens the value, and keeps it while the reader exists. `None` if a segment is gone, because
+    /// the value was moved after the pointer was read.
     pub(crate) fn try_open(log: Arc<ValueLog>, pointer: ValuePointer) -> Option<ValueReader> {
         let pins = log.pin(&pointer)?;
         Some(ValueReader(Source::Log(Arc::new(LogValue {
@@ -64,8 +64,8 @@ impl ValueReader {
         }
     }
 
-    /// Some bytes from `offset` on: at least one and at most `length_max`, as many as are cheap to
-    /// return at once; empty only at the end of the value. Blocks for the disk.
+    /// Returns bytes from `offset` on: at least one and at most `length_max`, as many as are cheap
+    /// to return at once; empty only at the end of the value. Blocks for the disk.
     pub fn read_at(&self, offset: u64, length_max: usize) -> Result<Bytes> {
         if offset >= self.length() || length_max == 0 {
             return Ok(Bytes::new());
@@ -180,8 +180,8 @@ impl LogValue {
     }
 }
 
-/// The chunk that starts `inside` bytes after the start of the extent; `inside` is a multiple of
-/// the chunk length.
+/// Reads the chunk that starts `inside` bytes after the start of the extent; `inside` must be a
+/// multiple of the chunk length.
 fn read_chunk(log: &ValueLog, extent: &Extent, chunk_bytes: u64, inside: u64) -> Result<Bytes> {
     let file = log.file(extent.segment)?;
     let headers = inside / chunk_bytes * CHUNK_HEADER_BYTES as u64;

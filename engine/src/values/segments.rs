@@ -3,14 +3,14 @@
 //!
 //! | state | appends | in the manifest | next |
 //! | --- | --- | --- | --- |
-//! | active | taken | no | full, when it has its length, or something of it could not be written |
-//! | full | those that have their place | no | sealed, once its writers are done and it is synced |
+//! | active | taken | no | full, when it has its length, or a write to it failed |
+//! | full | only into reserved places | no | sealed, once its writers are done and it is synced |
 //! | sealed | none | yes | leaving, when nothing pins it and nothing refers to it |
 //! | leaving | none, and no readers | yes | gone, once the manifest says so; sealed, if that fails |
 //!
-//! Failed and gone are final. A failed sync fails the store inside the lock that syncs are made
-//! under: the disk may have kept any part of the bytes, and would answer the next sync as if it had
-//! them all. A number is never used again.
+//! Gone is final. A failed sync fails the store before the lock of syncs is released: the disk may
+//! have kept any part of the bytes, and could report success for the next sync. A number is never
+//! used again.
 
 use crate::base::health::{Health, PanicGuard};
 use crate::base::mutex::lock;
@@ -21,8 +21,8 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-/// Segments that take appends at once: a file system lets only one thread at a time write to a
-/// file.
+/// Number of segments that take appends at the same time: a file system lets only one thread at a
+/// time write to a file.
 const ACTIVE_MAX: usize = 4;
 
 /// A segment that takes appends, or took them a moment ago.
@@ -39,7 +39,7 @@ pub(crate) struct Writable {
     written: AtomicU64,
     /// How many of them are durable. The lock is held during a sync.
     synced: Mutex<u64>,
-    /// The same, to be looked at during a sync.
+    /// The same number, readable during a sync.
     durable: AtomicU64,
     checksum: AtomicU64,
     /// Whether a chunk could not be written: then there is a hole in it.
@@ -119,11 +119,11 @@ impl Drop for Pin {
     }
 }
 
-/// Room for chunk records that is asked for.
+/// A request for room for chunk records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) length: u64,
-    /// The segment to stand in, unless another thread writes to it.
+    /// The segment to use, unless another thread writes to it.
     pub(crate) preferred: Option<u64>,
     /// Bytes to be left before the records, by where the segment ends.
     pub(crate) filler: fn(u64) -> u64,
@@ -203,7 +203,7 @@ impl Table {
         found.map(|segment| &segment.pins)
     }
 
-    /// Active segments that this holds of become full. Returns whether there were any.
+    /// Makes the active segments full that `ends` selects. Returns whether there were any.
     fn fill(&mut self, ends: impl Fn(&Arc<Writable>) -> bool) -> bool {
         let before = self.full.len();
         self.full
@@ -211,8 +211,8 @@ impl Table {
         self.full.len() > before
     }
 
-    /// An active segment without a writer, the preferred one first; with `or_busy` any active one.
-    /// `None` if another has to be made.
+    /// Returns the active segment with the fewest writers, if possible the preferred one. `None` if
+    /// all have writers and another segment may be made, unless `or_busy`.
     fn choose(&self, preferred: Option<u64>, or_busy: bool) -> Option<Arc<Writable>> {
         let writers = |segment: &Arc<Writable>| segment.writing.load(Ordering::SeqCst);
         let best = self
@@ -224,11 +224,11 @@ impl Table {
     }
 }
 
-/// What places keep of the segments.
+/// The state of the segments that places need.
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// Notified when a segment has no writers any more and somebody waits for that.
+    /// Notified when a segment has no more writers and a thread waits for that.
     idle: Condvar,
     awaits_idle: AtomicU64,
 }
@@ -278,12 +278,12 @@ impl Segments {
         self.segment_bytes
     }
 
-    /// Something may have become garbage.
+    /// Requests a collection, because something may have become garbage.
     pub(crate) fn request_collection(&self) {
         self.collect.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a collection may find something; asks once.
+    /// True if a collection was requested; clears the request.
     pub(crate) fn take_collection_request(&self) -> bool {
         self.collect.swap(false, Ordering::SeqCst)
     }
@@ -297,8 +297,8 @@ impl Segments {
 
 /// Appends.
 impl Segments {
-    /// Room in an active segment without a writer; with `or_busy` in any. `None` if another segment
-    /// has to be made. Errors: `Closed`.
+    /// Reserves a place in an active segment without a writer; with `or_busy` in any. `None` if
+    /// another segment has to be made. Errors: `Closed`.
     pub(crate) fn reserve(&self, room: Room, or_busy: bool) -> Result<Option<Place>> {
         let mut table = self.open_table()?;
         if table.fill(|active| active.end.load(Ordering::Relaxed) >= self.segment_bytes) {
@@ -341,8 +341,9 @@ impl Segments {
         }
     }
 
-    /// Ends a write: `written` is the sum of its checksums, or its failure. A segment with a hole
-    /// is ended, so that it is collected: on a full disk nothing else may free space.
+    /// Ends a write: `written` is the sum of its checksums, or its failure. A failure leaves a
+    /// hole, and the segment is ended so that it is collected: on a full disk nothing else may free
+    /// space.
     pub(crate) fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
         let segment = &place.segment;
         match written {
@@ -361,7 +362,7 @@ impl Segments {
         }
     }
 
-    /// No segment takes appends any more that has some.
+    /// Makes all active segments full: they take no more appends.
     pub(crate) fn fill_all(&self) {
         self.table().fill(|_| true);
     }
@@ -383,8 +384,8 @@ impl Segments {
         })
     }
 
-    /// Makes everything written so far durable. Errors: the failure of the store, which a failed
-    /// sync is: it is never tried again.
+    /// Makes everything written so far durable. Errors: the failure of the store; a failed sync is
+    /// such a failure, and is never retried.
     pub(crate) fn sync(&self) -> Result<()> {
         let writable: Vec<_> = self.table().writable().cloned().collect();
         writable
@@ -409,8 +410,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Seals the full segments whose writers are done: each is synced, and `record` makes its entry
-    /// in the manifest durable. Returns whether there were any.
+    /// Seals the full segments whose writers are done: syncs each, then calls `record`, which makes
+    /// its entry in the manifest durable. Returns whether there were any.
     pub(crate) fn seal_idle(
         &self,
         record: impl Fn(u64, SegmentMeta) -> Result<()>,
@@ -419,8 +420,8 @@ impl Segments {
         self.seal(&record, |_| true)
     }
 
-    /// Seals all segments that have values in them: the next value begins a new one. Waits for the
-    /// writers.
+    /// Seals all segments that have values in them; the next value begins a new segment. Waits for
+    /// the writers.
     pub(crate) fn seal_all(&self, record: impl Fn(u64, SegmentMeta) -> Result<()>) -> Result<()> {
         let _sealing = lock(&self.sealing);
         let mut table = self.table();
@@ -484,7 +485,7 @@ impl Segments {
         found.map(|segment| segment.file.clone())
     }
 
-    /// The sealed ones, in the order of their numbers.
+    /// Returns the sealed segments, in the order of their numbers.
     pub(crate) fn sealed(&self) -> Vec<(u64, SegmentMeta)> {
         let table = self.table();
         let sealed = table.sealed.iter();
@@ -499,7 +500,7 @@ impl Segments {
         table.sealed.get(&number).map(|sealed| sealed.meta.size)
     }
 
-    /// Bytes of all of them.
+    /// Bytes of all segments.
     pub(crate) fn bytes(&self) -> u64 {
         let table = self.table();
         let listed = table.sealed.values().chain(table.leaving.values());
@@ -513,8 +514,8 @@ impl Segments {
 
 /// Removal.
 impl Segments {
-    /// Sealed segments without pins. Ask before references are counted: a segment that is released
-    /// later has references that the count sees.
+    /// Returns the sealed segments without pins. Call this before references are counted: if a pin
+    /// is released later, the references that took its place are counted.
     pub(crate) fn unpinned(&self) -> Vec<u64> {
         let table = self.table();
         let free = table.sealed.iter().filter(|(_, sealed)| {
@@ -524,8 +525,8 @@ impl Segments {
         free.map(|(&number, _)| number).collect()
     }
 
-    /// Ends active segments without pins or writers that are worth rewriting, by their number and
-    /// size.
+    /// Ends the large active segments without pins or writers for which `is_wasteful`, given number
+    /// and size, says that they are worth rewriting.
     pub(crate) fn fill_wasteful(&self, is_wasteful: impl Fn(u64, u64) -> bool) {
         let is_large = |size: u64| size > self.segment_bytes / 16;
         let has_ended = self.table().fill(|active| {
@@ -539,7 +540,7 @@ impl Segments {
         }
     }
 
-    /// Takes sealed segments away from readers, but for those that were pinned meanwhile.
+    /// Takes sealed segments away from readers, except those that were pinned meanwhile.
     pub(crate) fn begin_removal(&self, numbers: &[u64]) -> Removal<'_> {
         let mut table = self.table();
         let mut removal = Removal {
@@ -572,7 +573,7 @@ impl Removal<'_> {
         &self.numbers
     }
 
-    /// The manifest says durably that they are gone: so they are, for good. Answers their numbers.
+    /// Makes the removal final, after the manifest records it durably. Returns the numbers.
     pub(crate) fn complete(mut self) -> Vec<u64> {
         let numbers = std::mem::take(&mut self.numbers);
         let mut table = self.segments.table();

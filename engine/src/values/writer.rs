@@ -11,23 +11,24 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Longest value that is stored as one chunk if it is in memory as a whole: verifying any part of
-/// it reads all of it.
+/// Maximum length of a value in memory that is stored as one chunk: verifying any part of it reads
+/// all of it.
 const WHOLE_BYTES_MAX: usize = 4 << 20;
 
 const _: () = assert!(WHOLE_BYTES_MAX as u64 <= super::CHUNK_BYTES_MAX);
 
-/// Values up to here are copied after their header: one call costs less than two.
+/// Values up to this length are copied after their header, because one write costs less than two.
 const JOINED_BYTES_MAX: usize = 16 << 10;
 
-/// Most bytes of small values that share a write: few enough to be still in the processor's cache.
+/// Maximum bytes of small values that share a write: few enough to be still in the processor's
+/// cache.
 const TOGETHER_BYTES_MAX: u64 = 96 << 10;
 
 /// Numbers the values that this process has streamed.
 static WRITERS: AtomicU64 = AtomicU64::new(1);
 
-/// Streams a value of any size into the value log in bounded memory. Dropped unfinished, or never
-/// put in a batch, its bytes are garbage and collected.
+/// Streams a value of any size into the value log in bounded memory. If it is dropped unfinished,
+/// or its value is never put in a batch, its bytes are garbage and are collected.
 ///
 /// For async callers: [`ValueWriter::fill`] never blocks. Take full chunks out, write them on
 /// another thread, and add them back.
@@ -117,7 +118,7 @@ impl ValueWriter {
         }
     }
 
-    /// The value is something new, and has to leave a reserve free.
+    /// Makes the writer take space outside of the reserve, because the value is new data.
     pub(crate) fn within(mut self, room: Arc<SpaceReserve>) -> ValueWriter {
         self.room = Some(room);
         self
@@ -134,8 +135,8 @@ impl ValueWriter {
         Ok(())
     }
 
-    /// Appends as many of the bytes as there is room for in the chunk that is being filled; answers
-    /// how many. Does not block.
+    /// Appends as many of the bytes as fit into the chunk that is being filled; returns their
+    /// number. Does not block.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let log = &self.log;
         let record = self.record.get_or_insert_with(|| log.empty_record());
@@ -152,8 +153,8 @@ impl ValueWriter {
         record.is_some_and(|record| record.len() == whole)
     }
 
-    /// Takes out the chunk that is being filled, if it has any bytes: once it is full, or at the
-    /// end of the value. Write it and add it before you take another one.
+    /// Takes out the chunk that is being filled, if it has any bytes. Call this once the chunk is
+    /// full, or at the end of the value. Write the chunk and add it before you take another one.
     pub fn take_chunk(&mut self) -> Option<UnwrittenChunk> {
         let is_begun = |record: &mut PageBuffer| record.len() > CHUNK_HEADER_BYTES;
         let record = self.record.take_if(is_begun)?;
@@ -171,8 +172,8 @@ impl ValueWriter {
         })
     }
 
-    /// Appends a chunk that was taken out of this value. All but the last are full; any other chunk
-    /// makes `finish` fail.
+    /// Appends a chunk that was taken out of this value. All chunks before it must be full; any
+    /// other chunk makes `finish` fail.
     pub fn add(&mut self, chunk: WrittenChunk) {
         let next = ChunkSlot {
             writer: self.number,
@@ -288,8 +289,8 @@ impl Place {
         Ok(sum)
     }
 
-    /// Writes a chunk, with its header in the room before it and the filler of the page before
-    /// that. Returns the sum of their checksums.
+    /// Writes a chunk: its header into the room before it, and the filler of the page before that.
+    /// Returns the sum of their checksums.
     fn write_record(&self, record: &mut PageBuffer) -> Result<u64> {
         let filler = self.write_filler()?;
         let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);
@@ -308,7 +309,7 @@ impl ValueLog {
     }
 
     fn put_back(&self, buffer: PageBuffer) {
-        // One too many goes.
+        // If the queue is full, the buffer is dropped.
         let _ = self.buffers.push(buffer);
     }
 

@@ -31,9 +31,9 @@ impl Work {
         if dead.is_empty() {
             return Ok(sealed);
         }
-        // The changes that hide the values of these segments may be in the log only: they must not
-        // be lost after the segments are gone. Nor may a replay take the log for torn where it
-        // points to them.
+        // The changes that hide the values of these segments may be only in the log. They must not
+        // be lost after the segments are gone, and a replay must not take the log for torn where it
+        // points to the segments.
         let sync = self.parts.log.sync();
         sync.sync_all()?;
         let (_, mark) = sync.durable_end();

@@ -2,7 +2,7 @@
 //!
 //! Order: the log is synced up to the memtable's last change (else a power cut could keep these
 //! changes and lose older ones of other keyspaces), the SSTable is synced, then the manifest names
-//! it and lets the log go.
+//! it and releases the log.
 
 use crate::Result;
 use crate::base::config::Compression;
@@ -29,15 +29,15 @@ const SHORT_SECONDS: u64 = 1;
 const MERGED_BYTES_MIN: u64 = 1 << 20;
 /// A shorter log is kept at rest, whatever it holds.
 const DEAD_LOG_BYTES_MIN: u64 = 64 << 10;
-/// An idle memtable is flushed early once scans have merged it with SSTables often enough: one
-/// merge, about a microsecond, pays for flushing 4 KiB.
+/// Bytes whose flush costs as much as one merge of a scan, about a microsecond. An idle memtable is
+/// flushed early once scans have merged it with SSTables often enough to pay for its flush.
 const SCAN_MERGE_BYTES: u64 = 4 << 10;
 
 impl Work {
-    /// Seals active memtables before they are full. Reasons: it hides older data for too long (or
-    /// for less time, if space is short), holds much in the value log, keeps the log from being
-    /// removed, scans would be cheaper, or the store is idle. A copy of the store, and the next
-    /// start, would have to make the memtable again.
+    /// Seals active memtables before they are full. A memtable is sealed if it has hidden older
+    /// data for too long (or for less time, if space is short), holds much in the value log,
+    /// prevents the removal of the log, or slows down scans; or if the store is idle, because a
+    /// copy of the store, and the next start, would have to build the memtable again.
     pub(crate) fn seal_aged(&self) {
         let trees = self.parts.trees.all();
         let keeps_dead_log = self.keeps_dead_log();
@@ -86,8 +86,8 @@ impl Work {
             || self.is_worth_a_file(&view)
     }
 
-    /// True if the log of an idle store consists mostly of rows that are gone: it takes more space
-    /// than SSTables of the other rows, and the next start would read it.
+    /// True if the store is idle and its log consists mostly of rows that are gone: such a log
+    /// takes more space than SSTables of the other rows, and the next start would read it.
     fn keeps_dead_log(&self) -> bool {
         if !self.is_idle() {
             return false;
@@ -135,8 +135,8 @@ impl Work {
         (MERGED_BYTES_MIN..=paid).contains(&bytes) && self.is_at_rest()
     }
 
-    /// Flushes the oldest sealed memtable of any keyspace. Returns whether there was one. Called
-    /// under `flushing`.
+    /// Flushes the oldest sealed memtable of any keyspace. Returns whether there was one. The
+    /// caller must hold `flushing`.
     pub(crate) fn flush_one(&self) -> Result<bool> {
         let oldest = |tree: Arc<Tree>| Some((tree.view().immutable.last()?.clone(), tree));
         let pending = self.parts.trees.all().into_iter().filter_map(oldest);
@@ -216,7 +216,7 @@ impl Work {
     }
 
     /// Adds the SSTable of a memtable to the manifest. The same edit records how far the log is
-    /// durable, so that the next start notices if a part of the log is lost that this SSTable does
+    /// durable, so that the next start notices the loss of a part of the log that this SSTable does
     /// not hold.
     fn install_flush(&self, tree: &Tree, memtable: &Arc<Memtable>, meta: FileMeta) -> Result<()> {
         let number = meta.number;
@@ -225,7 +225,7 @@ impl Work {
         let mut manifest = self.parts.catalog.lock();
         let summary = memtable.summary();
         let unneeded = self.unneeded_wals(memtable);
-        // As far as writers were told by now, not only as far as it was when the flush began.
+        // Read now, because syncs since the flush began may have made more of the log durable.
         let (durable, mark) = self.parts.log.sync().durable_end();
         let mut fields = vec![
             Field::AddFile(tree.id, 0, meta),
@@ -242,8 +242,8 @@ impl Work {
         Ok(())
     }
 
-    /// The version of the keyspace after an edit that removes and adds these files. The caller
-    /// holds the lock of the manifest.
+    /// Returns the version of the keyspace after an edit that removes and adds these files. The
+    /// caller must hold the lock of the manifest.
     pub(crate) fn next_version(
         &self,
         tree: &Tree,
@@ -255,8 +255,8 @@ impl Work {
     }
 
     /// Appends an edit that adds the SSTables `added`. After a passing failure the edit is
-    /// certainly not in the manifest, and the SSTables are removed. After any other failure it may
-    /// refer to them: they stay, and writing stops.
+    /// certainly not in the manifest, and the SSTables are removed. After any other failure the
+    /// manifest may refer to the SSTables: they stay, and writing stops.
     pub(crate) fn append_or_remove(
         &self,
         manifest: &mut Manifest,

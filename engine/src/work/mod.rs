@@ -30,8 +30,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use throttle::Throttle;
 
-/// How long a thread waits before it repeats work that failed for lack of space, or looks at the
-/// clock.
+/// How long a thread waits before it repeats work that failed for lack of space, or checks the time
+/// again.
 const RETRY: Duration = Duration::from_millis(1000);
 
 /// The background work of an open store.
@@ -40,8 +40,8 @@ pub(crate) struct Work {
     parts: Arc<Parts>,
     flushing: Mutex<()>,
     compacting: Mutex<()>,
-    /// Held while files that the manifest listed are removed, except those of the log, which
-    /// flushes remove.
+    /// Held while files that the manifest listed are removed, except log segments, which flushes
+    /// remove.
     removing: Mutex<()>,
     compactions: AtomicUsize,
     counters: Counters,
@@ -105,8 +105,8 @@ impl Work {
         self.parts.log.sync().close();
     }
 
-    /// Waits for jobs that callers of the store run themselves. None begins to change files after
-    /// the close.
+    /// Waits for jobs that callers of the store run themselves. None of them begins to change files
+    /// after the close.
     pub(crate) fn await_jobs(&self) {
         let _compacting = lock(&self.compacting);
         let _flushing = lock(&self.flushing);
@@ -117,7 +117,7 @@ impl Work {
     }
 
     /// Makes a checkpoint in the directory at `path`, for a store of this durability. Flushes wait
-    /// meanwhile, and a compaction may run but removes no file.
+    /// meanwhile; a compaction may run but removes no file.
     pub(crate) fn checkpoint(&self, path: &Path, durability: Durability) -> Result<()> {
         let target = self.parts.checkpoint_target(path, durability)?;
         // Not `compacting`: a merge may take seconds.
@@ -130,9 +130,9 @@ impl Work {
     /// Flushes a store that has no log, and returns the last sequence number of the batches that
     /// its SSTables hold whole. `None` for a store with a log, which needs no flush.
     ///
-    /// Called under `flushing`, because a memtable that is sealed later, and flushed before the
-    /// checkpoint, would put a part of a batch into the copy. Called under `removing`, because the
-    /// copy does not know the new places of values that are moved.
+    /// The caller must hold `flushing`, because a memtable that is sealed later, and flushed before
+    /// the checkpoint, would put a part of a batch into the copy. It must hold `removing`, because
+    /// the copy does not know the new places of values that are moved.
     fn flush_without_log(&self) -> Result<Option<SequenceNumber>> {
         if !self.parts.is_in_memory() {
             return Ok(None);
@@ -160,7 +160,7 @@ impl Work {
         self.signal.round()
     }
 
-    /// After every change of versions.
+    /// Updates what depends on the versions. Call it after every change of versions.
     pub(crate) fn note_versions(&self) {
         self.parts.trees.count_level0();
         let fullness =

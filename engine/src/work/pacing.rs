@@ -12,13 +12,13 @@ use std::time::Duration;
 /// After how long without any change a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Writers with a debt are slowed down while a level below level 0 is between these fullnesses, in
-/// thousandths of its limit: each merge of level 0 writes most of level 1 again.
+/// Fullness of a level below level 0, in thousandths of its limit, at which writers with a debt are
+/// slowed down: each merge of level 0 writes most of level 1 again.
 const BELOW_FULL: Range<u64> = 2000..6000;
 
 impl Work {
-    /// True if the write rate is below 100 changes per 250 ms: time for work that only readers gain
-    /// from.
+    /// True if the write rate is below 100 changes per 250 ms: then work may run that benefits only
+    /// readers.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
         let now = self.parts.clock.now();
@@ -29,17 +29,18 @@ impl Work {
         pace.is_slow()
     }
 
-    /// True if nothing was written for a while: time for work that only checkpoints and the next
-    /// start gain from.
+    /// True if nothing was written for a while: then work may run that benefits only checkpoints
+    /// and the next start.
     pub(crate) fn is_idle(&self) -> bool {
         let is_at_rest = self.is_at_rest();
         let changed_at = lock(&self.pace).changed_at();
         is_at_rest && self.parts.clock.now().saturating_sub(changed_at) >= IDLE
     }
 
-    /// Makes a writer wait, or work, before it takes any lock: while flushes or compactions lag
+    /// Makes a writer wait (or, with stepped work, run jobs) while flushes or compactions lag
     /// behind, for a log segment, and for a late sync, which comes last because the others take
-    /// time. A writer that `deletes` does not wait for space.
+    /// time. The writer must not hold a lock. A writer that `deletes` is admitted even if space is
+    /// short.
     pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
         self.parts.health.check_writable()?;
         self.throttle(deletes)?;
@@ -47,8 +48,8 @@ impl Work {
         self.parts.log.sync().await_late_sync()
     }
 
-    /// Makes a writer wait, or work, while flushes or compactions lag behind. A writer that
-    /// `deletes` does not wait for space.
+    /// Makes a writer wait (or, with stepped work, run jobs) while flushes or compactions lag
+    /// behind. A writer that `deletes` is admitted even if space is short.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         let debt = self.most_debt();
         if debt == 0 && !self.is_throttled.load(Ordering::Relaxed) {
@@ -66,7 +67,7 @@ impl Work {
         throttled
     }
 
-    /// Waits until there is room at all.
+    /// Waits while the memtables or level 0 are over the limits at which writers stop.
     fn wait_for_room(&self) -> Result<()> {
         while self.is_over_limit() {
             self.parts.health.check_writable()?;
@@ -120,7 +121,7 @@ impl Work {
         true
     }
 
-    /// A writer puts so many bytes.
+    /// Charges a writer for the bytes that it puts.
     #[inline]
     pub(crate) fn charge(&self, bytes: u64) {
         if self.is_throttled.load(Ordering::Relaxed) {
@@ -128,12 +129,12 @@ impl Work {
         }
     }
 
-    /// A flush took so many bytes that writers had put.
+    /// Notes how long a flush took, and how many bytes of writers it flushed.
     pub(crate) fn note_flush(&self, bytes: u64, took: Duration) {
         lock(&self.throttle).note_flush(bytes, took);
     }
 
-    /// A merge took SSTables of so many bytes off level 0.
+    /// Notes how long a merge took, and how many bytes of SSTables it took off level 0.
     pub(crate) fn note_merge(&self, level0_bytes: u64, took: Duration) {
         let counters = self.parts.log.counters();
         let charged = counters.batch_bytes.load(Ordering::Relaxed);
@@ -169,7 +170,7 @@ impl Work {
         most(&self.debts())
     }
 
-    /// Whether even work that makes space has to wait for some.
+    /// True if even operations that free space have to wait.
     fn is_over_all_limits(&self) -> bool {
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
         bytes > self.parts.config.memory_bytes_max.saturating_mul(2)
@@ -190,8 +191,8 @@ impl Work {
         self.most_debt() > 0 || self.is_throttled.load(Ordering::Relaxed)
     }
 
-    /// Yields the processor to waiting threads, unless compaction lags behind: it is what they wait
-    /// for.
+    /// Yields the processor to waiting threads, unless compaction lags behind: then compaction is
+    /// what they wait for.
     pub(crate) fn yield_cpu(&self) {
         if self.level0_files_most() <= self.parts.config.level0_files_max {
             std::thread::yield_now();

@@ -26,12 +26,12 @@ impl Work {
         ran
     }
 
-    /// Runs one pending compaction and one pending collection. Returns which there was, the
+    /// Runs one pending compaction and one pending collection. Returns which of them there was, the
     /// compaction if both.
     ///
     /// A collection follows each compaction: under a steady load of overwrites there is always
-    /// something to merge, and the segments whose values the merges have dropped would wait for the
-    /// end of it. Where there is no space to merge, it may make some.
+    /// something to merge, and segments whose values the merges have dropped would wait for the end
+    /// of the load. If there is no space to merge, the collection may free some.
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
         let _guard = lock(&self.compacting);
         let compacted = self.compact_one();
@@ -61,8 +61,8 @@ impl Work {
         self.run_maintenance()
     }
 
-    /// A lack of space or of file handles passes; any other failure of background work stops
-    /// writing.
+    /// Notes the outcome of a job. A lack of space or of file handles passes; any other failure of
+    /// background work stops writing.
     pub(super) fn note<T>(&self, job: Job, result: Result<T>) -> Result<T> {
         match &result {
             Ok(_) => lock(&self.shortages)[job as usize] = None,
@@ -124,15 +124,15 @@ impl Work {
         self.parts.log.sync().value_sync_loop();
     }
 
-    /// The loop of the sync thread. It makes log segments ready, syncs a change when it is as old
-    /// as the configured interval, or at `Disk` as soon as a task awaits it, and records when the
-    /// store comes to rest. The close of the store ends this loop, and so does a failure, which
-    /// makes the store read-only.
+    /// The loop of the sync thread. It prepares log segments, syncs a change when it is as old as
+    /// the configured interval, or at `Disk` as soon as a task awaits it, and records when the
+    /// store comes to rest. The loop ends when the store is closed, or a failure makes it
+    /// read-only.
     pub(crate) fn sync_loop(&self) {
         while let Some(due) = self.parts.log.sync().wait_for_due() {
             match due {
-                // If it fails for lack of space the commit that needs the segment tries again and
-                // returns the error.
+                // If this fails for lack of space, the commit that needs the segment tries again
+                // and returns the error.
                 Due::Segment => {
                     let log = &self.parts.log;
                     let _ = log

@@ -1,14 +1,14 @@
 //! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and debts
 //! are arguments.
 //!
-//! Each kind of work has an account. Its rate follows how much of the work has got done lately, and
-//! the debt, which is 0 where it keeps up and 1 where writers have to stop. At half of the debt
-//! writers are as fast as the work; so the debt comes to rest between the two ends instead of
-//! swinging from one to the other. The debt of the last seconds counts too, if it is higher than
-//! that of this moment: level 0 fills and is merged in turns of some seconds, and writers who
-//! followed each turn would be ten times as fast in one second as in another. Writers pay after
-//! they have written: their bytes are owed, and the next writer waits until the rate has paid for
-//! them.
+//! Each kind of work has an account. The rate of its writers follows from how much of the work was
+//! done lately, and from the debt, which is 0 while the work keeps up and 1 where writers have to
+//! stop. At half of the debt, writers are as fast as the work, so the debt settles between the two
+//! ends instead of swinging from one to the other. The average of the last seconds counts instead
+//! of the current debt if it is higher: level 0 fills and is merged in turns of some seconds, and
+//! writers who followed each turn would be ten times as fast in one second as in another. Writers
+//! pay after they have written: their bytes are owed, and the next writer waits until the rate has
+//! paid for them.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const RATE_UNKNOWN: u64 = 32 << 20;
 /// No writer is slower than this, whatever was measured.
 const RATE_MIN: u64 = 256 << 10;
 
-/// Less work says nothing about the rate: most of its time goes to files and syncs.
+/// Work on fewer bytes is not measured: most of its time goes to files and syncs.
 const MEASURED_MIN: u64 = 1 << 20;
 
 /// The longest wait of one write: the debt may be another one by then.
@@ -53,7 +53,7 @@ pub(super) const LAGS: usize = 2;
 pub(super) struct Debt {
     /// 0 where it keeps up, [`DEBT_MAX`] where writers stop.
     pub(super) amount: u64,
-    /// The same, or how far work lags behind for which nobody has to stop, if that is more.
+    /// The amount, or the lag of work that never stops writers, if that is more.
     pub(super) strain: u64,
 }
 
@@ -65,8 +65,8 @@ pub(super) type Debts = [Debt; LAGS];
 struct Account {
     /// Bytes that the work can take in a second; 0 while that is not known.
     capacity: u64,
-    /// The strain, averaged over the last seconds. Writers ask thousands of times a second, and
-    /// each step is too small for whole thousandths.
+    /// Moving average of the strain. A float: with thousands of updates a second, one update
+    /// changes it by less than 1 of `DEBT_MAX`.
     pressure: f64,
     /// Bytes that writers have put and not waited for.
     owed: u64,
@@ -100,8 +100,8 @@ impl Account {
             0 => RATE_UNKNOWN,
             known => known,
         };
-        // From one and a half times what the work can take to half of it; beyond half of the debt
-        // down to nearly nothing.
+        // The rate falls from one and a half times the capacity to half of it as the debt grows.
+        // Beyond half of the debt it also falls towards nearly nothing.
         let share = DEBT_MAX + DEBT_MAX / 2 - amount.max(self.pressure as u64);
         let left = (2 * (DEBT_MAX - amount)).min(DEBT_MAX);
         let share = share * left / DEBT_MAX;
@@ -112,7 +112,7 @@ impl Account {
         self.pressure > PRESSURE_MIN
     }
 
-    /// The strain was this for the time that has elapsed.
+    /// Averages the strain of the elapsed time into the pressure.
     fn follow(&mut self, strain: u64, elapsed: Duration) {
         let part = elapsed.min(FOLLOW).div_duration_f64(FOLLOW);
         self.pressure += (strain as f64 - self.pressure) * part;
@@ -133,12 +133,13 @@ impl Account {
 }
 
 impl Throttle {
-    /// A flush took so many bytes that writers had put.
+    /// Notes how long a flush took, and how many bytes that writers had put.
     pub(super) fn note_flush(&mut self, bytes: u64, took: Duration) {
         self.accounts[Lag::Flush as usize].note(bytes, took);
     }
 
-    /// A merge took so many bytes that writers had put off level 0; 0 if it was of deeper levels.
+    /// Notes a merge and the bytes of writers that it took off level 0; 0 for a merge of deeper
+    /// levels.
     pub(super) fn note_merge(&mut self, bytes: u64, took: Duration) {
         self.merged += took;
         if bytes > 0 {
@@ -158,15 +159,15 @@ impl Throttle {
         self.accounts.iter().any(Account::is_pressed)
     }
 
-    /// Notes that a writer puts so many bytes.
+    /// Notes that a writer puts `bytes` bytes.
     pub(super) fn charge(&mut self, bytes: u64) {
         for account in &mut self.accounts {
             account.owed = account.owed.saturating_add(bytes);
         }
     }
 
-    /// How long the next writer waits at these debts. Without any debt: zero, and the bytes owed
-    /// are forgiven.
+    /// Returns how long the next writer must wait at these debts. Without any debt that is zero,
+    /// and the bytes owed are forgiven.
     pub(super) fn wait(&mut self, debts: &Debts, now: Duration) -> Duration {
         let elapsed = now.saturating_sub(self.paid_at);
         self.paid_at = now;
@@ -193,8 +194,8 @@ mod tests {
         debts
     }
 
-    /// Bytes that writers of 4 KiB put in a second at this debt, if merges take `capacity` bytes a
-    /// second.
+    /// Returns the bytes that writers of 4 KiB put in a second at this debt, if merges take
+    /// `capacity` bytes a second.
     fn put_in_a_second(capacity: u64, amount: u64) -> u64 {
         let mut throttle = Throttle::default();
         throttle.note_merge(0, Duration::from_millis(400));

@@ -9,8 +9,8 @@ use crate::values::{LargeValue, Pin};
 use crate::{Error, KeyRange, Keyspace, Result};
 use std::sync::Arc;
 
-/// Changes that become visible, and survive, together; may span keyspaces. Later changes win over
-/// earlier ones of one key.
+/// Changes that become visible, and survive, together; may span keyspaces. Of several changes of
+/// one key the last one wins.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
@@ -20,14 +20,14 @@ pub struct Batch {
     /// Keeps the segments of large values until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
     pub(crate) value_length_max: usize,
-    /// Whether anything is deleted, and whether anything is put: a batch that only deletes gives
-    /// back more than it takes.
+    /// Whether anything is deleted, and whether anything is put: a batch that only deletes frees
+    /// more space than it takes.
     pub(crate) deletes: bool,
     pub(crate) puts: bool,
     /// Each keyspace named, once.
     pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
-    /// Of the ranges deleted; `None` if none is.
+    /// The greatest length of a bound of the deleted ranges; `None` if there are none.
     bound_length_max: Option<usize>,
 }
 
@@ -37,8 +37,8 @@ impl Batch {
         Batch::default()
     }
 
-    /// Sets `key` to `value`. Values over the separation threshold go to the value log by
-    /// themselves.
+    /// Sets `key` to `value`. Values of at least `Config::value_bytes_separated` bytes are moved to
+    /// the value log when the batch is written.
     pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
         self.note(keyspace);
         self.puts = true;
@@ -131,8 +131,8 @@ impl Batch {
         check("batch", self.payload.len(), BATCH_BYTES_MAX)
     }
 
-    /// The same batch with every value of at least `threshold` bytes moved to where `separate` puts
-    /// it.
+    /// Returns the batch with every value of at least `threshold` bytes moved to where `separate`
+    /// puts it.
     pub(crate) fn separate_values(
         self,
         threshold: usize,

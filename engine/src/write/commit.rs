@@ -1,12 +1,12 @@
 //! CommitLog: the path of a write. Batches that `queue.rs` has put in order go to the log and into
-//! the memtables, and become visible. Waiting for the disk is the task of `shared_sync.rs`.
+//! the memtables, and become visible. `shared_sync.rs` waits for the disk.
 //!
-//! A memtable is sealed between groups only: before one is applied, or after it was published. So a
-//! memtable becomes visible as a whole, whichever memtables a reader looks at first.
+//! A memtable is sealed only between groups: before a group is applied, or after it was published.
+//! So a sealed memtable becomes visible as a whole, whichever memtables a reader looks at first.
 //!
-//! Invariant: published batches are with the operating system, in sequence order (at `Disk` after
-//! the sync that their writers wait for, at `Memory` never). After a failed write or sync of the
-//! log the store takes no more writes.
+//! Invariant: published batches have been handed to the operating system, in sequence order (at
+//! `Disk` only by the sync that their writers wait for, at `Memory` never). After a failed write or
+//! sync of the log the store takes no more writes.
 
 use crate::base::counter::count;
 use crate::base::health::{Health, Wakes};
@@ -44,8 +44,8 @@ pub(crate) struct PendingBatch {
 
 /// Whether changes are applied as they are made, or again from the log.
 ///
-/// A replay puts all changes of a keyspace into one memtable. Where the old process sealed its
-/// memtables is not known, and a seal between a value and its replacement would keep a pointer to a
+/// A replay puts all changes of a keyspace into one memtable. It is not known where the old process
+/// sealed its memtables, and a seal between a value and its replacement would keep a pointer to a
 /// value that may be gone by now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Applied {
@@ -150,9 +150,9 @@ impl CommitLog {
         self.config.durability == Durability::Memory
     }
 
-    /// Like [`SharedSync::sync_all`], and notes in the manifest how far the log is durable: damage
-    /// to it before that is never taken for a torn tail. Frames say the same of the frames before
-    /// them, but nothing follows the last one before a rest.
+    /// Like [`SharedSync::sync_all`], and records in the manifest how far the log is durable, so
+    /// that damage before that place is never taken for a torn tail. A frame records the same for
+    /// the frames before it, but no frame follows the last one before a rest.
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
         self.sync.sync_all()?;
         let (_, mark) = self.sync.durable_end();
@@ -169,7 +169,7 @@ impl CommitLog {
     }
 
     /// Makes the next segment if it is overdue, or waits until another thread has made it. The
-    /// caller holds no lock.
+    /// caller must hold no lock.
     pub(crate) fn await_segment(&self) -> Result<()> {
         if !self.segments.is_awaited() {
             return Ok(());
@@ -195,8 +195,8 @@ impl CommitLog {
         self.queue.with_log(act)
     }
 
-    /// Seals memtables before a batch deletes a span of many rows in them: a scan would have to
-    /// visit each row.
+    /// Seals memtables before a batch deletes a span of many of their rows: otherwise a scan would
+    /// have to visit each row.
     fn seal_covered(&self, batch: &PendingBatch) {
         for change in batch.changes() {
             if let Change::DeleteRange {
@@ -213,8 +213,9 @@ impl CommitLog {
         }
     }
 
-    /// Applies numbered changes, up to `last`, to the memtables, runs of one keyspace at a time.
-    /// Returns the keyspaces whose memtable has grown to its limit. The caller holds the log.
+    /// Applies numbered changes, up to `last`, to the memtables; consecutive changes of one
+    /// keyspace are applied together. Returns the keyspaces whose memtable has grown to its limit.
+    /// The caller must hold the log.
     pub(crate) fn apply_changes<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
@@ -275,8 +276,8 @@ impl CommitLog {
         })
     }
 
-    /// Seals all keyspaces between the same two groups. Returns the last sequence number of the
-    /// first group.
+    /// Seals all keyspaces between the same two groups. Returns the last sequence number before the
+    /// seals.
     pub(crate) fn seal_all(&self) -> SequenceNumber {
         self.with_log(|log| {
             for tree in self.trees.all() {
@@ -342,8 +343,8 @@ impl Stages for CommitLog {
             wal.frame(&mut log.group, next, self.sync.durable(), &batch.payload);
             next += batch.count;
         }
-        // The numbers are used up even if this fails: the remains of a failed write must not look
-        // like the next frames.
+        // The numbers are used up even if the write fails: the remains of a failed write must not
+        // look like the next frames.
         log.last_sequence = next - 1;
         let bytes = log.group.len() as u64;
         if let Err(error) = wal.append(&mut log.group) {

@@ -1,17 +1,17 @@
 //! KeyLocks: which transaction may change which keys. They guard nothing inside the engine:
 //! transactions hold them from the first read to the commit.
 //!
-//! A lock belongs to the 128-bit hash of a key. A transaction that locks two keys of one hash holds
-//! one lock, and one that waits for a key of the same hash waits longer than it has to. A key that
+//! A lock belongs to the 128-bit hash of a key. A transaction that locks two keys with the same
+//! hash holds one lock, and a transaction may wait for another key with the same hash. A key that
 //! is not locked takes no memory.
 //!
-//! A released lock wakes the first waiter, but a running thread may take it first: to hand it over
+//! A released lock wakes the first waiter, but a running thread may take it first: handing it over
 //! each time would cost a thread switch for each holder, five times what a short transaction takes.
 //! A waiter that was passed [`PASSED_MAX`] times is handed the lock.
 //!
 //! Invariants: a lock in a shard has a holder or a waiter; waiters get it in the order of arrival.
-//! No circle of threads waits for each other: a thread waits only for keys that come after all that
-//! it holds, and only if it holds none in another transaction.
+//! Threads never wait for each other in a circle: a thread waits only for keys that come after all
+//! that it holds, and only if it holds none in another transaction.
 
 use crate::base::mutex::lock;
 use crate::base::sync::thread::{self, Thread};
@@ -31,8 +31,8 @@ const SHARDS: usize = 64;
 /// How often the first waiter may be passed by others.
 const PASSED_MAX: u64 = 64;
 
-/// Keys of a transaction that take no memory of their own: most writes lock a container and a blob,
-/// or a table and an entity.
+/// Number of keys of a transaction that are stored inline, without allocating memory: most writes
+/// lock a container and a blob, or a table and an entity.
 const INLINE_KEYS: usize = 2;
 
 type Keys = SmallVec<[(LockedKey, Mode); INLINE_KEYS]>;
@@ -93,8 +93,8 @@ impl Hasher for IsHashed {
 #[derive(Debug)]
 struct KeyLock {
     mode: Mode,
-    /// More than one only if the lock is shared; none if the first waiter was woken and has not
-    /// taken the lock yet.
+    /// Number of holders. More than one only if the lock is shared; zero if the first waiter was
+    /// woken and has not taken the lock yet.
     holders: usize,
     waiting: VecDeque<Arc<Waiter>>,
 }
@@ -162,13 +162,13 @@ impl KeyLocks {
         };
         if held.holders == 0 {
             (held.mode, held.holders) = (mode, 1);
-            // Readers that were passed are admitted with this one: otherwise they, and everything
-            // after them, would wait for it.
+            // If this is a reader, the first waiting readers, which it has passed, are admitted
+            // with it: otherwise they, and everything after them, would wait for it.
             held.admit_readers();
             return Request::Granted;
         }
         let is_shared = held.mode == Mode::Shared && mode == Mode::Shared;
-        // Readers do not overtake a writer that waits: a stream of them would keep it waiting for
+        // Readers do not overtake a waiting writer: a stream of them would keep it waiting for
         // ever.
         if is_shared && held.waiting.is_empty() {
             held.holders += 1;
@@ -255,8 +255,8 @@ impl KeyLock {
         true
     }
 
-    /// Gives the lock to the first waiter; a shared one also to those after it that want it
-    /// shared.
+    /// Gives the lock to the first waiter. If it wants the lock shared, the shared waiters directly
+    /// behind it in the queue get it too.
     fn hand_over(&mut self) {
         let next = self.waiting.pop_front().expect("there is a waiter");
         self.mode = next.mode;
@@ -285,10 +285,10 @@ impl KeyLock {
 impl HeldLocks<'_> {
     /// Locks keys. Waits for them if all come after those that the transaction holds, and the
     /// thread holds none in another transaction; otherwise takes them only if they are free. A key
-    /// that it holds shared becomes exclusive if it has no other holder. Errors: `Conflict` for a
-    /// key that is not free; `Deadlock` if the thread holds keys in another transaction. After an
-    /// error the transaction holds the keys that it held; some that were shared may have become
-    /// exclusive.
+    /// that the transaction holds shared and now requests exclusively becomes exclusive if it has
+    /// no other holder. Errors: `Conflict` for a key that is not free; `Deadlock` instead if the
+    /// thread holds keys in another transaction. After an error the transaction holds the keys that
+    /// it held before; some that were shared may have become exclusive.
     pub(crate) fn lock(
         &mut self,
         keys: impl IntoIterator<Item = Result<(LockedKey, Mode)>>,
@@ -364,8 +364,8 @@ impl HeldLocks<'_> {
         true
     }
 
-    /// Makes those of the first `had` locks exclusive that are shared and wanted so. Answers
-    /// whether it could.
+    /// Makes those of the first `had` locks exclusive that are shared and wanted exclusively.
+    /// Returns `false` if it could not for one of them.
     fn upgrade(&mut self, had: usize, wanted: &[(LockedKey, Mode)]) -> bool {
         wanted.iter().all(|&(key, mode)| {
             let Some(at) = self.find(had, key) else {

@@ -1,12 +1,11 @@
 //! CommitQueue: group commit. One leader commits the batches of all waiting writers.
 //!
-//! Writers queue their batches and try for the log. The one that gets it commits the whole queue:
-//! it calls the three functions of [`Stages`] for each group and wakes the other writers, whose
-//! batches are done. The log, and how a batch is applied, are the business of `commit.rs`;
+//! Writers queue their batches and try to lock the log. The one that succeeds commits the whole
+//! queue: it calls the three functions of [`Stages`] for each group and wakes the other writers,
+//! whose batches are done. `commit.rs` owns the log and applies the batches;
 //! `tests/interleavings.rs` runs this file in many orders of its steps.
 //!
-//! The functions on the way of a commit are inlined into it: as calls they take 30 ns of a put of
-//! 660.
+//! The functions in the path of a commit are inlined: as calls they take 30 ns of a put of 660 ns.
 //!
 //! Invariants: groups are logged, applied and published one after the other, in the order of their
 //! sequence numbers. A queued batch has a leader, or its writer is awake or about to be woken.
@@ -23,17 +22,17 @@ use std::ptr;
 use std::sync::{Arc, OnceLock, TryLockError};
 use std::time::Duration;
 
-/// Bytes of batches that one leader takes at once: more would make its followers wait for
-/// strangers.
+/// Bytes of batches that one leader takes at once: with more, writers would wait longer for the
+/// batches of others.
 pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// After how long writers notice that their leader has panicked.
+/// Time after which writers notice that their leader has panicked.
 const PANIC_NOTICED: Duration = Duration::from_secs(1);
 
 /// How often a writer looks whether the log is free before it sleeps.
 const LEAD_TRIES: usize = 50;
 
-/// Most groups that a leader commits before another writer leads.
+/// Maximum number of groups that a leader commits before another writer leads.
 const LED_GROUPS_MAX: usize = 16;
 
 /// A batch that can be queued.
@@ -53,7 +52,7 @@ pub(crate) trait Stages {
     type Applied;
 
     /// Numbers the batches and appends them to the log. Returns the first number. After an error
-    /// none of them is there.
+    /// none of the batches is in the log.
     fn log(
         &self,
         log: &mut Self::Log,
@@ -63,8 +62,8 @@ pub(crate) trait Stages {
     fn apply(&self, group: &[Arc<Request<Self::Batch>>], first: SequenceNumber) -> Self::Applied;
     /// Makes everything up to `last` visible.
     fn publish(&self, last: SequenceNumber, applied: Self::Applied);
-    /// Whether writers wait for a sync after their commit. The first of them begins it, so the
-    /// others must be woken at once to share it.
+    /// Whether writers wait for a sync after their commit. The first one to wake begins the sync,
+    /// so the others must be woken at once to share it.
     fn awaits_sync(&self) -> bool {
         false
     }
@@ -103,9 +102,9 @@ impl<B> Request<B> {
     }
 }
 
-/// Sets the outcome of a group and wakes its writers. All later batches wait for the leader, so it
-/// wakes one writer, which wakes the others, unless `wakes_all`. A writer that is not parked yet
-/// sees its outcome before it parks.
+/// Sets the outcome of a group and wakes its writers. The leader wakes one writer, which wakes the
+/// others, because all later batches wait for the leader; with `wakes_all` the leader wakes them
+/// all. A writer that is not parked yet sees its outcome before it parks.
 #[inline]
 fn answer<B>(
     leader: &Request<B>,
@@ -176,8 +175,8 @@ impl<S: Stages> CommitQueue<S> {
     }
 
     /// Commits queued batches, if the log is free and `request` is not committed yet. A leader
-    /// commits several groups, because a thread switch takes longer than a group; their number is
-    /// bounded, because otherwise other writers could keep it from returning.
+    /// commits several groups, because a thread switch takes longer than a group. Their number is
+    /// bounded, because otherwise other writers could prevent it from returning.
     #[inline]
     fn try_to_lead(&self, stages: &S, request: &Request<S::Batch>) -> Result<()> {
         for _ in 0..LEAD_TRIES {

@@ -1,12 +1,12 @@
-//! Syncs of the log, shared: one covers everyone whose batch was appended before it began, and
-//! while it runs the next group forms; the first to be woken after it leads the next.
+//! Shared syncs of the log. A sync covers every batch that was appended before it began. While it
+//! runs, the next group forms; the first writer of that group to wake leads the next sync.
 //!
-//! When a sync is due is the business of `sync_schedule.rs`, the values that the log points to that
-//! of `value_sync.rs`, and how a writer waits that of `ticket.rs`.
+//! `sync_schedule.rs` decides when a sync is due, `value_sync.rs` syncs the values that the log
+//! points to, and `ticket.rs` makes a writer wait.
 //!
 //! Invariant: changes that count as durable were synced in the order of their sequence numbers,
-//! with the values they point to. After a failure of the store nothing becomes durable any more: a
-//! failed sync is not tried again, by whichever thread.
+//! with the values they point to. After a failure of the store nothing more becomes durable: no
+//! thread retries a failed sync.
 
 use crate::Error;
 use crate::Result;
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// How long a sync waits for writers that are expected: less than it takes itself.
 const GATHER_MAX: Duration = Duration::from_micros(80);
 
-/// Most times that it looks for them, in case the clock does not advance.
+/// Maximum number of times that it looks for them, in case the clock does not advance.
 const GATHER_TRIES: usize = 1000;
 
 /// Stands for no time in `oldest_unsynced`.
@@ -57,8 +57,9 @@ pub(crate) struct SharedSync {
     /// Notified when a sync ends.
     pub(super) ended: Condvar,
     values: ValueSync,
-    /// On a cache line of its own, like the other numbers that all writers change: 64 threads
-    /// commit 5 % more a second, and tickets 9 % more (workload `commits` of `benches/engine`).
+    /// On a cache line of its own, like the other numbers that all writers change. With 64 threads
+    /// this gives 5 % more commits a second, and 9 % more tickets (workload `commits` of
+    /// `benches/engine`).
     durable: CachePadded<AtomicU64>,
     /// When the oldest change that is not durable was appended, in nanoseconds of the clock, or
     /// `NEVER`.
@@ -82,12 +83,12 @@ pub(super) struct Progress {
     syncing_since: Option<Duration>,
     /// When the oldest change was appended that no sync has begun for.
     pub(super) unsynced_since: Option<Duration>,
-    /// Whether the sync thread waits for the next write. Later ones need not wake it: it looks
-    /// again after its interval.
+    /// Whether the sync thread waits for the next write, which must wake it. Later writes need not:
+    /// the thread looks again after its interval.
     pub(super) awaits_write: bool,
     pub(super) running: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// How many the last sync was for, and came while it ran.
+    /// Number of writers that the last sync was for, or that came while it ran.
     present: usize,
     pub(super) end: End,
 }
@@ -189,8 +190,8 @@ impl SharedSync {
         self.changed.notify_all();
     }
 
-    /// Ends the threads. The owner of the store syncs what they leave, which wakes everyone who
-    /// waits.
+    /// Ends the threads that sync. The owner of the store must sync the remaining changes, which
+    /// wakes all waiters.
     pub(crate) fn close(&self) {
         self.end(End::Closing);
     }
@@ -207,7 +208,7 @@ impl SharedSync {
         self.values.close();
     }
 
-    /// Everything up to `sequence` is durable, as recovery found it.
+    /// Starts with everything up to `sequence` durable, as recovery found it.
     pub(crate) fn start(&self, sequence: SequenceNumber) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;
@@ -215,12 +216,12 @@ impl SharedSync {
         self.durable.store(sequence, Ordering::Release);
     }
 
-    /// From now on changes are appended to this file.
+    /// Notes that changes are appended to this file from now on.
     pub(crate) fn begin_file(&self, file: &OpenFile) {
         lock(&self.progress).files.push(file.clone());
     }
 
-    /// Changes up to `sequence` were appended; the log ends at `end`.
+    /// Notes that changes up to `sequence` were appended, and that the log ends at `end`.
     pub(crate) fn appended(&self, sequence: SequenceNumber, end: LogMark) {
         let mut progress = lock(&self.progress);
         progress.appended = sequence;
@@ -238,8 +239,8 @@ impl SharedSync {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// The last durable change, and the end of the log after it. For a log that this process has
-    /// not appended to, the manifest knows the end.
+    /// Returns the last durable change, and the end of the log after it. For a log that this
+    /// process has not appended to, only the manifest has the end.
     pub(crate) fn durable_end(&self) -> (SequenceNumber, LogMark) {
         let progress = lock(&self.progress);
         (progress.durable, progress.end_durable)
@@ -265,8 +266,8 @@ impl SharedSync {
         self.sync_through(target)
     }
 
-    /// Returns once everything up to `sequence` is durable; shares a sync that is under way.
-    /// Errors: the failure of the store; `Closed` if it was abandoned.
+    /// Returns once everything up to `sequence` is durable; shares a running sync. Errors: the
+    /// failure of the store; `Closed` if it was abandoned.
     pub(crate) fn sync_through(&self, sequence: SequenceNumber) -> Result<()> {
         while self.durable() < sequence {
             let mut progress = lock(&self.progress);
@@ -276,7 +277,7 @@ impl SharedSync {
             if let Some(error) = self.is_over(&progress) {
                 return Err(error);
             }
-            // One that was unparked by something else is registered still.
+            // A thread that was unparked by something else is still registered.
             let me = thread::current().id();
             let is_mine = |waiter: &Waiter| waiter.thread == Some(me);
             let registered = progress.waiters.iter().position(is_mine);
@@ -357,10 +358,10 @@ impl SharedSync {
         self.values.serve();
     }
 
-    /// Waits a moment for the writers that the last sync has served: they are about to come back
-    /// with their next batches. One sync then serves them and the writers that came meanwhile,
-    /// instead of two syncs in turn: 8 threads take half as many syncs for each commit (`commits`
-    /// of `lazurite-engine-bench`).
+    /// Waits a moment for the writers that the last sync has served, which are about to return with
+    /// their next batches. One sync then serves them and the writers that came meanwhile, instead
+    /// of two syncs in turn: 8 threads need half as many syncs per commit (`commits` of
+    /// `lazurite-engine-bench`).
     fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
         let expected = progress.present;
         if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {

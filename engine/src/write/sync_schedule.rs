@@ -1,4 +1,4 @@
-//! When the log is synced: what the sync thread does next, and how long writers may run ahead of
+//! When the log is synced: the next task of the sync thread, and how far writers may run ahead of
 //! it.
 
 use crate::Result;
@@ -10,8 +10,8 @@ use crate::write::shared_sync::{End, NEVER, Progress, SharedSync};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// After how long without a write the store is at rest: spare log segments are removed, and the log
-/// is marked as durable.
+/// Time without a write after which the store is at rest: spare log segments are removed, and the
+/// log is marked as durable.
 const REST: Duration = Duration::from_millis(250);
 
 /// A change is synced when it is one interval old. If it is still unsynced after this many
@@ -33,8 +33,8 @@ pub(crate) enum Due {
 }
 
 impl SharedSync {
-    /// Waits for the next task of the sync thread; `None` once it is to end. A segment comes first,
-    /// because a commit may need it. Making it does not postpone the sync of a change.
+    /// Waits for the next task of the sync thread; `None` once the thread must end. A segment comes
+    /// first, because a commit may need it. Making it does not postpone the sync of a change.
     pub(crate) fn wait_for_due(&self) -> Option<Due> {
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         let mut progress = lock(&self.progress);
@@ -73,8 +73,8 @@ impl SharedSync {
         None
     }
 
-    /// True if the oldest change that is not durable has used three quarters of the time that
-    /// writers may run ahead.
+    /// True if the age of the oldest change that is not durable has reached three quarters of the
+    /// limit at which writers wait.
     pub(crate) fn is_nearly_late(&self) -> bool {
         self.oldest_age() >= self.lateness() / 4 * 3
     }
@@ -99,8 +99,8 @@ impl SharedSync {
         self.clock.now().saturating_sub(since)
     }
 
-    /// Makes a writer wait while the oldest change that is not durable is too old: for the sync
-    /// that is under way, or by leading one. The caller holds no lock.
+    /// If the oldest change that is not durable is too old, waits for the running sync or leads
+    /// one. The caller must hold no lock.
     pub(crate) fn await_late_sync(&self) -> Result<()> {
         if !self.is_late() {
             return Ok(());

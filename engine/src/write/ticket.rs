@@ -11,9 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Completes when a write has reached its durability level. Wait on it (a thread) or await it (a
-/// task). Errors: the failure of the store; `Closed` if it was abandoned before the write was
-/// durable.
+/// Completes when a write has reached its durability level. A thread waits on it, a task awaits it.
+/// Errors: the failure of the store; `Closed` if it was abandoned before the write was durable.
 #[must_use = "a write is acknowledged only once its ticket has completed"]
 pub struct Ticket(Option<Awaited>);
 
@@ -103,7 +102,7 @@ impl SharedSync {
             drop(progress);
             return Poll::Ready(self.sync_through(sequence));
         }
-        // It stays registered until the sync that it waits for has ended, however often it is
+        // The task stays registered until the sync that it waits for has ended, however often it is
         // polled.
         let is_known = |known: &Waker| known.will_wake(waker);
         if !registered.as_ref().is_some_and(is_known) {

@@ -1,7 +1,7 @@
 //! ValueSync: the value log's part in a sync of the log.
 //!
-//! The value log is synced at the same time as the log, by a thread of its own if there is one. A
-//! power cut may therefore leave a frame without its value: the log ends there.
+//! The value log is synced at the same time as the log, on a thread of its own if there is one. A
+//! power cut may therefore leave a frame without its value: then the log ends before that frame.
 
 use crate::Result;
 use crate::base::health::Health;
@@ -106,7 +106,7 @@ impl ValueSync {
         self.changed.notify_all();
     }
 
-    /// Makes everyone look whether the store has failed.
+    /// Makes all waiters check whether the store has failed.
     pub(super) fn wake(&self) {
         // A waiter that has looked holds the lock until it waits.
         drop(lock(&self.state));

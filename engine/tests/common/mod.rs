@@ -150,8 +150,8 @@ pub fn random_changes(choices: &mut Choices) -> Vec<Change> {
 }
 
 impl Store {
-    /// The changes as a batch; some values are streamed, some put into the value log together
-    /// whatever their size.
+    /// Returns the changes as a batch; some values are streamed, some are written to the value log
+    /// together, whatever their size.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
         let together = |change: &Change| match change {

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 impl QueueService {
     /// Returns messages in the order of delivery, at most `request.count` that `accepts` takes.
-    /// Ends early once `is_over` returns `true`; `next` is the place to continue from.
+    /// Ends early once `is_over` returns `true`; `next` in the result is the place to continue
+    /// from.
     pub fn browse_messages(
         &self,
         account: &str,
@@ -164,8 +165,8 @@ impl QueueService {
         Ok(value.map(|value| MessageRow::decode(&value)).transpose()?)
     }
 
-    /// The whole of a message that is visible at this time; `None` if it has no place in the order
-    /// of delivery.
+    /// Returns all data of a message whose time of visibility is `visible_at`; `None` if it has no
+    /// place in the order of delivery.
     fn stored_in(
         &self,
         live: &Live,

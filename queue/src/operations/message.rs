@@ -33,7 +33,7 @@ impl QueueService {
     }
 
     /// Takes visible messages, oldest first, and hides them: at most `count`, and fewer if many
-    /// expired ones lie among them. Writes, unless it finds none. Source: Get Messages.
+    /// expired ones lie between them. Writes, unless it finds none. Source: Get Messages.
     pub fn get_messages(
         &self,
         account: &str,
@@ -47,7 +47,7 @@ impl QueueService {
         }
     }
 
-    /// One step of [`QueueService::get_messages`], of bounded length. `None` if it reached the
+    /// Runs one step of [`QueueService::get_messages`], of bounded length. `None` if it reached the
     /// limit of expired messages before it found another one; the next step continues from there.
     pub fn get_messages_step(
         &self,
@@ -106,7 +106,7 @@ impl QueueService {
         }
     }
 
-    /// The bounded step of [`QueueService::peek_messages`]; see
+    /// Runs one step of [`QueueService::peek_messages`], of bounded length; see
     /// [`QueueService::get_messages_step`].
     pub fn peek_messages_step(
         &self,
@@ -134,8 +134,8 @@ impl QueueService {
         Ok((self.published_queue(&key, &self.slots.get(&key))?, count))
     }
 
-    /// One step of a peek that has scanned up to `from`. Never waits for a consumer: while one
-    /// holds the lock, the peek starts at the frontier but does not move it.
+    /// Runs one step of a peek that has scanned up to `from`. Never waits for a consumer: while a
+    /// consumer holds the lock, the peek starts at the frontier but does not move it.
     fn peek(&self, live: &Live, from: Position, count: usize) -> Result<DeliveryScan> {
         let Some(_consumer) = live.try_lock_consumer() else {
             let start = live.head.start().max(from);
@@ -169,10 +169,10 @@ impl QueueService {
         })
     }
 
-    /// One page of all messages of a queue in the order of delivery, hidden ones included. Changes
-    /// nothing. No operation of the protocol: for exports. `from` is [`MessagePage::next`] of the
-    /// page before, or empty for the first page; `InvalidMarker` if it is not a place in the order.
-    /// A message that is delivered meanwhile may be in two pages.
+    /// Returns one page of all messages of a queue in the order of delivery, hidden ones included.
+    /// Changes nothing. Not an operation of the protocol; for exports. `from` is
+    /// [`MessagePage::next`] of the page before, or empty for the first page; `InvalidMarker` if it
+    /// is not a place in the order. A message that is delivered meanwhile may be in two pages.
     pub fn list_messages(
         &self,
         account: &str,
@@ -207,8 +207,8 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Changes when a message is visible again, gives it a new receipt, and replaces its text if
-    /// one is given. Expiry and dequeue count stay. Source: Update Message.
+    /// Changes the time at which a message is visible again, gives it a new receipt, and replaces
+    /// its text if one is given. Expiry and dequeue count stay. Source: Update Message.
     pub fn update_message(
         &self,
         account: &str,
@@ -387,8 +387,8 @@ impl QueueService {
         pairs.map(dequeued).collect()
     }
 
-    /// The unexpired message with this id, if `receipt` is its current one. Source: Delete Message,
-    /// "Remarks".
+    /// Returns the unexpired message with this id, if `receipt` is its current one. Source: Delete
+    /// Message, "Remarks".
     fn message_with_receipt(
         &self,
         live: &Live,

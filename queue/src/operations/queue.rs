@@ -42,7 +42,7 @@ impl QueueService {
     }
 
     /// Deletes a queue with its messages, metadata and policies in one write, at a cost that does
-    /// not depend on its size. The name is free at once. Source: Delete Queue.
+    /// not depend on its size. The name can be used again at once. Source: Delete Queue.
     pub fn delete_queue(&self, account: &str, queue: &str) -> Result<Ticket> {
         let begun = self.db.begin_deletion()?;
         self.with_exclusive_queue(account, queue, begun, |key, access, mut transaction| {
@@ -87,8 +87,8 @@ impl QueueService {
         Ok(page)
     }
 
-    /// The metadata and the number of messages, visible or not. Takes no lock. Source: Get Queue
-    /// Metadata.
+    /// Returns the metadata and the number of messages, visible or not. Takes no lock. Source: Get
+    /// Queue Metadata.
     pub fn get_queue_metadata(&self, account: &str, queue: &str) -> Result<QueueProperties> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
@@ -215,8 +215,8 @@ impl QueueService {
         Ok(added.saturating_sub(count(REMOVED_CELL)?))
     }
 
-    /// The number of expired messages that still have rows, all of which lie at or after `start` in
-    /// the order of expiry.
+    /// Counts the expired messages that still have rows. All these rows must be at or after `start`
+    /// in the order of expiry.
     fn count_expired(&self, snapshot: &Snapshot, id: QueueId, start: Position) -> Result<u64> {
         let range = keys::expiries(id, start, Position::after(self.now()));
         if range.is_empty() {

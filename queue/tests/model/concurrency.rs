@@ -1,5 +1,5 @@
-//! Many producers and consumers on one queue: nothing is lost, nothing is handed out twice in one
-//! window.
+//! Many producers and consumers on one queue: no message is lost, and none is delivered twice
+//! within one visibility timeout.
 
 use crate::store::{ACCOUNT, QUEUE, Store, scale};
 use lazurite_queue::*;
@@ -96,8 +96,8 @@ fn only_the_last_consumer_of_a_message_can_delete_it() {
     let done = AtomicBool::new(false);
     let deletes: Vec<(String, u32)> = std::thread::scope(|scope| {
         let (store, done) = (&store, &done);
-        // Timeouts of one second, and a clock that jumps past them, so that consumers overtake each
-        // other often.
+        // Timeouts of one second, and a clock that jumps past them, so that deliveries of a message
+        // to several consumers often overlap.
         let consume = move || {
             let mut deleted = Vec::new();
             while !done.load(Ordering::Relaxed) {

@@ -19,7 +19,7 @@ fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T 
         .expect("a read waits for the disk")
 }
 
-/// Drop guard: releases the disk, taken_ticket when the test fails.
+/// Drop guard: releases the disk, also when the test fails.
 struct Release(FaultFs);
 
 impl Drop for Release {

@@ -601,8 +601,9 @@ fn put_expiring(store: &Store, queue: &str, ttl_seconds: i64) {
     drop(store.service.put_message(ACCOUNT, queue, request).unwrap());
 }
 
-/// Sweeps as the server does, about once a second and at once while more is left, until `messages`
-/// were removed. Checks that this takes at most five seconds, and returns the number of sweeps.
+/// Sweeps as the server does, about once a second and again at once while more is left, until
+/// `messages` were removed. Checks that this takes at most five seconds, and returns the number of
+/// sweeps.
 fn sweep_within_five_seconds(store: &Store, messages: u64) -> usize {
     let (mut removed, mut seconds, mut sweeps) = (0, 0, 0);
     while removed < messages {
@@ -635,8 +636,8 @@ fn expired_messages_of_many_queues_are_removed_as_fast_as_those_of_one() {
         if restart {
             store.reopen();
         }
-        // The server calls at once while more is left, and a call takes some tens of milliseconds
-        // at most.
+        // The server calls again at once while more is left, and a call takes some tens of
+        // milliseconds at most.
         let sweeps = sweep_within_five_seconds(&store, 20_000);
         assert!(sweeps <= 120, "{sweeps} sweeps");
     }
@@ -677,7 +678,7 @@ fn with_stepped_clock() -> (Store, Arc<ClockSteps>) {
     (store, steps)
 }
 
-/// Gets a message within a time in which a timeout of one second ends, even on a clock at half
+/// Gets a message, waiting long enough for a timeout of one second to end, even on a clock at half
 /// speed.
 fn get_soon(store: &Store) -> Option<DequeuedMessage> {
     for _ in 0..50 {

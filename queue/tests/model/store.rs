@@ -96,7 +96,7 @@ impl Store {
         self.open();
     }
 
-    /// Opens the store again with the clock at another time. The clock goes back only between two
+    /// Opens the store again with the clock at another time. The clock may go back only between two
     /// runs.
     pub(crate) fn reopen_at(&mut self, now: SystemTime) {
         self.clock.set(now);

@@ -1,5 +1,5 @@
-//! Random operations on the service and on the reference, compared after each; `LAZURITE_TEST_SEED`
-//! repeats a run.
+//! Random operations on the service and on the reference, compared after each operation;
+//! `LAZURITE_TEST_SEED` repeats a run.
 
 use crate::reference::{self, Hold, Queue};
 use crate::store::{ACCOUNT, Random, Store, acknowledged, done, scale};
@@ -378,8 +378,8 @@ impl Walk {
         }
     }
 
-    /// The id of a message of any queue, expired or not, and its current receipt, an older one, or
-    /// that of another message.
+    /// Returns the id of a message of queue `name`, expired or not, and its current receipt, an
+    /// older one, or that of a message of the queue.
     fn claim(&mut self, name: &'static str) -> Option<(String, String)> {
         let messages = &self.queues.get(name)?.messages;
         if messages.is_empty() {

@@ -96,8 +96,9 @@ pub(crate) enum Comparison {
     Mismatch,
 }
 
-/// An Int32 literal compares with any number, and an Int64 literal also with a Double. The literal
-/// is widened, never the stored value. Source: the table of all pairs in `tests.rs`.
+/// Compares a stored value with a literal. An Int32 literal compares with any number, and an Int64
+/// literal also with a Double. The literal is widened, never the stored value. Source: the table of
+/// all pairs in `tests.rs`.
 fn compare(value: ValueRef<'_>, literal: ValueRef<'_>) -> Comparison {
     use ValueRef::{Binary, Boolean, DateTime, Double, Guid, Int32, Int64, String};
     let ordering = match (value, literal) {
@@ -159,9 +160,9 @@ impl Operator {
         }
     }
 
-    /// Whether the operator is true for a comparison of a stored value with a literal. A value of
-    /// another type is different from any literal, and smaller. Source: the table of all pairs in
-    /// `tests.rs`.
+    /// True if the operator holds for a comparison of a stored value with a literal. A value of
+    /// another type than the literal's is unequal to it, and smaller. Source: the table of all
+    /// pairs in `tests.rs`.
     pub(crate) fn holds(self, comparison: Comparison) -> bool {
         let ordering = match comparison {
             Comparison::Ordered(ordering) => ordering,

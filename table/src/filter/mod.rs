@@ -38,7 +38,7 @@ impl Filter {
         Ok(Some(Filter { expression, names }))
     }
 
-    /// Parses a filter on tables. It may refer to `TableName` only, and ignores case, as all
+    /// Parses a filter on tables, which may refer to `TableName` only. It ignores case, as all
     /// look-ups of tables do.
     pub(crate) fn parse_for_tables(text: &str) -> Result<Option<Filter>> {
         let Some(mut filter) = Filter::parse(text)? else {

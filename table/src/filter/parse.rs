@@ -1,9 +1,9 @@
 //! Parses tokens into an expression. Precedence, strongest first: parentheses, comparisons, `not`,
 //! `and`, `or`.
 //!
-//! Open parentheses are on an explicit stack, and a chain of one operator becomes one term however
-//! it is parenthesised, because clients build chains of hundreds of terms as `((a or b) or c) or
-//! …`. So the depth limit counts only nesting of different operators.
+//! Open parentheses are kept on an explicit stack, and a chain of one operator becomes one term
+//! however it is parenthesised, because clients build chains of hundreds of terms as `((a or b) or
+//! c) or …`. So the depth limit counts only nesting of different operators.
 //!
 //! Strict OData would parse `not A eq 1` as `(not A) eq 1`, which is meaningless; clients that omit
 //! the parentheses mean `not (A eq 1)`. Source: Querying tables and entities, "Supported comparison

@@ -191,9 +191,9 @@ fn an_unsupported_filter_is_refused_with_the_unsupported_word() {
     }
 }
 
-/// Every stored type against the type of every literal. `v`: compared by value. `<`: the types
-/// differ, and the stored value counts as smaller, with any values. The last row is that of the
-/// keys, which are Strings.
+/// How every stored type compares with every type of literal. `v`: by value. `<`: the types differ,
+/// and the stored value counts as smaller, whatever the values are. The last row is for the keys,
+/// which are Strings.
 ///
 /// Source: Andrei15193/CloudStub, `TableQueryComparisonTestData.cs`: tests of all pairs with all
 /// six operators that run against an account of the hosted service. AzureStorageExplorer issue 5346
@@ -211,8 +211,9 @@ const COMPARISONS: [(&str, &str); 9] = [
     ("RowKey", "v < < < < < < <"),
 ];
 
-/// For each type in the order of [`COMPARISONS`]: a stored value, then a lesser, an equal and a
-/// greater literal.
+/// For each type, in the order of [`COMPARISONS`]: the name of its property, then literals less
+/// than, equal to and greater than the stored value. The equal one is stored. No Bool is greater
+/// than `true`, so that literal is repeated.
 const SAMPLES: [(&str, [&str; 3]); 8] = [
     ("S", ["'2'", "'3'", "'4'"]),
     ("I", ["2", "3", "4"]),

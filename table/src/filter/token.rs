@@ -18,8 +18,8 @@ pub(super) enum Token<'a> {
     End,
 }
 
-/// The tokens of `text` with their byte offsets, [`Token::End`] last. Errors: the offset of an
-/// invalid token.
+/// Returns the tokens of `text` with their byte offsets, [`Token::End`] last. Errors: the offset of
+/// an invalid token.
 pub(super) fn tokenize(text: &str) -> Result<Vec<(usize, Token<'_>)>, usize> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -64,8 +64,8 @@ fn quoted(rest: &str) -> Option<(String, usize)> {
     }
 }
 
-/// A number extends to the first character that cannot occur in a number. An inner sign must follow
-/// the `e` of an exponent.
+/// Takes a number, which extends to the first character that cannot occur in a number. An inner
+/// sign must follow the `e` of an exponent.
 fn number(rest: &str) -> Option<(Token<'_>, usize)> {
     let bytes = rest.as_bytes();
     let belongs = |at: usize| match bytes[at] {
@@ -78,8 +78,8 @@ fn number(rest: &str) -> Option<(Token<'_>, usize)> {
     number_value(&rest[..length]).map(|value| (Token::Literal(value), length))
 }
 
-/// Int32 where it fits, else Int64; Double with a point, an exponent or the suffix `d`; Int64 with
-/// the suffix `l`.
+/// Parses a number: Int64 with the suffix `l`; Double with a point, an exponent or the suffix `d`;
+/// otherwise Int32 if it fits, else Int64.
 fn number_value(text: &str) -> Option<Value> {
     if text == "-INF" {
         return Some(Value::Double(f64::NEG_INFINITY));

@@ -9,8 +9,8 @@ use lazurite_engine::{Ticket, Transaction};
 
 /// The effect of a write on the row of an entity.
 pub(crate) enum Change {
-    /// A new row. It gets its Timestamp, later than that of the row it replaces, when it is put
-    /// into a batch.
+    /// A new row. It gets its Timestamp, later than that of the replaced row, when it is put into a
+    /// batch.
     Row {
         previous: Option<DateTime>,
         bytes: Vec<u8>,
@@ -169,8 +169,8 @@ impl TableService {
         Ok((timestamp, transaction.commit()?))
     }
 
-    /// Determines the effect of `write` on the row under `key`, whose lock the caller holds. Reads
-    /// the row only if the outcome depends on it. The caller writes.
+    /// Determines the effect of `write` on the row under `key`, whose lock the caller must hold.
+    /// Reads the row only if the outcome depends on it. Does not write.
     pub(crate) fn change(&self, write: Write, entity: &Entity, key: &[u8]) -> Result<Change> {
         if write == Write::InsertOrReplace && !self.clock.rows_may_be_ahead() {
             return Change::row(None, entity, as_refs(&entity.properties).collect());
@@ -188,7 +188,7 @@ impl TableService {
         Change::row(current.map(|row| row.timestamp), entity, properties)
     }
 
-    /// Adds a change to a transaction. Returns the Timestamp of the row, which is taken now; `None`
+    /// Adds a change to a transaction. Takes the Timestamp of the row now and returns it; `None`
     /// for a deletion.
     pub(crate) fn put(
         &self,
@@ -237,8 +237,8 @@ fn as_refs(properties: &[(String, Value)]) -> impl Iterator<Item = PropertyRef<'
         .map(|(name, value)| (&**name, value.into()))
 }
 
-/// Stored properties keep their places and get their new values, if any; new properties follow in
-/// order.
+/// Merges properties: stored ones keep their places and get their new values, if any; new ones
+/// follow in order.
 fn merge<'a>(current: Row<'a>, changes: &'a [(String, Value)]) -> Result<Vec<PropertyRef<'a>>> {
     let mut by_name: Vec<(PropertyRef<'a>, bool)> =
         as_refs(changes).map(|change| (change, true)).collect();

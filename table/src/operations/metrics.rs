@@ -5,7 +5,7 @@ use crate::{TableService, check, keys};
 use lazurite_engine::{Direction, Ticket};
 
 impl TableService {
-    /// Creates a metrics table unless it exists; in either case it is durable once the ticket
+    /// Creates a metrics table unless it exists. Either way the table is durable once the ticket
     /// completes. Panics for any other name.
     pub fn make_metrics_table(&self, account: &str, table: &str) -> Result<Ticket> {
         assert!(
@@ -18,8 +18,8 @@ impl TableService {
         }
     }
 
-    /// Deletes all entities whose PartitionKey is less than `partition_key` in one write; `None` if
-    /// there are none. Errors: `TableNotFound`.
+    /// Deletes all entities whose PartitionKey is less than `partition_key`, in one write; `None`
+    /// if there are none. Errors: `TableNotFound`.
     pub fn delete_partitions_before(
         &self,
         account: &str,

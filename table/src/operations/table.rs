@@ -1,5 +1,5 @@
 //! Operations on tables. A table is one record in the catalog. The keys of its rows hold its id,
-//! not its name, so creating and deleting a table cost the same for any size.
+//! not its name, so creating and deleting a table take the same time for any size.
 
 use crate::codec::{self, TableRecord};
 use crate::error::{Error, Result};
@@ -36,8 +36,8 @@ impl TableService {
         Ok(transaction.commit()?)
     }
 
-    /// Deletes a table with its entities and policies in one write. Its name is free at once.
-    /// Errors: `ResourceNotFound`.
+    /// Deletes a table with its entities and policies in one write. The name can be used again at
+    /// once. Errors: `ResourceNotFound`.
     pub fn delete_table(&self, account: &str, table: &str) -> Result<Ticket> {
         let key = keys::table(account, table);
         let mut transaction = self.db.begin_deletion()?;
@@ -100,8 +100,9 @@ impl TableService {
         Ok(record.id)
     }
 
-    /// The id of a table, which is not deleted before the transaction ends; other writers of its
-    /// entities go on. Errors: as [`TableService::check_table`].
+    /// Locks a table, shared, and returns its id: the table is not deleted before the transaction
+    /// ends, and other writers of its entities can proceed. Errors: as
+    /// [`TableService::check_table`].
     pub(crate) fn lock_table(
         &self,
         transaction: &mut Transaction<'_>,

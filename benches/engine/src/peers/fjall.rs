@@ -1,5 +1,5 @@
-//! fjall: its defaults (64 MiB memtable, 4 KiB blocks, filters of 10 bits, LZ4 below level 1), two
-//! workers; large values outside the tree from 4 KiB up, with LZ4. It has no delete by range: the
+//! fjall with its defaults (64 MiB memtable, 4 KiB blocks, filters of 10 bits, LZ4 below level 1),
+//! two workers; values from 4 KiB up outside the tree, with LZ4. It has no delete by range, so the
 //! keys are read and removed in batches.
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! redb: its defaults. A commit that is not synced is `Durability::None`, which does not survive
-//! the process. Every operation is a transaction of its own, as a request to a server is.
+//! redb with its defaults. A commit that is not synced uses `Durability::None`, which does not
+//! survive the process. Every operation is a transaction of its own, like a request to a server.
 
 use std::path::Path;
 

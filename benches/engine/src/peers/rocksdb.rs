@@ -1,7 +1,7 @@
-//! RocksDB as its users tune it for such work: four memtables, two background jobs, 4 KiB blocks
+//! RocksDB, tuned as users tune it for such work: four memtables, two background jobs, 4 KiB blocks
 //! with a hash index, bloom filters of 10 bits, HyperClockCache with index and filters inside,
-//! dynamic level sizes, LZ4 below level 1; blob files from 4 KiB up for large values, with LZ4 and
-//! garbage collection.
+//! dynamic level sizes, LZ4 below level 1; values from 4 KiB up in blob files, with LZ4 and garbage
+//! collection.
 
 use std::path::Path;
 

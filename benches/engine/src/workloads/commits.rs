@@ -38,8 +38,8 @@ pub(super) fn run(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// The lower bound that the disk sets: a plain write after the last one, into allocated blocks, and
-/// a sync.
+/// Measures what the disk alone needs: sequential writes into allocated blocks, each followed by a
+/// sync.
 fn write_and_sync(context: &Context) -> Outcome<()> {
     const RECORD: [u8; 140] = [7; 140];
     const BYTES: usize = 8 << 20;
@@ -115,8 +115,8 @@ fn verify(context: &Context, engine: &dyn Engine, rows: std::ops::Range<u64>) ->
     Ok(())
 }
 
-/// One thread keeps many commits under way and is woken when some complete, as a server's thread
-/// is. Returns whether the engine has tickets to await.
+/// Keeps many commits under way on one thread, which is woken when some complete, like a server's
+/// thread. Returns whether the engine has tickets to await.
 fn await_tickets(context: &Context, engine: &dyn Engine, first_row: u64) -> Outcome<bool> {
     let probe = context.values.make(first_row, 0, VALUE_BYTES);
     let Some(ticket) = engine.submit(&key(first_row), &probe) else {
@@ -181,8 +181,8 @@ impl Slot {
         }
     }
 
-    /// Takes the outcome of the commit if it is complete, and begins the next. Returns when the
-    /// waker must be waited for.
+    /// Takes the outcomes of complete commits and begins further ones, until a commit is
+    /// incomplete, whose waker must be waited for, or nothing is left to submit.
     fn advance(
         &mut self,
         submit: &mut dyn FnMut() -> Outcome<Option<Ticket>>,

@@ -64,8 +64,8 @@ pub(super) fn overwrite(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Puts rows in their generations, one a commit, until `limit`; sets the figures and answers how
-/// many were put.
+/// Puts rows with their generations, one per commit, until `limit`. Sets the figures and returns
+/// how many were put.
 fn put_each(
     context: &Context,
     engine: &dyn Engine,

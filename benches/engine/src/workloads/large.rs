@@ -1,5 +1,5 @@
-//! Large values: written, read, all overwritten once in random order, written and read at once, and
-//! streamed in.
+//! Large values: written, read, all overwritten once in random order, written and read alternately,
+//! and streamed in.
 
 use std::time::{Duration, Instant};
 
@@ -113,9 +113,8 @@ fn write(
     Ok(took)
 }
 
-/// Puts a few values and gets each of them, over and over: values that bypass the page cache have
-/// to come from the disk. Answers how many were written, and how long the puts and gets took
-/// together.
+/// Puts a few values and gets each of them, repeatedly: values that bypassed the page cache have to
+/// come from the disk. Returns how many were written, and how long the puts and gets took together.
 fn write_and_read(
     context: &Context,
     engine: &dyn Engine,
@@ -140,8 +139,8 @@ fn write_and_read(
     Ok((written, took))
 }
 
-/// Gets a value and touches a word of every cache line, as sending the value would. Answers how
-/// long it took.
+/// Gets a value and touches a word of every cache line, as sending the value would. Returns how
+/// long that took.
 fn read_one(
     context: &Context,
     engine: &dyn Engine,

@@ -1,5 +1,6 @@
-//! Commits of one row: plain, and in transactions that lock one key or three. They take turns, so
-//! that the difference is the cost of the locks, and other load on the machine affects all alike.
+//! Commits of one row: plain, and in transactions that lock one key or three. The three kinds take
+//! turns, so that other load on the machine affects all alike, and the difference is the cost of
+//! the locks.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,8 @@ use crate::engine::{Engine, Setup};
 const SECONDS: f64 = 6.0;
 /// Few enough that most turns are not interrupted.
 const TURN_PUTS: u64 = 200;
-/// The share of turns that are faster than the reported figure. Slower turns were interrupted by
-/// other load.
+/// The quantile of the turns that is reported: this share of them is faster. Slower turns were
+/// interrupted by other load.
 const SHARE: f64 = 0.1;
 /// Locked keys for each put.
 const KEYS: [usize; 3] = [0, 1, 3];
@@ -44,8 +45,8 @@ pub(super) fn run(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Puts rows, each with `keys` locked keys. Returns the time that the engine took; `None` if it has
-/// no locks.
+/// Puts rows, each with `keys` locked keys. Returns the time that the engine took; `None` if the
+/// engine has no locks.
 fn put(
     context: &Context,
     engine: &dyn Engine,

@@ -1,5 +1,4 @@
-//! The table of the workloads, and the steps of which each consists. A step runs in a process of
-//! its own.
+//! The table of the workloads, and the steps of each. Each step runs in a separate process.
 
 mod commits;
 mod delete_range;

@@ -1,5 +1,5 @@
-//! Opening: after a clean stop with a gigabyte, and after the process was killed with 450,000 rows
-//! in the log.
+//! Opens a store: after a clean stop with a gigabyte, and after the process was killed with 450,000
+//! rows in the log.
 
 use std::time::Instant;
 

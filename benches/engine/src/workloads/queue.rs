@@ -1,5 +1,5 @@
-//! A queue of a million messages: push to the tail, pop from the head. To pop is to scan from the
-//! beginning for the first message and to delete it; the position of the head is not kept.
+//! A queue of a million messages: push to the tail, pop from the head. A pop scans from the
+//! beginning for the first message and deletes it; the position of the head is not kept.
 
 use std::time::Instant;
 

@@ -82,8 +82,8 @@ pub(super) fn missing(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Looks for keys that are not there; the latency of one in sixteen is recorded, because looking at
-/// the clock takes as long.
+/// Looks up keys that do not exist. The latency of one in sixteen is recorded, because reading the
+/// clock takes as long as a lookup.
 fn look_in_vain(
     context: &Context,
     engine: &dyn Engine,

@@ -1,5 +1,5 @@
-//! Writers that never pause: how even their rate is from second to second, and how much space
-//! overwritten values take meanwhile.
+//! Writes without pause: how even the rate is from second to second, and how much space overwritten
+//! values take meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -1,7 +1,7 @@
-//! The six core workloads of YCSB by their letters, each by one thread on the rows of the shared
-//! store.
+//! The six core workloads of YCSB, named by their letters; one thread runs each on the rows of the
+//! shared store.
 //!
-//! Shares of operations and distributions of keys are those of YCSB; its rows have a kibibyte, ours
+//! Shares of operations and distributions of keys are those of YCSB; its rows have 1 KiB, ours
 //! [`VALUE_BYTES`]. Source: Cooper et al., "Benchmarking Cloud Serving Systems with YCSB", table 2.
 
 use std::collections::{BTreeMap, HashMap};

@@ -3,8 +3,8 @@
 use crate::model::KEYSPACES;
 use lazurite_engine::{Choices, Direction, KeyRange};
 
-/// A number to name one of a few stores, snapshots or scans by: each of one to six of them is named
-/// as often as the others.
+/// Returns a number that names one of a few stores, snapshots or scans: if there are one to six of
+/// them, each is named equally often.
 pub fn number(choices: &mut Choices) -> usize {
     choices.index(60)
 }

@@ -1,4 +1,4 @@
-//! Forker: checkpoints that are opened and go on as stores of their own, copies of closed stores,
+//! Forker: makes checkpoints that are opened and become separate stores, copies of closed stores,
 //! and removals.
 
 use super::choose::number;
@@ -116,7 +116,7 @@ impl Step {
     }
 }
 
-/// Answers the slot of the copy.
+/// Forks a store. Returns the slot of the copy.
 fn fork(
     life: &mut Life,
     store: usize,
@@ -175,7 +175,7 @@ fn open(life: &mut Life, slot: usize, durability: Durability, settings: u64) -> 
     life.reopen(slot, &config)
 }
 
-/// Answers the slot of the store that is gone.
+/// Removes a store. Returns its slot.
 fn remove(life: &mut Life, store: usize) -> Checked<Option<usize>> {
     let empty = life.slots.iter();
     let stores = SLOTS - empty.filter(|slot| matches!(slot, Slot::Empty)).count();

@@ -1,5 +1,5 @@
-//! Holder: snapshots, scans and readers of values that live for many steps, some longer than their
-//! store.
+//! Holder: keeps snapshots, scans and readers of values over many steps, some longer than their
+//! store exists.
 
 use super::choose::{direction, key, keyspace, number, range};
 use crate::access::{known_value, read_row, read_whole, unexpected};
@@ -9,7 +9,7 @@ use crate::settings::VALUE_BYTES_SEPARATED_MIN;
 use lazurite_engine::Choices;
 use lazurite_engine::{Direction, Error, KeyRange};
 
-/// Most snapshots, scans and readers that are held of a store.
+/// Maximum number of snapshots, scans and readers that are held of a store.
 const HELD_MAX: usize = 4;
 
 /// A step of the holder.

@@ -1,5 +1,5 @@
-//! Janitor: background work, one piece at a time, and the calls that ask for it: flush, compact,
-//! sync; time passes.
+//! Janitor: runs background work, one piece at a time, and the calls that ask for it: flush,
+//! compact, sync; moves time.
 
 use super::choose::{keyspace, number};
 use crate::finding::Checked;
@@ -23,7 +23,7 @@ const LOOKS: [Keep; 6] = [
 /// A step of the janitor.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Runs up to so many pieces of background work: flush, compaction, collection.
+    /// Runs up to `pieces` pieces of background work: flush, compaction, collection.
     Work {
         store: usize,
         pieces: usize,
@@ -130,7 +130,7 @@ impl Step {
     }
 }
 
-/// Runs up to so many pieces of background work, and looks at what a crash would leave after some.
+/// Runs up to `pieces` pieces of background work. Checks after some what a crash would leave.
 fn work(life: &mut Life, number: usize, pieces: usize, choices: &mut Choices) -> Checked {
     for _ in 0..pieces {
         let (Some(slot), Some(store)) = (life.open_slot(number), life.open_store(number)) else {

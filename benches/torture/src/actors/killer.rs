@@ -1,5 +1,5 @@
-//! Killer: the process dies, or the power fails, with every store; perhaps once more while they are
-//! opened again. Or the same happens to a copy of the disk only.
+//! Killer: kills the process, or cuts the power, for every store; sometimes once more while the
+//! stores are opened again. Or does so in a copy of the disk only.
 
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life};

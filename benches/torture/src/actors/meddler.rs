@@ -1,5 +1,5 @@
-//! Meddler: a batch is written while a flush, a merge or a piece of background work writes an
-//! SSTable, as another thread would write it.
+//! Meddler: writes a batch while a flush, a merge or a piece of background work writes an SSTable,
+//! as another thread would.
 
 use super::choose::{keyspace, number};
 use super::writer::{changes, note, note_waited};
@@ -10,8 +10,9 @@ use crate::model::Change;
 use lazurite_engine::{Batch, Choices, Durability, Result};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A store with more than this in its memtables, or with more SSTables on level 0, may have to work
-/// before it takes a batch, which the thread that works cannot do.
+/// A store with more bytes than this in its memtables, or with more SSTables in level 0, may have
+/// to do background work before it takes a batch, which the thread that already runs this work
+/// cannot do.
 const MEMTABLE_BYTES_MAX: u64 = 8 << 10;
 const LEVEL0_FILES_MAX: u64 = 4;
 

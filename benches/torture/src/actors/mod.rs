@@ -1,6 +1,6 @@
-//! Actors: each owns one part of what happens in a life, and has choices of its own.
+//! Actors: each generates one part of the events of a life, with its own random choices.
 //!
-//! An actor is a file: its steps, how they are chosen, and how they are done. A new kind of trouble
+//! An actor is a file: its steps, how they are chosen, and how they are done. A new kind of event
 //! is a new file and a row in [`Actor`] and [`Step`].
 
 mod choose;

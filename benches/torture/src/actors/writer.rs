@@ -1,5 +1,5 @@
-//! Writer: batches over several keyspaces, small and large values, under locks of keys or not;
-//! values that wait for their batch, or that no batch takes.
+//! Writer: writes batches over several keyspaces, small and large values, with or without locks on
+//! keys; values that wait for their batch, or that no batch takes.
 
 use super::choose::{key, keyspace, number, range};
 use crate::access::unexpected;
@@ -9,7 +9,7 @@ use crate::model::{Change, Value, Way};
 use lazurite_engine::Choices;
 use lazurite_engine::{Batch, Durability, Error, Keyspace, LargeValue, Result, Ticket};
 
-/// Most values that wait for their batch, of a store.
+/// Maximum number of values that wait for their batch, of a store.
 const UPLOADS_MAX: usize = 4;
 
 /// A step of the writer.
@@ -180,8 +180,8 @@ pub fn changes(choices: &mut Choices) -> Vec<Change> {
     changes
 }
 
-/// Keys one after another, all put, or all deleted: scans remember where they walked over many
-/// deletions.
+/// Returns changes of consecutive keys, all puts or all deletions: scans remember where they walked
+/// over many deletions.
 fn stretch(choices: &mut Choices) -> Vec<Change> {
     let (keyspace, first) = (keyspace(choices), choices.below(7) as u8 * 40);
     let begin = choices.below(100) as u8;

@@ -31,8 +31,8 @@ impl Amid {
         })
     }
 
-    /// Plans `action` for the `nth` write or sync of an SSTable from now on. The engine holds no
-    /// lock there that a writer takes.
+    /// Plans `action` for the `nth` write or sync of an SSTable from now on. At that point, the
+    /// engine holds no lock that a writer takes.
     pub fn plan(&self, nth: u64, action: impl FnOnce() + Send + 'static) {
         let action = Box::new(action);
         *self.planned() = Some(Plan { calls: nth, action });

@@ -1,4 +1,4 @@
-//! Crash: the process dies, or the power fails, with every store of a life; perhaps once more
+//! Crash: the process dies, or the power fails, for every store of a life; sometimes once more
 //! during the recovery.
 
 use crate::finding::Checked;
@@ -22,9 +22,9 @@ pub const KEEPS: [Keep; 4] = [
 ];
 
 impl Life {
-    /// Everything ends as it is now; what `keep` says is left. Those stores that were open are
-    /// opened again, with other settings. `again`: at which call of each opening everything ends
-    /// once more.
+    /// Ends everything as it is now; `keep` says what is left. Opens the stores that were open
+    /// again, with other settings. `again` is the number of a call in each opening at which
+    /// everything ends once more.
     pub fn crash(&mut self, keep: Keep, choices: &mut Choices, again: Option<u64>) -> Checked {
         let mut after = self.after_crash(keep, choices);
         self.abandon();
@@ -33,8 +33,8 @@ impl Life {
         Ok(())
     }
 
-    /// Checks what a crash would leave now of the stores in those slots, in a copy of the disk. The
-    /// life goes on as if there had been none.
+    /// Checks, in a copy of the disk, what a crash now would leave of the stores in the slots that
+    /// `is_seen` selects. The life continues as if there had been no crash.
     pub fn look(
         &mut self,
         keep: Keep,

@@ -1,8 +1,8 @@
-//! Life: a disk in memory, the stores on it, and the steps that they live through. One thread, work
-//! in steps, a clock that stands: the same steps always have the same outcome.
+//! Life: a disk in memory, the stores on it, and their steps. One thread, stepped background work,
+//! and a clock that only steps move: the same steps always have the same outcome.
 //!
-//! Steps name stores by number, counted among those that the step can be done to, and do nothing if
-//! there is none. So any part of a list of steps is a list of steps.
+//! Steps refer to a store by its number among the stores that the step applies to, and do nothing
+//! if there is none. So any part of a list of steps is a valid list of steps.
 
 mod amid;
 mod crash;
@@ -25,7 +25,7 @@ use lazurite_engine::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Most stores at a time.
+/// Maximum number of stores at a time.
 pub const SLOTS: usize = 5;
 
 /// A place for a store. Its path is that of every store in it, one after another.
@@ -65,8 +65,8 @@ pub struct Life {
     pub leftovers: Vec<Leftover>,
     /// Whether the fault that is set may be that of a sync.
     pub may_fail_syncs: bool,
-    /// A sync may have failed since the power came: what was written before is in the cache of the
-    /// system and perhaps never on the disk, so that a store must not go on from what it reads.
+    /// A sync may have failed since the machine was started: earlier writes are in the cache of the
+    /// system but perhaps never on the disk, so a store must not continue from what it reads.
     pub has_lost_writes: bool,
     /// The power fails, and this is kept, once the fault has fired.
     pub cut_when_fired: Option<Keep>,
@@ -215,8 +215,8 @@ impl Life {
         Ok(())
     }
 
-    /// No call fails any more. Stores that have stopped writing stay read-only; in the others no
-    /// call may fail from now on.
+    /// Stops the failing of calls. Stores that have stopped writing stay read-only; in the others
+    /// no call may fail from now on.
     pub fn mend(&mut self) {
         self.note_fired();
         self.faults.set(None);
@@ -228,7 +228,7 @@ impl Life {
         }
     }
 
-    /// Whether the machine must be started anew before a store is opened again: the advice after a
+    /// True if the machine must be restarted before a store is opened again: the advice after a
     /// failed sync.
     pub fn must_restart(&mut self) -> bool {
         self.note_fired();

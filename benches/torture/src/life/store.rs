@@ -67,8 +67,8 @@ impl Store {
         })
     }
 
-    /// Whether a call on the disk has failed since the store was opened, so that its calls may
-    /// fail.
+    /// True if a call on the disk has failed since the store was opened; calls of the store may
+    /// then fail.
     pub fn is_hurt(&self) -> bool {
         self.was_hurt || self.faults.seen().1
     }

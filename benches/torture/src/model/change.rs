@@ -1,4 +1,4 @@
-//! Change: one change of a batch, as the model sees it, and the way in which its value reaches the
+//! Change: one change of a batch, as in the model, and the way in which its value reaches the
 //! store.
 
 use crate::model::Value;

@@ -5,7 +5,7 @@ use crate::model::{Change, Rows};
 use lazurite_engine::KeyRange;
 use std::collections::BTreeSet;
 
-/// The rows that were found, and the keys whose last change is known. Batches are taken from the
+/// The rows that were found, and the keys whose last change is known. Batches are added from the
 /// last one back.
 pub struct Explained<'a> {
     found: &'a Rows,
@@ -23,8 +23,8 @@ impl<'a> Explained<'a> {
         }
     }
 
-    /// Takes the changes of the batch before those taken so far. Answers whether what they leave is
-    /// what was found; if not, they are not taken.
+    /// Adds the changes of the batch before those added so far. Returns whether their result
+    /// matches the rows that were found; if not, they are not added.
     pub fn take(&mut self, changes: &'a [Change]) -> bool {
         let ranges = self.ranges.len();
         let mut keys = Vec::new();

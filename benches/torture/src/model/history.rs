@@ -1,13 +1,14 @@
-//! History: the batches of a store in their order, and how many of them no failure may take.
+//! History: the batches of a store in their order, and how many of them must survive each kind of
+//! failure.
 //!
-//! After a reopening the store must equal the state after some first batches: at least as many as
-//! its floor says, none left out, none in part. A batch whose write answered an error may be there
-//! or not. The floors:
+//! After a reopening the store must equal the state after its first n batches: n is at least the
+//! floor, none of the batches is left out, none is incomplete. A batch whose write returned an
+//! error may or may not be there. The floors:
 //!
-//! - `proven`: recorded as durable (`sync`, flush, clean close). Not even damage to the log takes
-//!   them.
-//! - `durable`: acknowledged at `Disk`, or synced. No power cut takes them.
-//! - `kept`: what the end of the last process left. The death of the process alone takes nothing
+//! - `proven`: recorded as durable (`sync`, flush, clean close). They survive even damage to the
+//!   log.
+//! - `durable`: acknowledged at `Disk`, or synced. They survive a power cut.
+//! - `kept`: what the end of the last process left. The death of the process alone loses nothing
 //!   that was written at `Process`.
 
 use crate::finding::{Checked, Finding, Symptom};
@@ -35,8 +36,8 @@ struct Batch {
 pub struct History {
     settled: Rows,
     batches: Vec<Batch>,
-    /// What readers see; `None` while that is not known, after a write that failed and reads that
-    /// failed too.
+    /// What readers see; `None` while that is unknown, because a write failed and then reads failed
+    /// too.
     live: Option<Rows>,
     durable: usize,
     proven: usize,
@@ -77,8 +78,7 @@ impl History {
         self.batches.push(Batch { changes, outcome });
     }
 
-    /// Whether the rows are those that readers may see right after a write of `changes` that
-    /// failed.
+    /// True if the rows are those that readers may see right after a failed write of `changes`.
     pub fn may_show(&self, changes: &[Change], found: &Rows) -> bool {
         self.live.as_ref().is_none_or(|live| {
             let mut with = live.clone();
@@ -92,8 +92,8 @@ impl History {
         self.durable = self.batches.len();
     }
 
-    /// How many batches a flush of this keyspace records as durable: those up to the last that
-    /// changes it. A batch in doubt may have changed nothing.
+    /// Returns how many batches a flush of this keyspace records as durable: those up to the last
+    /// one that changes the keyspace. A batch in doubt may have changed nothing.
     pub fn flushed_with(&self, keyspace: usize) -> usize {
         let changes_it = |batch: &Batch| {
             let mut changes = batch.changes.iter();
@@ -145,8 +145,8 @@ impl History {
         self.kept = self.kept.min(self.durable);
     }
 
-    /// The store was opened again, and holds `found`: goes on from there. A finding if it may not
-    /// hold that.
+    /// Notes that the store was opened again and holds `found`, and continues from there. A finding
+    /// if it must not hold that.
     pub fn reopened(&mut self, found: Rows) -> Checked {
         self.check(self.kept, &found)?;
         *self = History::of(found);
@@ -171,11 +171,12 @@ impl History {
         Err(Finding::new(Symptom::LostOrTorn, text))
     }
 
-    /// Whether the rows are those after the first `count` batches, with any of those in doubt.
+    /// True if the rows are those after the first `count` batches, with or without each of those in
+    /// doubt.
     ///
-    /// From the last batch back: one in doubt that fits what later ones leave open is counted as
-    /// made, which only leaves less to explain by those before it. The states that doubts make are
-    /// not enumerated: there are twice as many with each.
+    /// Works from the last batch back: a batch in doubt that fits the rows not yet explained by
+    /// later ones counts as made, which only leaves less for earlier batches to explain. The
+    /// possible states are not enumerated, because each batch in doubt doubles their number.
     fn explains(&self, count: usize, found: &Rows) -> bool {
         let mut explained = Explained::new(found);
         let mut batches = self.batches[..count].iter().rev();
@@ -183,8 +184,9 @@ impl History {
             && explained.rest_is(&self.settled)
     }
 
-    /// The state nearest to `found`: in how many rows it differs, and in which. Looks at the states
-    /// after `floor` batches or more, with all of the batches in doubt and with none of them.
+    /// Returns the state nearest to `found`: in how many rows it differs, and in which. Looks at
+    /// the states after `floor` batches or more, with all of the batches in doubt and with none of
+    /// them.
     fn nearest(&self, floor: usize, found: &Rows) -> (usize, String) {
         let mut nearest = (usize::MAX, String::new());
         for with_doubts in [true, false] {

@@ -1,5 +1,5 @@
-//! Value: a length and a number from which the bytes follow, so that a found value says which put
-//! it is of.
+//! Value: a length and a number that determine the bytes, so that a found value shows which put
+//! wrote it.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ pub struct Value {
 }
 
 impl Value {
-    /// A value of `length` bytes. Values with other numbers have other bytes, if they have eight or
-    /// more.
+    /// Returns a value of `length` bytes. Two values of eight or more bytes with different numbers
+    /// differ.
     pub fn new(length: u32, fill: u64) -> Value {
         let bits = length.min(8) * 8;
         let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);

@@ -34,8 +34,8 @@ const OPERATIONS: [Operation; 13] = [
 const PATHS: [&str; 6] = ["", "", ".wal", ".vlog", ".sst", "MANIFEST"];
 
 impl Fault {
-    /// Half of the time a sync of the value log, which many callers ask for at once; otherwise any
-    /// call.
+    /// Chooses a random fault: half of the time in a sync of the value log, which many callers
+    /// request at once; otherwise in any call.
     pub fn random(choices: &mut Choices) -> Fault {
         let (operation, path) = if choices.one_in(2) {
             (Operation::Sync, ".vlog")

@@ -1,8 +1,8 @@
-//! Ledger: what each writer of a threaded life has done, and what a store must hold therefore.
+//! Ledger: the batches of each writer of a threaded life, and what a store must therefore hold.
 //!
-//! A writer writes numbered batches, each a function of its number. Each puts the number into two
-//! keyspaces, and notes how far the other writers were when it began. So the rows say how many
-//! batches of each writer there are, and then what all of them must be.
+//! A writer writes numbered batches, each a function of its number. Each batch puts its number into
+//! two keyspaces, and notes how many batches the other writers had written when it began. So the
+//! rows show how many batches of each writer there are, which determines all other rows.
 
 use crate::finding::{Checked, Finding, Symptom};
 use crate::model::{Change, Rows, Value, Way};
@@ -48,7 +48,7 @@ impl Ledgers {
         }
     }
 
-    /// Begins the next batch of a writer. Answers its number and its changes.
+    /// Begins the next batch of a writer. Returns its number and its changes.
     pub fn begin(&self, writer: usize) -> (u64, Vec<Change>) {
         let ledger = &self.writers[writer];
         let written = self.written();
@@ -88,7 +88,7 @@ impl Ledgers {
         std::array::from_fn(|writer| of(&self.writers[writer]).load(Ordering::SeqCst))
     }
 
-    /// The store was opened again with so many batches of each writer: goes on from there.
+    /// Continues each writer at its number in `counts`: the batches that the reopened store holds.
     pub fn go_on(&self, counts: Counts) {
         for (ledger, count) in self.writers.iter().zip(counts) {
             for number in [&ledger.tried, &ledger.written, &ledger.durable] {
@@ -134,8 +134,8 @@ impl Ledgers {
     }
 
     /// Checks that the rows are those of some batches of each writer, at least `floors`, at most
-    /// those that were begun; and that no batch is there without those that were written before it
-    /// began. Answers how many there are.
+    /// those that were begun; and that no batch is there without the batches that were written
+    /// before it began. Returns how many there are of each writer.
     pub fn check(&self, found: &Rows, floors: Counts) -> Checked<Counts> {
         let counts: Counts = std::array::from_fn(|writer| {
             let count = found.maps[0].get(&count_key(writer));

@@ -1,6 +1,6 @@
-//! Threads: writers on threads of their own, beside threads that flush, merge, fork and sync, and
-//! those of the engine. One call on the disk may fail. The order of the threads is that of the
-//! machine, so a seed does not repeat a life exactly.
+//! Threads: several threads write, while others flush, merge, fork and sync, beside those of the
+//! engine. One call on the disk may fail. The machine schedules the threads, so a seed does not
+//! repeat a life exactly.
 
 mod fault;
 mod ledger;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// How often the store of a life is opened.
 const SESSIONS: u64 = 2;
 
-/// A life on a disk in memory: one call fails, then all four kinds of end are looked at, and the
-/// life goes on from one of them.
+/// Runs a life on a disk in memory: one call fails, then the disk is checked as each of the four
+/// kinds of crash would leave it, and the life continues from one of them.
 pub fn in_memory(seed: u64) -> Checked {
     const KEEPS: [Keep; 4] = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
     let mut choices = Choices::child(seed, "memory");
@@ -54,8 +54,8 @@ pub fn in_memory(seed: u64) -> Checked {
     Ok(())
 }
 
-/// A life on a real disk, without faults: the store is closed, abandoned or dropped, and opened
-/// again.
+/// Runs a life on a real disk, without faults: the store is closed, abandoned or dropped, and
+/// opened again.
 pub fn in_directory(seed: u64) -> Checked {
     let mut choices = Choices::child(seed, "directory");
     let ledgers = Arc::new(Ledgers::new(seed));
@@ -72,8 +72,8 @@ pub fn in_directory(seed: u64) -> Checked {
     check_left(&path, &disk, &mut choices, &ledgers, floors)
 }
 
-/// Opens the store with new settings, checks that it holds at least so many batches of each writer,
-/// and goes on from there.
+/// Opens the store with new settings, checks that it holds at least `floors` batches of each
+/// writer, and continues from there.
 fn open(
     path: &Path,
     disk: &FaultFs,

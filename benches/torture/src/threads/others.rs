@@ -1,5 +1,4 @@
-//! Others: threads beside the writers that flush, merge, sync, read, and fork the store, until the
-//! writers are done.
+//! Threads that flush, merge, sync, read, and fork the store while the writers run.
 
 use crate::access;
 use crate::finding::Checked;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A session that takes longer hangs.
 const HANGS_AFTER: Duration = Duration::from_secs(500);
 
-/// A task that is not woken for so long is forgotten.
+/// A task that is not woken within this time counts as forgotten.
 const WOKEN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Starts some threads of a session.
@@ -168,7 +168,7 @@ impl Ended {
         self.opened.db.abandon();
     }
 
-    /// Closes, abandons or drops the store, in which nothing has failed. Answers how many batches
+    /// Closes, abandons or drops the store, in which nothing has failed. Returns how many batches
     /// of each writer must be there.
     pub fn close(self, choices: &mut Choices) -> Checked<Counts> {
         match choices.below(3) {

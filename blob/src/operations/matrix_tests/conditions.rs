@@ -1,6 +1,5 @@
 //! Every operation with every conditional header, on an existing and on a missing blob. Source:
-//! Specifying conditional headers for Blob service operations, and what the service was seen to
-//! answer.
+//! Specifying conditional headers for Blob service operations, and observed answers of the service.
 
 use super::*;
 use crate::{ETag, ETags, TagCondition};
@@ -14,8 +13,8 @@ fn modified(written: &Written, seconds: i64) -> SystemTime {
     }
 }
 
-/// Conditions from words: `match=same`, `match=other`, `match=*`, `none=...`, `since=before`,
-/// `unsince=after`, `tags=true` ...
+/// Parses conditions from words: `match=same`, `match=other`, `match=*`, `none=...`,
+/// `since=before`, `unsince=after`, `tags=true` ...
 fn conditions(words: &str, written: &Written) -> Conditions {
     let mut conditions = Conditions::default();
     for word in words.split_whitespace() {
@@ -219,8 +218,8 @@ fn lease_blob_honours_the_conditions_of_a_change() {
     }
 }
 
-/// Copies: conditions of the source have a code of their own. Contents from URLs: the source is
-/// read like any blob.
+/// Copies have error codes of their own for conditions on the source. For contents from URLs, the
+/// source is read like any blob.
 #[test]
 fn conditions_of_source_and_destination_are_distinguished() {
     let store = store();

@@ -1,6 +1,6 @@
-//! Every operation with and without a customer-provided key, on blobs that have one and on blobs
-//! that have none. Source: Provide an encryption key on a request to Blob Storage; and, where that
-//! page and the clients differ, which calls of the clients take a key.
+//! Every operation with and without a customer-provided key, on blobs with and without such a key.
+//! Source: Provide an encryption key on a request to Blob Storage; and, where that page and the
+//! clients differ, the calls of the clients that take a key.
 
 use super::*;
 use crate::operations::encryption_tests::{key, with_key};
@@ -48,7 +48,7 @@ fn treats(name: &str) -> Key {
         | "Lease Blob"
         | "Undelete Blob"
         // The key of the first block of a list becomes the list's, whatever key the blob has; the
-        // others must have the same.
+        // other blocks must have the same key.
         | "Put Block" => Key::Ignores,
         other => panic!("the treatment of a key by {other} is undecided"),
     }

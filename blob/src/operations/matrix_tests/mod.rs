@@ -1,5 +1,5 @@
 //! The operations on a blob, each as one line of the protocol's tables: what they need, and how
-//! they treat a lease id, conditional headers, keys that clients bring and encryption scopes.
+//! they treat a lease id, conditional headers, customer-provided keys and encryption scopes.
 //! `leases.rs`, `conditions.rs`, `keys.rs` and `scopes.rs` go through every cell.
 
 mod conditions;
@@ -15,8 +15,8 @@ use std::time::SystemTime;
 /// How an operation treats `x-ms-lease-id`. Source: Lease Blob, "Remarks".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lease {
-    /// The operation needs the lease id while the lease holds, and changes the blob: an expired
-    /// lease is forgotten.
+    /// The operation needs the lease id while the blob is leased. It changes the blob, so an
+    /// expired lease is forgotten.
     Changes,
     /// It needs the id, and leaves the blob and its lease as they are.
     Needs,

@@ -1,6 +1,6 @@
-//! Every operation on a blob that something keeps as it is: a policy, a legal hold, a copy under
-//! way, the archive. Sources: Overview of immutable storage for blob data; Copy Blob, "Remarks";
-//! Archive access tier.
+//! Every operation on a blob that is protected from changes: by a policy, a legal hold, a pending
+//! copy, or the archive tier. Sources: Overview of immutable storage for blob data; Copy Blob,
+//! "Remarks"; Archive access tier.
 
 use super::*;
 use crate::keys::{self, History};
@@ -40,7 +40,7 @@ const NOW: u64 = 100;
 const UNTIL: u64 = 1000;
 
 /// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the
-/// archive.
+/// archive tier.
 fn row(operation: &str) -> [&'static str; 3] {
     const PROTECTED: &str = "BlobImmutableDueToPolicy";
     const PENDING: &str = "PendingCopyOperation";
@@ -215,8 +215,8 @@ fn accounts() -> [AccountPolicy; 3] {
     [AccountPolicy::default(), soft_delete(3), versions()]
 }
 
-/// Whether the operation makes a version of the blob where versions are kept. Source: Immutable
-/// storage for blobs, "Version-level scope".
+/// True if the operation makes a version of the blob in an account that keeps versions. Source:
+/// Immutable storage for blobs, "Version-level scope".
 fn makes_version(operation: &str) -> bool {
     matches!(
         operation,

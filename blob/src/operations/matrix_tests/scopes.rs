@@ -1,6 +1,6 @@
-//! Every operation with and without an encryption scope, on blobs in one and in none, in containers
-//! with and without a default. Source: `operations/encryption.rs`, which separates observed
-//! behaviour from our decisions.
+//! Every operation with and without an encryption scope, on blobs with and without a scope, in
+//! containers with and without a default. Source: `operations/encryption.rs`, which separates
+//! observed behaviour from our decisions.
 
 use super::*;
 use crate::operations::encryption_tests::{key, with_key};
@@ -59,7 +59,7 @@ impl ScopeSettings {
     }
 }
 
-/// How an operation scope_rule a scope.
+/// How an operation treats an encryption scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScopeRule {
     /// It needs that of the blob, named or as the container's default.

@@ -74,7 +74,7 @@ impl Run {
         }
         self.service = None;
         self.db.take().unwrap().close().unwrap();
-        // Writes at one instant have pushed the ETags ahead of the time; a restart takes longer
+        // Writes at one instant have moved the ETags ahead of the time; a real restart takes longer
         // than that.
         self.now += Duration::from_secs(1);
         self.open();

@@ -5,8 +5,8 @@ use super::*;
 const PENDING: &str = "PendingCopyOperation";
 
 impl Walk {
-    /// Begins a copy from elsewhere, tries operations that a pending blob refuses, and completes,
-    /// fails or aborts the copy.
+    /// Begins a copy from another server, tries operations that a pending blob refuses, and
+    /// completes, fails or aborts the copy.
     pub(super) fn copy_from_elsewhere(&mut self, at: At) {
         let expected = match self.kind(at) {
             Some(BlobType::AppendBlob | BlobType::PageBlob) => Err("InvalidBlobType"),
@@ -89,8 +89,8 @@ impl Walk {
         }
     }
 
-    /// Deletes a container that is kept, checks what is left of it, and restores it. Returns
-    /// `false` if a protected record prevented the deletion.
+    /// Deletes a container in an account that retains deleted containers, checks what is left of
+    /// it, and restores it. Returns `false` if a protected record prevented the deletion.
     pub(super) fn take_container_away(&mut self, container: usize) -> bool {
         let (name, none) = (CONTAINERS[container], Conditions::default());
         let keeping = AccountPolicy {

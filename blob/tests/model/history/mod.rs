@@ -1,6 +1,6 @@
-//! Random operations on blobs of all types, and on what their names have had: snapshots, versions,
-//! deleted blobs, copies. The store is closed, killed or loses power on the way; in the end
-//! everything is deleted, and nothing may be left of it.
+//! Random operations on blobs of all types, and on the history of their names: snapshots, versions,
+//! deleted blobs, copies. The store is closed, killed or loses power in between. At the end
+//! everything is deleted, and nothing of it may be left.
 
 mod elsewhere;
 mod past;
@@ -250,8 +250,8 @@ impl Walk {
         self.compare(at);
     }
 
-    /// The expected result of a write that replaces the current blob. A blob that becomes a version
-    /// is kept.
+    /// Returns the expected result of a write that replaces the current blob. A blob that becomes a
+    /// version is kept, so its protection does not matter.
     fn may_replace(&self, at: At) -> Result<(), &'static str> {
         match self.known(at) {
             Some(known) if !self.policy.versioning && known.version.is_none() => {
@@ -308,8 +308,8 @@ impl Walk {
         }
     }
 
-    /// Makes the current blob a version. A blob that was written before the account kept versions
-    /// gets its time now; only a listing shows it.
+    /// Makes the current blob a version. The version of a blob that was written before the account
+    /// kept versions gets its moment now, which only a listing shows.
     fn keep_version(&mut self, at: At, old: Known) {
         let listed = self.listed(at).1;
         let name = self.name(at);
@@ -339,8 +339,8 @@ impl Walk {
         self.set_policy(self.policy);
     }
 
-    /// Like [`Walk::step`], with policies that change, and a clock that is set back while the store
-    /// is closed.
+    /// Like [`Walk::step`], but also changes policies, and sets the clock back while the store is
+    /// closed.
     fn step_of_policies(&mut self) {
         match self.random.below(40) {
             0..2 => self.change_policy(),
@@ -367,7 +367,7 @@ impl Walk {
     }
 
     /// Waits for the writes of a sweep and of an interrupted copy, whose tickets are dropped: a
-    /// later write is durable only with them.
+    /// later write becomes durable only together with them.
     fn wait_for_disk(&self) {
         let set = self.service.set_service_properties(ACCOUNT, b"");
         set.unwrap().wait().unwrap();

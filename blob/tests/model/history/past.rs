@@ -164,8 +164,8 @@ impl Walk {
             return known.check_unprotected(self.now);
         }
         if snapshots != Some(DeleteSnapshots::Only) {
-            // Unlike a policy, a hold keeps a blob from being deleted even if it would stay as a
-            // version.
+            // Unlike a policy, a hold prevents the deletion of a blob even if the blob would stay
+            // as a version.
             if known.held {
                 return Err(HELD);
             }
@@ -402,8 +402,8 @@ impl Walk {
         self.learn_snapshots(at, restored);
     }
 
-    /// Takes the times of restored snapshots from a listing, the only source, and compares their
-    /// content.
+    /// Takes the times of restored snapshots from a listing, the only place that has them, and
+    /// compares their content.
     pub(super) fn learn_snapshots(&mut self, at: At, restored: Vec<Known>) {
         let name = self.names.get(&at).unwrap();
         let mut expected = restored;

@@ -17,8 +17,8 @@ impl Walk {
         (kind, ids.collect())
     }
 
-    /// The moments of snapshots and of versions of a name, as listed; the number of deleted ones;
-    /// and whether the blob exists.
+    /// Returns the moments of snapshots and of versions of a name, as listed; the number of deleted
+    /// ones; and whether the blob exists.
     pub(super) fn listed(&self, at: At) -> (Vec<SnapshotTime>, Vec<SnapshotTime>, usize, bool) {
         let mut request = ListBlobs {
             prefix: NAMES[at.1].to_string(),

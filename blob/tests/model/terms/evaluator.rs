@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 /// Why a request is refused: the reasons of the lowest rank, which the protocol checks first. The
-/// service may give any of these.
+/// service may return any of these.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Vec<(Rank, String)>);
 
@@ -74,8 +74,9 @@ impl Secret {
         Some(code.to_string())
     }
 
-    /// Why a write that encrypts with `given` cannot add to the content, or change properties.
-    /// `named`: the scope comes from the request, not from the container's default.
+    /// Returns why a write that encrypts with `given` cannot add to the content or change
+    /// properties; `None` if it can. `named`: the scope comes from the request, not from the
+    /// container's default.
     pub(super) fn refuses_write(self, given: Secret, named: bool) -> Option<String> {
         let code = match self {
             _ if self == given => return None,
@@ -94,8 +95,8 @@ impl Secret {
     }
 }
 
-/// The access tier, and the one that it is being rehydrated to, with the priority and the time when
-/// it is there.
+/// The access tier, and the tier that the blob is being rehydrated to, with the priority and the
+/// time at which the rehydration ends.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Tier {
     pub(super) set: Option<AccessTier>,
@@ -159,8 +160,8 @@ impl Known {
 pub(super) struct Name {
     pub(super) current: Option<Known>,
     pub(super) snapshots: BTreeMap<SnapshotTime, Known>,
-    /// The number of snapshots that came from blobs deleted or overwritten before. Nothing else of
-    /// them is known.
+    /// The number of snapshots of blobs that were deleted or overwritten earlier. Nothing else is
+    /// known of these snapshots.
     pub(super) others: usize,
     /// Whether a blob of the name became a version.
     pub(super) has_versions: bool,

@@ -1,5 +1,5 @@
-//! A lease as one of five states, and what each request does in each of them: the two tables of the
-//! protocol, read out.
+//! A lease as one of five states, and the effect of each request in each state: the two tables of
+//! the protocol.
 //!
 //! Source: Lease Blob, "Remarks", the tables of outcomes by state.
 

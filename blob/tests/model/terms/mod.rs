@@ -1,6 +1,5 @@
-//! The terms on which a blob may be used: leases of blobs and containers, access tiers and the way
-//! back from the archive, expiry, keys that clients bring, encryption scopes. Time moves with every
-//! step.
+//! The terms on which a blob may be used: leases of blobs and containers, access tiers and
+//! rehydration, expiry, customer-provided keys, encryption scopes. Time moves with every step.
 
 mod evaluator;
 mod lease;
@@ -192,8 +191,8 @@ impl Walk {
             .expect("the service found one")
     }
 
-    /// Moves time on both sides. The snapshots of a blob that expires stay until the sweep, which
-    /// runs at once.
+    /// Moves time in the service and in the model. The snapshots of an expired blob stay until the
+    /// sweep, which runs at once.
     fn pass(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;

@@ -235,8 +235,8 @@ impl Walk {
         self.settle(refusals, changed);
     }
 
-    /// Needs the id of the container's lease, and none of its blobs' leases. The name is used again
-    /// at once.
+    /// Deletes a container, which needs the id of its lease, but not of its blobs' leases. The name
+    /// is used again at once.
     pub(super) fn delete_container(&mut self, container: usize) {
         let lease_id = self.lease_id(self.leases[container]);
         let mut refusals = Refusals::default();

@@ -220,8 +220,8 @@ impl Walk {
         }
     }
 
-    /// All blocks that are listed must be encrypted with the key, or in the scope, that the list
-    /// comes with.
+    /// Puts a block list. All listed blocks must be encrypted with the key, or in the scope, of the
+    /// request.
     pub(super) fn put_block_list(&mut self, at: At) {
         let mut brought = self.brought(at);
         if self.random.below(2) == 0 {

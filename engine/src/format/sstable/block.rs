@@ -16,8 +16,8 @@
 //! | 4 | skip |
 //! | 4 | how many restart points |
 //!
-//! The head of a key is the eight bytes after the first `skip`, as a number that sorts as they do:
-//! a search looks at one array of integers, and at keys only where heads are equal.
+//! The head of a key is the eight bytes after the first `skip`, as a number that sorts as these
+//! bytes do. A search looks at one array of integers, and at keys only where heads are equal.
 
 use crate::base::codec::Decoder;
 use crate::base::codec::put_varint;
@@ -208,8 +208,8 @@ impl Layout {
         Ok((entry, next))
     }
 
-    /// Where to begin the walk to the first entry at or after version `sequence` of `key`; `None`
-    /// if all entries come before it.
+    /// Returns where to begin the walk to the first entry at or after version `sequence` of `key`;
+    /// `None` if all entries come before it.
     fn walk_start(
         &self,
         data: &[u8],
@@ -315,9 +315,9 @@ pub(crate) enum Lookup<V> {
         kind: Kind,
         value: V,
     },
-    /// A later key was met first.
+    /// The search met a later key first.
     Absent,
-    /// All entries stand before it.
+    /// All entries come before the key.
     Behind,
 }
 
@@ -420,12 +420,12 @@ impl BlockCursor {
         self.next()
     }
 
-    /// To the first entry.
+    /// Moves to the first entry.
     pub(crate) fn first(&mut self) -> Result<()> {
         self.go_to_restart(0)
     }
 
-    /// To the entry after; on none at the end of the block.
+    /// Moves to the next entry; on none at the end of the block.
     pub(crate) fn next(&mut self) -> Result<()> {
         self.here = self.next;
         self.on_entry = self.here.entry < self.layout.entries_end;
@@ -444,7 +444,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// To the entry before; on none before the first.
+    /// Moves to the entry before; on none before the first.
     pub(crate) fn prev(&mut self) -> Result<()> {
         let here = self.here.entry;
         let mut low = 0;
@@ -468,13 +468,13 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// To the last entry.
+    /// Moves to the last entry.
     pub(crate) fn last(&mut self) -> Result<()> {
         self.go_behind();
         self.prev()
     }
 
-    /// To after the last entry.
+    /// Moves behind the last entry.
     fn go_behind(&mut self) {
         self.here = Place {
             entry: self.layout.entries_end,
@@ -484,7 +484,8 @@ impl BlockCursor {
         self.on_entry = false;
     }
 
-    /// To the first entry at or after version `sequence` of `key`; on none if all stand before it.
+    /// Moves to the first entry at or after version `sequence` of `key`; on none if all come before
+    /// it.
     pub(crate) fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         let Some(start) = self.layout.walk_start(&self.data, key, sequence)? else {
             self.go_behind();

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
 
 /// Contexts of zstd for reuse: setting one up costs more than compressing a block. They are shared,
-/// not kept per thread, because one takes 160 KiB, and hundreds of a server's threads read now and
-/// then.
+/// not kept per thread, because one takes 160 KiB, and hundreds of a server's threads read
+/// occasionally.
 static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| ArrayQueue::new(4));
 static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
     LazyLock::new(|| ArrayQueue::new(16));
@@ -25,7 +25,7 @@ fn pack_zstd(payload: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let packer = PACKERS.pop().map_or_else(|| Compressor::new(1), Ok);
     let mut packer = packer.ok()?;
     let packed = packer.compress_to_buffer(payload, &mut out[..]).ok();
-    // One too many goes.
+    // If the queue is full, the context is dropped.
     let _ = PACKERS.push(packer);
     packed
 }
@@ -84,8 +84,8 @@ pub(crate) fn decompress<'a>(
     }
 }
 
-/// LZ4 packs at most 255 bytes into one: a declared length beyond that is refused before memory is
-/// allocated for it.
+/// False if `packed` bytes cannot be a block of `length`, because LZ4 packs at most 255 bytes into
+/// one. Such a length is refused before memory is allocated for it.
 fn is_lz4_ratio(packed: usize, length: u32) -> bool {
     length as usize / 255 <= packed
 }

@@ -45,8 +45,7 @@ impl Footer {
         out
     }
 
-    /// Decodes the footer at `offset` of file `number`. `Err` is the reason why the bytes are no
-    /// footer.
+    /// Decodes the footer at `offset` of file `number`. `Err` says why the bytes are not a footer.
     pub(crate) fn decode(
         bytes: &[u8],
         number: u64,

@@ -10,8 +10,8 @@
 //! | n | those bytes, which all separators share |
 //! | 4, 4 | skip; how many separators |
 //!
-//! A separator is at or after the last key of its block, and before the first of the next unless
-//! both are versions of one key.
+//! A separator is at or after the last key of its block, and before the first key of the next
+//! block, unless both are versions of one key.
 
 use crate::base::codec::Decoder;
 use crate::base::key::{head, shared};
@@ -54,9 +54,9 @@ impl IndexBuilder {
         self.ends.len()
     }
 
-    /// Where to cut an index block that is full: in its second half, where neighbouring separators
-    /// share the shortest prefix. Heads leave out the prefix that the separators of a block share,
-    /// so blocks of one partition keep distinct heads.
+    /// Returns the number of entries at which to cut a full index block: in its second half, where
+    /// neighbouring separators share the shortest prefix. Heads leave out the prefix that all
+    /// separators of a block share, so blocks of one partition keep distinct heads.
     pub(crate) fn best_length(&self) -> usize {
         let in_common =
             |&length: &usize| shared(self.separator(length - 1), self.separator(length));
@@ -64,8 +64,8 @@ impl IndexBuilder {
         lengths.rev().min_by_key(in_common).unwrap_or(self.len())
     }
 
-    /// The block of the first `count` entries, of which there is one at least, and its last
-    /// separator. The builder keeps the rest.
+    /// Returns the block of the first `count` entries, at least one, and its last separator. The
+    /// builder keeps the rest.
     pub(crate) fn finish(&mut self, count: usize) -> (Vec<u8>, Vec<u8>) {
         let last = self.separator(count - 1).to_vec();
         let skip = shared(self.separator(0), &last);
@@ -145,8 +145,8 @@ impl IndexBlock {
         separators.get(start..self.end(index)).ok_or(Malformed)
     }
 
-    /// Which block holds the first key at or after `key`, if this index leads to it; `len()` if
-    /// all are before it.
+    /// Returns the index of the block that holds the first key at or after `key`, if it is below
+    /// this index; `len()` if all keys are before it.
     pub(crate) fn seek(&self, key: &[u8]) -> Result<usize> {
         let end = self.data.len() - TAIL_BYTES;
         let common = &self.data[end - self.skip..end];

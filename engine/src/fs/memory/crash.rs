@@ -33,8 +33,8 @@ fn keeps_directory(keep: Keep, choices: &mut Choices) -> bool {
 }
 
 impl MemoryFs {
-    /// A copy as a power cut now would leave it. The same seed makes the same choices. No lock
-    /// survives.
+    /// Returns a copy as a power cut now would leave it. The same seed makes the same choices. No
+    /// lock survives.
     pub fn crash(&self, seed: u64, keep: Keep) -> MemoryFs {
         let mut choices = Choices::new(seed);
         let state = lock(&self.state);

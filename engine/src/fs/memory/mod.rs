@@ -2,9 +2,9 @@
 //! cut.
 //!
 //! The crashable kind keeps, for each file and directory, the durable contents and the ordered
-//! operations since its last sync; a directory itself is durable once the one above it was synced;
-//! a log that is written at syncs is in memory of the process until then. [`MemoryFs::crash`]
-//! answers a copy as a power cut would leave it. The volatile kind keeps only the present contents.
+//! operations since its last sync. A directory itself is durable once its parent was synced. A log
+//! that is written at syncs stays in the memory of the process until then. [`MemoryFs::crash`]
+//! returns a copy as a power cut would leave it. The volatile kind keeps only the present contents.
 
 #[cfg(any(test, feature = "testing"))]
 mod crash;
@@ -32,7 +32,7 @@ pub struct MemoryFs {
     state: Arc<Mutex<State>>,
 }
 
-/// How much the files of one `MemoryFs` may hold, and hold.
+/// How many bytes the files of one `MemoryFs` may hold, and how many they hold.
 #[derive(Debug)]
 struct Room {
     bytes_max: u64,
@@ -58,7 +58,7 @@ type Names = BTreeMap<String, Arc<Node>>;
 
 #[derive(Debug, Default, Clone)]
 struct Directory {
-    /// Whether its own name is.
+    /// Whether the name of the directory itself is durable.
     is_durable: bool,
     now: Names,
     durable: Names,
@@ -84,8 +84,8 @@ struct Contents {
     now: Image,
     durable: Image,
     unsynced: Vec<Change>,
-    /// Bytes of the disk that a crashable file has taken: at its syncs, or when it was opened as a
-    /// log.
+    /// Bytes of the disk that a crashable file takes. They are allocated when it is synced, or when
+    /// it is opened as a log.
     allocated: u64,
 }
 
@@ -99,8 +99,7 @@ impl MemoryFs {
         }
     }
 
-    /// Like [`MemoryFs::volatile`], until its files hold `bytes_max` bytes: then it is a full disk,
-    /// until some are removed.
+    /// Like [`MemoryFs::volatile`], but a full disk while its files hold `bytes_max` bytes.
     pub fn volatile_up_to(bytes_max: u64) -> MemoryFs {
         let bytes = AtomicU64::new(0);
         MemoryFs {
@@ -121,7 +120,7 @@ impl MemoryFs {
 
     #[cfg(any(test, feature = "testing"))]
     /// Like [`MemoryFs::crashable`], on a disk of `bytes_max` bytes that allocates late: a write
-    /// takes no space, the sync after it does, and answers `StorageFull` where there is none. A log
+    /// takes no space; the sync after it does, and fails with `StorageFull` if there is none. A log
     /// has its space from the beginning.
     pub fn crashable_up_to(bytes_max: u64) -> MemoryFs {
         MemoryFs {
@@ -320,7 +319,7 @@ impl Fs for MemoryFs {
         (total < u64::MAX).then_some(Space { total, free })
     }
 
-    /// Of all directories.
+    /// Counts the files of all directories.
     fn used(&self, _: &Path) -> io::Result<u64> {
         Ok(self.room.bytes.load(Ordering::Relaxed))
     }

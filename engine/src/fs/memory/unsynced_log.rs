@@ -1,5 +1,5 @@
-//! A log whose writes reach the file at syncs only, as `fs/log_file.rs` writes them to a disk: the
-//! crash tests of [`LogWrites::AtSync`](crate::fs::LogWrites).
+//! A log whose writes reach the file only at syncs, as `fs/log_file.rs` writes a log to a disk; for
+//! the crash tests of [`LogWrites::AtSync`](crate::fs::LogWrites).
 
 use crate::base::mutex::lock;
 use crate::fs::{File, PAGE_BYTES};

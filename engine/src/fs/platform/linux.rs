@@ -14,8 +14,8 @@ use std::path::Path;
 
 /// Opens for reading.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
-    // Checking whether the access time has to be updated would take a sixth of the time of each
-    // read.
+    // Without the flag, checking whether to update the access time takes a sixth of the time of
+    // each read.
     let flag = OFlags::NOATIME.bits().try_into();
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(flag.unwrap_or(0));
@@ -27,7 +27,7 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Lengthens the file to at least `length` bytes, and allocates their blocks. `false` if the file
-/// system cannot: then the file has its length, and the blocks are taken when they are written.
+/// system cannot allocate: the file then has its length, and writes take the blocks.
 pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> {
     match fallocate(file, FallocateFlags::empty(), 0, length) {
         Err(Errno::OPNOTSUPP) => {

@@ -1,18 +1,18 @@
 //! Calls that differ between operating systems, under the same names for each. The rest of the
-//! engine contains no code for one system, except the modules of [`super`] that exist on Linux
-//! alone: `direct`, `large`, `log_file` and `map`.
+//! engine contains no code for one system, except the modules of [`super`] that exist only on
+//! Linux: `direct`, `log_file`, `map` and `write_paths/linux.rs`.
 //!
 //! `linux` and `portable` are alternatives: the second has the same functions without the additions
 //! of Linux (`lengthen` instead of `allocate`). `unix` (Linux, macOS) and `windows` are
-//! alternatives too. The standard library already makes the following equal:
+//! alternatives too. The standard library already unifies the following:
 //!
 //! - `File::sync_all` and `sync_data` reach the medium everywhere (macOS: `F_FULLFSYNC`; Windows:
 //!   `FlushFileBuffers`).
 //! - Files are opened with `FILE_SHARE_READ`, `_WRITE` and `_DELETE` on Windows, so that open files
-//!   are renamed over and removed there as on Unix; a removed file stays readable through its open
-//!   handles (POSIX semantics, Windows 10 1809 or newer on NTFS).
-//! - `File::try_lock` is `flock` on Unix and `LockFileEx` on Windows. The latter also keeps others
-//!   from reading the locked file.
+//!   can be replaced by a rename and removed there as on Unix; a removed file stays readable
+//!   through its open handles (POSIX semantics, Windows 10 1809 or newer on NTFS).
+//! - `File::try_lock` is `flock` on Unix and `LockFileEx` on Windows. The latter also prevents
+//!   other processes from reading the locked file.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -9,8 +9,8 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens for reading. With the right to write where there is one: Windows does not sync a file
-/// without it, and a store that opens syncs the log that it reads.
+/// Opens for reading, and for writing if permitted: Windows does not sync a file without the right
+/// to write, and opening a store syncs the log that it reads.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
     match OpenOptions::new().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(path),

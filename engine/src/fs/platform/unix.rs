@@ -37,8 +37,7 @@ pub(in crate::fs) fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io:
     file.write_all_at(bytes, offset)
 }
 
-/// Makes the names in a directory durable.
-/// Opens a directory to sync it; `None` where that is not needed.
+/// Opens a directory to sync the names in it; `None` where that is not needed.
 pub(in crate::fs) fn open_directory(path: &Path) -> io::Result<Option<File>> {
     File::open(path).map(Some)
 }
@@ -52,8 +51,8 @@ pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
     })
 }
 
-/// The allocated bytes, or the length if that is more: a log is allocated ahead of its contents,
-/// and some file systems allocate late.
+/// Returns the allocated bytes, or the length if that is more: a log is allocated ahead of its
+/// contents, and some file systems allocate late.
 pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {
     const BLOCK_BYTES: u64 = 512;
     found.len().max(found.blocks() * BLOCK_BYTES)

@@ -14,7 +14,7 @@ use std::path::Path;
 /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link itself instead of its target.
 const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 
-/// Creates a directory and its parents. It inherits the rights of its parent: below a user's
+/// Creates a directory and its parents. It inherits the permissions of its parent: below a user's
 /// profile, only that user has access.
 pub(in crate::fs) fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
@@ -57,13 +57,14 @@ pub(in crate::fs) fn write_all_at(
     Ok(())
 }
 
-/// There is no call for it: NTFS logs changes of names, in order, and a flush of any file that was
-/// created or renamed writes that log.
+/// Returns `None`, because Windows has no call that syncs a directory. NTFS logs changes of names,
+/// in order, and flushing any file that was created or renamed writes that log.
 pub(in crate::fs) fn open_directory(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// The standard library does not say. A full disk is noticed by the write that fails.
+/// Unknown: the standard library has no call for it. A full disk is noticed by the write that
+/// fails.
 pub(in crate::fs) fn space(_: &Path) -> Option<Space> {
     None
 }

@@ -1,5 +1,5 @@
-//! Choices: reproducible random numbers. One root seed gives each part of a run a sequence of its
-//! own, so that a change of one part leaves the choices of the others as they are.
+//! Choices: reproducible random numbers. One root seed gives each part of a run its own sequence,
+//! so that a change of one part leaves the choices of the others as they are.
 
 /// Reproducible choices (splitmix64).
 #[derive(Debug, Clone)]

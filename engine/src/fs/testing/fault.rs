@@ -1,5 +1,4 @@
-//! A file system that fails on cue, the n-th call of a kind, once or from then on; or that holds
-//! calls up.
+//! A file system that fails chosen calls, the n-th of a kind, once or from then on, or delays them.
 
 use crate::base::error::TOO_MANY_OPEN_FILES;
 use crate::base::mutex::lock;
@@ -41,7 +40,7 @@ impl Operation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
     /// The call returns this error. A failed write has written its first half, or nothing if the
-    /// disk was full before. The changes that a failed sync was for are lost.
+    /// disk was already full. A failed sync loses the changes that it was to make durable.
     Error(io::ErrorKind),
     /// No file handle is left. Only calls that open something count and fail.
     NoHandle,

@@ -1,5 +1,4 @@
-//! A file system that calls a hook before each sync and each write: to count them, to hold them up,
-//! to fail them.
+//! A file system that calls a hook before each sync and each write, to count, delay or fail them.
 
 use crate::fs::testing::Operation;
 use crate::fs::{File, Fs, Lock, LogWrites, OpenDirectory, Space};

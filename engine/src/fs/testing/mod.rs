@@ -1,6 +1,6 @@
-//! Stand-ins for the outside, for tests: a file system that fails on cue, one that calls a hook, a
-//! clock that they move, ids that count, seeds and choices. The disk whose power can be cut is
-//! [`MemoryFs`](crate::fs::MemoryFs). Feature `testing`.
+//! Replacements for the outside world in tests: a file system that fails chosen calls, one that
+//! calls a hook, a clock that the test moves, ids that count, seeds and choices. The disk whose
+//! power can be cut is [`MemoryFs`](crate::fs::MemoryFs). Feature `testing`.
 
 mod choices;
 mod clock;

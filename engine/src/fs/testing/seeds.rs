@@ -2,9 +2,9 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-/// The seeds of a randomized test with `count` runs: fixed ones from 1 on, at least one of them,
-/// and a fresh one at the end. If `LAZURITE_TEST_SEED` is set, that seed alone. Prints each seed as
-/// its run begins, so that the last line of a failure repeats it.
+/// Returns the seeds of a randomized test with `count` runs: fixed ones from 1 on, at least one of
+/// them, and a fresh one at the end. If `LAZURITE_TEST_SEED` is set, only that seed. Prints each
+/// seed as its run begins, so that the last one printed repeats a failure.
 pub fn test_seeds(count: u64) -> impl Iterator<Item = u64> {
     let named = std::env::var("LAZURITE_TEST_SEED").ok();
     let named = named.map(|seed| seed.parse().expect("LAZURITE_TEST_SEED is a number"));

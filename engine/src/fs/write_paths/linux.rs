@@ -17,9 +17,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// For the log, which is written through a mapping: its pages in the cache are as long as the
-/// writes that made them, and a page is mapped once, however long. The price is that a sync writes
-/// 16 KiB for a single row.
+/// Bytes of one write to a log that is written through a mapping: its pages in the cache are as
+/// long as the writes that made them, and a page is mapped once, however long it is. The price is
+/// that a sync writes 16 KiB for a single row.
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
 pub(in crate::fs) fn open_log(

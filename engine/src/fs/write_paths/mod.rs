@@ -1,4 +1,4 @@
-//! How the log is written: the way that costs least on each operating system, above
+//! How the log is written: the cheapest way on each operating system, built on
 //! [`crate::fs::platform`].
 
 #[cfg(target_os = "linux")]

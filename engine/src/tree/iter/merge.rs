@@ -1,9 +1,9 @@
 //! Merges the sources of a keyspace, newest source first, into the live rows of a range.
 //!
-//! It rests on this: for one key, all versions of a newer source are newer than all of an older
-//! source, and a range tombstone hides every version of its span in older sources. So of several
-//! rows with one key the newest source wins, and older sources can seek past a covered span instead
-//! of walking it.
+//! The merge relies on two facts: for one key, all versions of a newer source are newer than all of
+//! an older source, and a range tombstone hides every version of its span in older sources. So of
+//! several rows with one key the newest source's row wins, and older sources can seek past a
+//! covered span instead of walking it.
 
 use crate::Direction;
 use crate::Result;
@@ -23,24 +23,24 @@ use std::sync::Arc;
 pub(crate) struct Rows {
     sources: Vec<Source>,
     scan: Arc<ScanRange>,
-    /// Where the next `advance` goes first: inclusive forward, exclusive backward; `None` inside is
-    /// the end of all keys.
+    /// Where the next `advance` goes first: inclusive forward, exclusive backward; the inner `None`
+    /// is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
     /// True if the pending seek only moves forward.
     goes_on: bool,
-    /// The source that is on the row; `None` when on none.
+    /// The source of the current row; `None` if there is no row.
     current: Option<usize>,
-    /// Sources that are on a row, in the order of their rows; of equal keys the newest source
-    /// first. Valid if `is_ordered`.
+    /// Indices of the sources that are on a row, in the order of their rows; of equal keys the
+    /// newest source first. Valid if `is_ordered`.
     order: Vec<usize>,
     is_ordered: bool,
     has_range_tombstones: bool,
     empty_spans: Arc<EmptySpans>,
     at: SequenceNumber,
     passed: u64,
-    /// How often all sources were asked for their place.
+    /// Number of times that all sources had to seek.
     seeks: u64,
-    /// Since the last seek, until a live row is found.
+    /// The search that began at the last seek, until it finds a live row.
     search: Option<Search>,
 }
 
@@ -83,7 +83,7 @@ impl Rows {
         self.current.map(|current| &self.sources[current])
     }
 
-    /// To the end of the range.
+    /// Moves to the end of the range.
     fn end(&mut self) {
         self.end_search(None);
         (self.current, self.pending_seek) = (None, None);
@@ -126,8 +126,8 @@ impl Rows {
         }
     }
 
-    /// The source of the current row, if it is the only one left and only its own deletions can
-    /// hide its rows. Most scans reach this state.
+    /// Returns the source of the current row if no other source has rows left and only its own
+    /// deletions can hide its rows. Most scans reach this state.
     #[inline]
     fn alone(&self) -> Option<usize> {
         match self.order[..] {
@@ -164,7 +164,7 @@ impl Rows {
         self.find_live()
     }
 
-    /// From where the sources stand to the first row that is alive.
+    /// Moves from the places of the sources to the first live row.
     fn find_live(&mut self) -> Result<bool> {
         while let Some(first) = self.first() {
             self.passed += 1;
@@ -312,8 +312,8 @@ impl Rows {
         self.order.first().copied()
     }
 
-    /// Moves the source at `place` after all whose rows come before its own. The sources after
-    /// `place` are in order.
+    /// Moves the source at `place` behind all sources whose rows come before its own. The sources
+    /// after `place` must be in order.
     fn sift_down(&mut self, mut place: usize) {
         while place + 1 < self.order.len()
             && self.precedes(self.order[place + 1], self.order[place])
@@ -343,8 +343,8 @@ impl Rows {
         Ok(())
     }
 
-    /// The newest deletion that hides the row of source `first`, and the index of its source. Looks
-    /// at newer sources first, because their deletions are newer.
+    /// Returns the newest deletion that hides the row of source `first`, and the index of its
+    /// source. Looks at newer sources first, because their deletions are newer.
     fn cover(&self, first: usize) -> Result<Option<(usize, Cover)>> {
         if !self.has_range_tombstones {
             return Ok(None);

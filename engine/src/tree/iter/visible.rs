@@ -63,8 +63,8 @@ impl Source {
         }
     }
 
-    /// Moves to the first row at or beyond `bound` in the direction of the scan; a backward `bound`
-    /// is exclusive.
+    /// Moves to the first row at or beyond `bound` in the direction of the scan; for a backward
+    /// scan, `bound` is exclusive.
     pub(crate) fn seek(&mut self, bound: Option<&[u8]>) -> Result<()> {
         match self {
             Source::Memtable(rows) => rows.seek(bound),
@@ -98,8 +98,8 @@ impl Source {
         }
     }
 
-    /// True if its rows end with the range of a forward scan: then the merge need not compare each
-    /// with the end.
+    /// True if the source ends its rows at the end of a forward scan's range, so that the merge
+    /// need not compare each row with that end.
     pub(crate) fn ends_with_the_scan(&self) -> bool {
         matches!(self, Source::Memtable(_))
     }
@@ -112,7 +112,7 @@ impl Source {
         }
     }
 
-    /// To the end of the source.
+    /// Moves to the end of the source.
     pub(crate) fn exhaust(&mut self) {
         match self {
             Source::Memtable(rows) => rows.exhaust(),
@@ -121,8 +121,8 @@ impl Source {
     }
 }
 
-/// Reads a memtable a few rows at a time, more each time, so that short scans are cheap and long
-/// ones seldom take the lock.
+/// Reads a memtable in groups of rows, the first ones small and the later ones larger, so that
+/// short scans are cheap and long ones seldom take the lock.
 pub(crate) struct MemtableRows {
     memtable: Arc<Memtable>,
     at: SequenceNumber,
@@ -317,8 +317,8 @@ impl RunRows {
         self.row = None;
     }
 
-    /// Puts the cursor into file `index` of the run, on no version; answers `false` if there is
-    /// none.
+    /// Moves the cursor to file `index` of the run, on no version; returns `false` if there is no
+    /// such file.
     fn open(&mut self, index: Option<usize>) -> Result<bool> {
         self.in_file = false;
         let files = &self.version.levels[self.level][self.files.clone()];
@@ -385,7 +385,7 @@ impl RunRows {
         self.settle_forward()
     }
 
-    /// From where the cursor is to the first visible version.
+    /// Moves the cursor from its place to the first visible version.
     fn settle_forward(&mut self) -> Result<()> {
         while self.in_file {
             let cursor = self.cursor();
@@ -403,8 +403,8 @@ impl RunRows {
         Ok(())
     }
 
-    /// Walks from the oldest version of a key to where the versions of the next key begin, and
-    /// remembers the newest visible one.
+    /// Walks backward, from the oldest version of a key to its newest one, until a key has a
+    /// visible version. Remembers the newest visible version of that key.
     fn settle_backward(&mut self) -> Result<()> {
         let mut key = self.row.take().map_or_else(Vec::new, |(key, _)| key);
         while self.in_file {

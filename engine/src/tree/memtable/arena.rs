@@ -1,15 +1,15 @@
 //! Arena: the rows of a memtable, and the bytes of their keys and values, in chunks that are only
-//! ever added to.
+//! ever appended to.
 //!
-//! A row never changes but for the link to its older versions, and its bytes never move: a reader
-//! is handed a slice of a full chunk without a copy, and dropping a memtable frees a few thousand
-//! chunks instead of a million rows.
+//! A row never changes except for its link to older versions, and its bytes never move. So a reader
+//! gets a slice of a full chunk without a copy, and dropping a memtable frees a few thousand chunks
+//! instead of a million rows.
 
 use crate::base::key::{Kind, SequenceNumber};
 use bytes::Bytes;
 
-/// Bytes of a chunk that is filled with small records. Only rows in the chunk being filled are
-/// copied out to readers.
+/// Bytes of a chunk that is filled with small records. Readers get copies only of rows in the chunk
+/// that is being filled.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Records of at least this many bytes get a chunk of their own.
 const RECORD_BYTES_ALONE: usize = CHUNK_BYTES / 8;
@@ -161,8 +161,8 @@ impl Arena {
         std::hint::black_box(ends.map(|end| bytes.get(end).copied()));
     }
 
-    /// Prefetches the beginning of the row's value, and with it the rest of the key, without
-    /// waiting.
+    /// Prefetches, without waiting, the beginning of the row's value, and with it the rest of the
+    /// key.
     pub(super) fn touch_start(&self, id: RowId) {
         let row = self.row(id);
         let bytes = self.chunks[row.chunk as usize].bytes();
@@ -209,8 +209,8 @@ impl Arena {
 /// Stands for the place of rows that were copied.
 const COPIED: usize = usize::MAX;
 
-/// A handful of rows that can be read without the arena: it keeps the chunks they are in. The
-/// memory is used again for the next handful.
+/// A few rows that can be read without the arena, because they keep the chunks that they are in.
+/// Their memory is reused for the next few rows.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedRows {
     /// Full chunks and their numbers.

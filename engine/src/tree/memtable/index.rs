@@ -1,15 +1,15 @@
 //! Index: a B+-tree from keys to the newest row of each, for one writer.
 //!
-//! A node does not hold keys. All keys that are routed to it share a prefix; it holds, for each,
-//! the eight bytes after that (its *head*), the eight after those (its *tail*), and the number of
-//! a row that has the whole key. So a search in a node looks at one array of integers, at another
-//! where heads are equal, and at a key only where tails are too. The prefix is known from the
-//! separators on both sides of the node; at the two edges of the tree it is the common prefix of
-//! all keys.
+//! A node does not hold keys. All keys that are routed to it share a prefix. For each key it holds
+//! the eight bytes after the prefix (the *head*), the eight bytes after those (the *tail*), and the
+//! number of a row that has the whole key. So a search in a node looks at the array of heads, at
+//! the array of tails where heads are equal, and at a key only where tails are equal too. The
+//! prefix follows from the separators on both sides of the node; at the two edges of the tree it is
+//! the common prefix of all keys.
 //!
 //! Keys are never removed. Invariants: the heads of a node ascend; every key routed to a node
-//! starts with the same `skip` bytes; nodes but the root and those at the right edge are at least
-//! half full.
+//! starts with the same `skip` bytes; all nodes except the root and those at the right edge are at
+//! least half full.
 
 use super::arena::{Arena, NO_ROW, RowId};
 use crate::base::key::{HEAD_BYTES, first_head_not_below, head, shared};
@@ -301,8 +301,8 @@ impl Index {
         None
     }
 
-    /// Adds a key that lies after all others, if the last leaf has room: inserts in key order need
-    /// no search.
+    /// Appends `key` if it comes after all others and the last leaf has room, so that inserts in
+    /// key order need no search. Returns whether it did.
     fn append(&mut self, key: &[u8], row: RowId, arena: &Arena) -> bool {
         let keys = &mut self.leaves[self.last_leaf as usize].keys;
         let last = keys.length - 1;
@@ -419,8 +419,7 @@ impl Index {
         id
     }
 
-    /// Enters a new right neighbour of a child into the inner nodes above, splitting those that are
-    /// full.
+    /// Enters the new right neighbour of a child into the inner nodes above, splitting full ones.
     fn add_child(
         &mut self,
         mut path: Path,

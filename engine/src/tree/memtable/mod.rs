@@ -1,10 +1,10 @@
 //! Memtable: a sorted map of the newest writes; active, then sealed, then flushed.
 //!
 //! `arena.rs` holds rows and bytes, `index.rs` the order of the keys. One writer (the leader of a
-//! commit) applies changes; readers hold the lock for a lookup or for a bounded number of rows. Per
-//! key the versions are linked newest first. A version is unlinked as soon as no reader can see it
-//! any more: when a newer one exists at or below `floor`, the oldest sequence number at which
-//! anyone reads.
+//! commit) applies changes; readers hold the lock for a lookup or for a bounded number of rows. The
+//! versions of a key are linked newest first. A version is unlinked once no reader can see it, that
+//! is, once a newer one exists at or below `floor`, the lowest sequence number at which a reader
+//! reads.
 
 mod arena;
 mod index;
@@ -28,21 +28,22 @@ use std::time::Duration;
 /// Memory of one version besides its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 
-/// Rows covered by a range deletion above which the memtable is better sealed first: a scan can
-/// seek past a span of an older memtable, but has to visit the rows of the memtable that holds the
-/// tombstone.
+/// Number of rows covered by a range deletion above which the memtable should be sealed first: a
+/// scan can seek past a span of an older memtable, but must visit each row in the memtable that
+/// holds the tombstone.
 const COVERED_ROWS_MAX: usize = 256;
 
-/// Rows, older versions included, that a reader visits under one hold of the lock, while the writer
-/// waits. Without a limit, a reader at an old snapshot may pass many rows that it does not see.
+/// Number of rows, older versions included, that a reader visits under one hold of the lock, while
+/// the writer waits. Without a limit, a reader at an old snapshot could pass many rows that it does
+/// not see.
 const VISITED_MAX: usize = 1024;
 
-/// Versions of a key that a writer examines for versions that no reader sees any more. In a longer
-/// chain, a later write or the flush unlinks the rest.
+/// Number of versions of a key that a write examines to find those that no reader sees any more. In
+/// a longer chain, a later write or the flush unlinks the rest.
 const UNLINK_STEPS_MAX: usize = 64;
 
-/// Rows that a walk over all of them prefetches before it visits them. Neighbours in key order are
-/// scattered in memory: so the processor fetches them all at once, not one after the other.
+/// Number of rows that a walk over all rows prefetches before it visits them. Neighbours in key
+/// order are scattered in memory; prefetched, they are loaded all at once, not one after the other.
 const TOUCHED_ROWS: usize = 16;
 
 #[derive(Debug)]
@@ -154,7 +155,7 @@ impl Memtable {
         self.bytes() == 0
     }
 
-    /// A scan has found its place so often here and in SSTables.
+    /// Notes that scans have sought a place `count` times here and in SSTables.
     pub(crate) fn add_scan_merges(&self, count: u64) {
         self.scan_merges.fetch_add(count, Ordering::Relaxed);
     }
@@ -228,8 +229,8 @@ impl Memtable {
         }
     }
 
-    /// Like `find`, but `None` if the versions were unlinked while it had released the lock to the
-    /// writer: no snapshot keeps them.
+    /// Like `find`, but `None` if the versions were unlinked while the lock was released to the
+    /// writer, which happens only if no snapshot keeps them.
     fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<NewestVersion> {
         let mut rows = self.read();
         let at = at();
@@ -284,8 +285,8 @@ impl Memtable {
         }
     }
 
-    /// Like `fetch`, but visits a bounded number of rows, from `version` on if there is one.
-    /// Returns where it paused if that was not enough.
+    /// Like `fetch`, but visits a bounded number of rows, beginning with `version` if given.
+    /// Returns where it paused if the bound was reached first.
     fn fetch_some(
         &self,
         from: From<'_>,
@@ -320,7 +321,7 @@ impl Memtable {
         None
     }
 
-    /// Hands every key, in order, with all its versions, newest first, to `visit`. Holds the lock,
+    /// Calls `visit` for every key, in order, with all its versions, newest first. Holds the lock,
     /// so it is for sealed memtables, which have no writers.
     pub(crate) fn for_each(
         &self,
@@ -375,8 +376,9 @@ impl Rows {
         taken
     }
 
-    /// Appends to `out` the visible version of each key, given by its newest row. Stops at a key
-    /// with more versions than may be visited, and returns its newest row and the next version.
+    /// Appends to `out` the visible version of each key in `few`, which lists the newest row of
+    /// each. Stops at a key with more versions than may be visited, and returns its newest row and
+    /// the next version.
     fn pin_visible(
         &self,
         few: &[RowId],
@@ -511,8 +513,8 @@ impl Rows {
         }
     }
 
-    /// Unlinks the versions after `newest` that no reader at or after `floor` can see, as far as a
-    /// few steps find them.
+    /// Unlinks the versions after `newest` that no reader at or after `floor` can see. Gives up if
+    /// they are more than [`UNLINK_STEPS_MAX`] steps away.
     fn unlink_unseen(&mut self, newest: RowId, floor: SequenceNumber) {
         let mut id = newest;
         let mut steps = 0;

@@ -74,7 +74,7 @@ impl SstableCursor {
         }
     }
 
-    /// To the first version at or after version `at` of `key`.
+    /// Moves to the first version at or after version `at` of `key`.
     pub(crate) fn seek(&mut self, cache: &Cache, key: &[u8], at: SequenceNumber) -> Result<()> {
         self.data.unload();
         self.partition = None;
@@ -103,7 +103,8 @@ impl SstableCursor {
         Ok(())
     }
 
-    /// To the last version of the last key before `key`; to the last of all when `None`.
+    /// Moves to the last version of the last key before `key`; to the last version of all if
+    /// `None`.
     pub(crate) fn seek_before(&mut self, cache: &Cache, key: Option<&[u8]>) -> Result<()> {
         match key {
             Some(key) => self.seek(cache, key, SequenceNumber::MAX)?,
@@ -147,7 +148,7 @@ impl SstableCursor {
         }
     }
 
-    /// To the first version of the next block that has one; on none after the last.
+    /// Moves to the first version of the next block that has one; on none after the last.
     fn next_block(&mut self, cache: &Cache) -> Result<()> {
         let Some(root) = &self.reader.index else {
             return Ok(());
@@ -175,8 +176,8 @@ impl SstableCursor {
         }
     }
 
-    /// Moves to the beginning of the partition that entry `at_root` of the root leads to, if it
-    /// leads to one.
+    /// Moves to the beginning of the partition below entry `at_root` of the root, if the index has
+    /// partitions.
     fn enter_partition(&mut self, cache: &Cache) -> Result<()> {
         let partition = self.reader.partition(cache, self.at_root)?;
         self.partition = partition.map(|partition| match partition {
@@ -187,7 +188,7 @@ impl SstableCursor {
         Ok(())
     }
 
-    /// To the last version below entry `at_root` of the root.
+    /// Moves to the last version below entry `at_root` of the root.
     fn enter_partition_at_end(&mut self, cache: &Cache, at_root: usize) -> Result<()> {
         self.at_root = at_root;
         self.enter_partition(cache)?;

@@ -44,8 +44,8 @@ impl SstableReader {
         }
     }
 
-    /// Looks for the newest version of `key` at or before `at` in a block, from the cache if it is
-    /// there.
+    /// Looks for the newest version of `key` at or before `at` in a block, which is taken from the
+    /// cache if it is there.
     fn find_in_block(
         &self,
         cache: &Cache,

@@ -1,6 +1,7 @@
 //! SSTable: an immutable sorted file of versions. Its bytes are described in `format/sstable/`.
 //!
-//! Invariant: all versions of one user key lie in one SSTable of a level.
+//! Invariant: below level 0, all versions of a user key are in one SSTable of a level. SSTables of
+//! level 0 may overlap.
 
 mod cursor;
 mod dump;

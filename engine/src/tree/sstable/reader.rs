@@ -21,9 +21,9 @@ use bytes::Bytes;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An SSTable that has been looked at. The index root and the range tombstones are in memory, and
-/// the filter and the index partitions once they are used, if there is room; all else comes through
-/// the cache. The file itself is open only while the cache keeps it open.
+/// An SSTable that was opened at least once. The index root and the range tombstones are in memory,
+/// and the filter and the index partitions once they are used, if there is room; everything else is
+/// read through the cache. The file itself is open only while the cache keeps it open.
 #[derive(Debug)]
 pub(crate) struct SstableReader {
     pub(super) number: u64,
@@ -112,8 +112,8 @@ impl SstableReader {
         Ok(())
     }
 
-    /// Reserves memory of the cache for this reader; [`SstableReader::pinned_bytes`] are to be
-    /// released.
+    /// Reserves `bytes` of the cache for this reader; `false` if there is no room. The owner must
+    /// release [`SstableReader::pinned_bytes`].
     fn pin(&self, cache: &Cache, bytes: u64) -> bool {
         let pinned = cache.pin(bytes);
         if pinned {
@@ -155,8 +155,8 @@ impl SstableReader {
         })
     }
 
-    /// Bytes of a block with its trailer; `None` if the file does not have them. Checked before
-    /// memory is taken for them.
+    /// Length of a block with its trailer. `None` if it exceeds the file or [`BLOCK_BYTES_MAX`], so
+    /// that a damaged handle does not allocate memory.
     fn stored_length(&self, handle: BlockHandle) -> Option<u64> {
         let length = handle.length.checked_add(TRAILER_BYTES as u64)?;
         let end = handle.offset.checked_add(length)?;
@@ -177,8 +177,8 @@ impl SstableReader {
         Ok(block)
     }
 
-    /// The partition that entry `at` of the root leads to; `None` if its entries lead to data
-    /// blocks.
+    /// Returns the partition below entry `at` of the root; `None` if the root's entries refer to
+    /// data blocks.
     pub(super) fn partition(
         &self,
         cache: &Cache,
@@ -204,8 +204,8 @@ impl SstableReader {
         }))
     }
 
-    /// Takes the index into memory, as far as there is room, and the first block into the cache.
-    /// The first block only: rows of a queue are deleted from the front.
+    /// Loads the index into memory, as far as there is room, and the first block into the cache.
+    /// Only the first block, because rows of a queue are deleted from the front.
     pub(crate) fn warm(&self, cache: &Cache) {
         let is_pinned = |at| matches!(self.partition(cache, at), Ok(Some(Partition::Pinned(_))));
         (0..self.partitions.len()).all(is_pinned);
@@ -216,8 +216,8 @@ impl SstableReader {
         }
     }
 
-    /// Keys that divide the SSTable into stretches of about the same length, without reading any of
-    /// it.
+    /// Returns keys that divide the SSTable into stretches of about the same length; reads none of
+    /// its data blocks.
     pub(crate) fn separators(&self, cache: &Cache) -> Result<Vec<Vec<u8>>> {
         let Some(root) = &self.index else {
             return Ok(Vec::new());

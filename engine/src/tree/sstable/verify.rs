@@ -12,8 +12,8 @@ use crate::{Error, Result};
 use std::sync::Arc;
 
 impl SstableReader {
-    /// Reads every block past the cache and checks every checksum, the order of the keys, and the
-    /// counts. Returns the damage.
+    /// Reads every block, bypassing the cache, and checks every checksum, the order of the keys,
+    /// and the counts. Returns the damage.
     pub(crate) fn verify(self: &Arc<Self>, cache: &Cache, meta: &FileMeta) -> Result<Vec<Error>> {
         let file = cache.file(self.number)?;
         let mut verification = Verification {

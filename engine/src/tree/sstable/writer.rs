@@ -19,8 +19,8 @@ use crate::{KeyRange, Result};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3;
 
-/// Bytes written at a time, at a multiple of that number: the file system may then store them
-/// contiguously, which speeds up reads.
+/// Bytes of one write, which begins at a multiple of this number: the file system may then store
+/// the bytes contiguously, which speeds up reads.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// How a file is written.
@@ -291,8 +291,8 @@ impl SstableWriter {
     }
 }
 
-/// A short key at or after `last` and before `next`, or `last` itself if they are versions of one
-/// key.
+/// Returns a short key at or after `last` and before `next`, or `last` itself if they are versions
+/// of one key.
 fn separator(last: &[u8], next: &[u8]) -> Vec<u8> {
     let shared = last.iter().zip(next).take_while(|(a, b)| a == b).count();
     let mut short = last[..shared.min(last.len())].to_vec();

@@ -52,14 +52,14 @@ pub(crate) struct Inputs<'a> {
     runs: Vec<RunVersions<'a>>,
     /// Which of them is in the level that is written.
     below: Option<usize>,
-    /// The inputs that have not ended, in the order of their present versions: by key, and of one
+    /// The inputs that have not ended, in the order of their current versions: by key, and of one
     /// key the newest first.
     order: Vec<usize>,
 }
 
 impl<'a> Inputs<'a> {
-    /// All versions at or after `start`. Each of `runs`, and `below`, is a list of files in key
-    /// order.
+    /// Opens the inputs at all versions at or after `start`. Each of `runs`, and `below`, is a list
+    /// of files in key order.
     pub(crate) fn open(
         cache: &Cache,
         runs: &'a [Vec<Arc<LiveFile>>],

@@ -17,20 +17,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// From how many value-log segments one job copies values: an SSTable may point to gigabytes, and
-/// other jobs wait meanwhile.
+/// Number of value-log segments from which one job copies values: an SSTable may point to
+/// gigabytes, and other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
-/// Most bytes of value-log segments with less garbage than live values that are rewritten in a
-/// second while writes go on. Space then comes back within a minute after a delete, and the copies
-/// take a small part of what the disk can do.
+/// Maximum number of bytes per second, of segments with less garbage than live values, that are
+/// rewritten while writes go on. Space is then freed within a minute after a delete, and the copies
+/// take a small part of the disk's throughput.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
 /// A merge does not rewrite an SSTable next to its outputs that is at least this part of a full one.
 const SMALL_PART: u64 = 2;
 
 /// A store that leaves inherited SSTables alone merges them with its own once they are at most this
-/// many times as large.
+/// many times as large as its own.
 const INHERITED_MAX: u64 = 4;
 
 /// When value-log segments are rewritten.
@@ -49,8 +49,8 @@ struct Compacted {
 }
 
 impl Work {
-    /// Does the most urgent compaction of any keyspace. Returns whether there was one. Called under
-    /// `compacting`.
+    /// Runs the most urgent compaction of any keyspace. Returns whether there was one. The caller
+    /// must hold `compacting`.
     pub(crate) fn compact_one(&self) -> Result<bool> {
         let retention = Retention::new(self.parts.snapshots.boundaries());
         let mut trees = self.parts.trees.all();
@@ -142,10 +142,11 @@ impl Work {
         self.rewrite_rule().garbage_percent
     }
 
-    /// How much garbage a segment may have, and how many are rewritten at once. At rest less
-    /// garbage, because copies of live values disturb no writer. Least when space is short; then
-    /// one segment, because its copies must fit into the reserve. While writes go on, now and then
-    /// one segment with little garbage too.
+    /// Returns the percentage of garbage from which a segment is rewritten, and how many are
+    /// rewritten at once. The percentage is lower at rest, because copies of live values then
+    /// disturb no writer. It is lowest when space is short, and then only one segment is rewritten,
+    /// because its copies must fit into the reserve. While writes go on, occasionally one segment
+    /// with little garbage is rewritten too.
     fn rewrite_rule(&self) -> RewriteRule {
         let (garbage_percent, segments) = if self.parts.reserve.is_short() {
             (4, 1)
@@ -166,8 +167,8 @@ impl Work {
         self.parts.clock.now() >= *lock(&self.next_rewrite)
     }
 
-    /// See [`Config::merges_inherited`]. A quota counts the files that copies share, so that only a
-    /// rewrite makes room.
+    /// True if inherited segments may be rewritten; see [`Config::merges_inherited`]. A quota
+    /// counts the files that copies share, so that only a rewrite makes room.
     fn rewrites_inherited(&self) -> bool {
         let config = &self.parts.config;
         config.merges_inherited || config.quota_bytes.is_some() && self.parts.reserve.is_short()
@@ -183,8 +184,8 @@ impl Work {
         }
         let rule = self.rewrite_rule();
         let trees = self.parts.trees.all();
-        // A value to which only a memtable refers is copied once that is flushed, and must not hold
-        // up others until then.
+        // A value to which only a memtable refers is copied once the memtable is flushed, and must
+        // not delay others until then.
         let referred: HashSet<u64> = trees
             .iter()
             .flat_map(|tree| picker::referred(&tree.view().version))
@@ -309,8 +310,8 @@ impl Work {
         })
     }
 
-    /// Replaces `removed` by `added`, in the manifest and then for readers; the removed files are
-    /// discarded with their last reader.
+    /// Replaces `removed` by `added`, in the manifest and then for readers. The removed files are
+    /// deleted after their last reader is done.
     fn install(
         &self,
         tree: &Tree,

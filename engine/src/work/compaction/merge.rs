@@ -21,8 +21,8 @@ use crate::{Error, KeyRange, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Keys after which a merge yields the processor. Otherwise a thread that becomes ready on the same
-/// processor may wait for the scheduler's next tick, some milliseconds.
+/// Number of keys after which a merge yields the processor. Otherwise a thread that becomes ready
+/// on the same processor may wait for the scheduler's next tick, some milliseconds.
 const KEYS_PER_SLICE: u32 = 64;
 
 /// An output ends after a stretch of new keys that is at least this part of a full SSTable.
@@ -80,7 +80,7 @@ pub(crate) struct Merge<'a> {
     /// Bytes of the files of the next level that the present output overlaps.
     passed_bytes: u64,
     outputs: Outputs,
-    /// After how many keys others are let run.
+    /// Number of keys left until the merge yields the processor.
     slice_left: u32,
 }
 
@@ -140,8 +140,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Runs the merge. The outputs are durable once their names are, and the value log if they have
-    /// pins. A failure is noted, and the outputs made so far are returned.
+    /// Runs the merge. The outputs are synced, but not their names, nor the value log, which
+    /// matters if they have pins. A failure is noted, and the outputs made so far are returned.
     pub(crate) fn run(mut self) -> Outputs {
         if let Err(error) = self.merge() {
             // The first failure is the one that counts.
@@ -180,8 +180,8 @@ impl<'a> Merge<'a> {
                 .retention
                 .keeps(&mut newer, (sequence, kind), covered_by, bottom)
             {
-                // The number of a row only serves to compare it with older versions and deletions.
-                // Without any it can be left out.
+                // A row's sequence number only serves to compare it with older versions and
+                // deletions. If there are none, it can be left out.
                 let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
                 let sequence = if is_plain && bottom() {
                     SEQUENCE_MIN
@@ -203,8 +203,8 @@ impl<'a> Merge<'a> {
         self.finish_output(self.end)
     }
 
-    /// The deleted spans of all inputs. Each may hide rows of the inputs, so spans that files below
-    /// do not need are kept too until the merge ends; `finish_output` drops them.
+    /// Returns the deleted spans of all inputs. Each may hide rows of the inputs, so spans that
+    /// files below do not need are kept too until the merge ends; `finish_output` drops them.
     fn merge_fragments(&self) -> Result<Vec<Fragment>> {
         let mut all = RangeTombstones::default();
         let files = self.spec.runs.iter().flatten().chain(self.spec.below);
@@ -218,7 +218,7 @@ impl<'a> Merge<'a> {
         Ok(all.fragments())
     }
 
-    /// Between keys, ends the output where it is due, and the merge if the store wants to close or
+    /// Called between keys: ends the output if it is due, and the merge if the store is closing or
     /// another part has failed. `is_below`: the newest version of the key is in the level itself.
     fn begin_key(&mut self, key: &[u8], is_below: bool) -> Result<()> {
         self.store.check_mergeable()?;
@@ -253,8 +253,8 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Counts the files of the next level that the present output overlaps: merging it further down
-    /// rewrites most of them.
+    /// Counts the files of the next level that the current output overlaps, because merging the
+    /// output further down rewrites most of them.
     fn pass_files_of_next_level(&mut self, key: &[u8]) {
         let next = self.version.levels.get(self.spec.level + 1);
         let rest = next.and_then(|files| files.get(self.passed..));
@@ -312,7 +312,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Copies the value to the end of the value log if it lies in a segment that shall become free.
+    /// Copies the value to the end of the value log if it lies in a segment that is to be freed.
     /// Returns the pointer to the copy.
     fn relocate(&mut self, pointer: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(pointer) =

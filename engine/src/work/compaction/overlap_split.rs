@@ -57,8 +57,8 @@ impl OverlapSplit {
     }
 }
 
-/// The span whose keys make a merge rewrite the file: its own range, and for a small file the gaps
-/// next to it as well.
+/// Returns the span in which keys of the inputs make a merge rewrite the file: its own range, and
+/// for a small file also the gaps next to it.
 fn span(files: &[File], index: usize, size_min: u64) -> KeyRange {
     let meta = &files[index].meta;
     if meta.size >= size_min {
@@ -73,8 +73,8 @@ fn span(files: &[File], index: usize, size_min: u64) -> KeyRange {
     }
 }
 
-/// Marks the spans in which `file` has an entry or a deleted span. The spans are in order; marked
-/// ones are skipped.
+/// Marks the spans in which `file` has an entry or a deleted span. The spans must be in order;
+/// those already marked are skipped.
 fn mark(cache: &Cache, file: &File, spans: &[KeyRange], is_hit: &mut [bool]) -> Result<()> {
     let reader = file.reader()?;
     for fragment in reader.fragments() {
@@ -149,8 +149,8 @@ mod tests {
             Arc::new(LiveFile::new(meta, self.cache.clone()))
         }
 
-        /// The first keys of the files that are rewritten when a file like this is merged with
-        /// three others, and the cuts.
+        /// Merges a file with these keys with three others. Returns the first keys of the files
+        /// that are rewritten, and the cuts.
         fn divide(&mut self, keys: &[u8], deleted: Option<[u8; 2]>, size_min: u64) -> [Vec<u8>; 2] {
             let below =
                 [[10, 15, 19], [30, 35, 39], [50, 55, 59]].map(|keys| self.make(&keys, None));

@@ -1,7 +1,7 @@
 //! A merge in parts: ranges of keys that several threads merge side by side. One edit installs the
 //! outputs of all of them.
 //!
-//! Where background work is stepped, the parts run one after the other, and there are as many on
+//! With stepped background work, the parts run one after the other, and their number is the same on
 //! every machine.
 
 use crate::base::config::Background;
@@ -16,14 +16,14 @@ use crate::{KeyRange, Result};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// Most parts of a merge. More would take the processors from those who write and read.
+/// Maximum number of parts of a merge. More would take processors from writers and readers.
 const PARTS_MAX: usize = 4;
 
 /// How many full SSTables a part reads at least: its last one may be small.
 const PART_SSTABLES_MIN: u64 = 2;
 
 /// The output of a merge. Its pins protect relocated values that no installed SSTable refers to
-/// yet, so only installing them takes the files out, together with the pins.
+/// yet, so the files can be taken out only by installing them, together with the pins.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Merged {
@@ -71,8 +71,8 @@ impl Work {
         })
     }
 
-    /// Merges the first range on this thread and the others on threads of their own, which inherit
-    /// its priority. Returns the outputs in the order of the ranges.
+    /// Merges the first range on this thread and the others on separate threads, which inherit its
+    /// priority. Returns the outputs in the order of the ranges.
     fn side_by_side<'a>(
         &self,
         ranges: &'a [KeyRange],
@@ -153,8 +153,8 @@ impl Work {
     }
 }
 
-/// Where to begin further parts of about the same size, at most `parts` with the first: in the
-/// order of keys.
+/// Returns the keys at which further parts begin, in order, so that the parts have about the same
+/// size and are at most `parts`, including the first.
 fn divide(mut stretches: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     stretches.sort_unstable();
     let total: u64 = stretches.iter().map(|(_, bytes)| bytes).sum();

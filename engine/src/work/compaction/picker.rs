@@ -1,12 +1,13 @@
 //! Picker: plans the next compaction. Pure: it looks at a version and at limits, and does no I/O.
 //!
-//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); too many
-//! files in level 0, or a level over its size, whichever is more so; files full of tombstones,
-//! which slow down scans; and while hardly anything is written, files that can join the run below
-//! them for few rewritten bytes, so that readers find few runs. A level weighs its SSTables and the
-//! values in the value log that they refer to: so overwritten pointers meet, and garbage in the
-//! value log is found, as soon as if the values were in the SSTables. No plan rewrites more than a
-//! bounded part of a large level: a file over more than that is cut first.
+//! In order of urgency: files that a newer range tombstone covers wholly (dropped unread); level 0
+//! with too many files or a level over its size, whichever exceeds its limit more; files full of
+//! tombstones, which slow down scans; pointers whose values may be overwritten; and while hardly
+//! anything is written, files that can join the run below them for few rewritten bytes, so that
+//! readers find few runs. The weight of a level includes the values in the value log that its
+//! SSTables refer to, so that overwritten pointers meet, and garbage in the value log is found, as
+//! soon as if the values were in the SSTables. No plan rewrites more than a bounded part of a large
+//! level: a file that overlaps more than that is cut first.
 
 use crate::base::key::{SequenceNumber, is_before_end, later_end};
 use crate::format::edit::LEVELS;
@@ -27,8 +28,8 @@ pub(crate) enum Plan {
     Drop(Vec<File>),
     /// Put files into a deeper level as they are.
     Move(Vec<File>, usize),
-    /// Merge runs, each a list of files in key order, into a level. Of `below`, files of that
-    /// level, only those are rewritten in whose key ranges the runs have keys.
+    /// Merges runs, each a list of files in key order, into a level. `below` lists files of that
+    /// level; only those are rewritten in whose key ranges the runs have keys.
     Merge {
         runs: Vec<Vec<File>>,
         below: Vec<File>,
@@ -101,8 +102,8 @@ impl Plan {
     }
 }
 
-/// The next thing to do, if any, of what `may_do` allows. `is_at_rest` says that hardly anything is
-/// written.
+/// Returns the most urgent plan, if any: dropping covered files, or another plan that `may_do`
+/// allows. `is_at_rest` says that hardly anything is written.
 pub(crate) fn pick(
     version: &Version,
     spans: &[DeletedSpan],
@@ -139,18 +140,18 @@ fn covered(version: &Version, spans: &[DeletedSpan]) -> Option<Plan> {
     (!files.is_empty()).then_some(Plan::Drop(files))
 }
 
-/// Factor by which the fullness of level 0 counts when it may soon stop writers. Merging it takes
-/// seconds, and more files come meanwhile. If it always came first, level 1 would grow, and with it
-/// each merge.
+/// Factor for the fullness of level 0 when it may soon stop writers, because merging it takes
+/// seconds and more files come meanwhile. Level 0 does not always come first: otherwise level 1
+/// would grow, and with it each merge.
 const URGENCY: u128 = 2;
 
-/// Whether the merge of so many files in level 0 is urgent.
+/// True if merging this many files of level 0 is urgent.
 fn is_urgent(files: usize, config: &Config) -> bool {
     let (max, stop) = (config.level0_files_max, config.level0_files_stop);
     files > max + stop.saturating_sub(max) / 6
 }
 
-/// How full level 0 is, in thousandths; `None` if it is in shape.
+/// How full level 0 is, in thousandths; `None` if it need not be merged.
 fn fullness_of_level0(version: &Version, config: &Config) -> Option<u128> {
     let files = &version.levels[0];
     let values: u64 = files.iter().map(|file| file.meta.value_bytes()).sum();
@@ -168,8 +169,8 @@ fn share(part: u64, whole: u64) -> u128 {
     u128::from(part) * 1000 / u128::from(whole.max(1))
 }
 
-/// Merges all of level 0 downwards, or moves it there if nothing overlaps and the files are of a
-/// fair size.
+/// Plans to merge all of level 0 downwards, or to move it there if nothing overlaps and the files
+/// are neither small nor hold tombstones.
 fn down_from_level0(version: &Version, config: &Config) -> Plan {
     let files = &version.levels[0];
     let (target, below) = below_level0(version);
@@ -193,8 +194,8 @@ fn down_from_level0(version: &Version, config: &Config) -> Plan {
     }
 }
 
-/// The level that level 0 is merged into, and the files there that it overlaps: the first level in
-/// use if their size is fair, otherwise level 1.
+/// Returns the level that level 0 is merged into, and the files there that it overlaps: the first
+/// level in use if these files are small enough, otherwise level 1.
 fn below_level0(version: &Version) -> (usize, Vec<File>) {
     let files = &version.levels[0];
     let range = union(files);
@@ -218,8 +219,8 @@ fn is_fair(files: &[File], below: &[File]) -> bool {
     size(below) <= size(files).saturating_mul(JOINED_MAX)
 }
 
-/// Files that join the next run at a fair price: all of level 0, or a file of a level above another
-/// one in use.
+/// Plans to join files with the next run if that rewrites few bytes: all of level 0, or a file of a
+/// level directly above another one in use.
 fn joinable(version: &Version, config: &Config) -> Option<Plan> {
     let newest = &version.levels[0];
     let (_, below) = below_level0(version);
@@ -245,8 +246,8 @@ fn weight(file: &File) -> u64 {
     file.meta.size + file.meta.value_bytes()
 }
 
-/// Moves files down from the level that is most over its limit. If the uppermost full level always
-/// came first, the next one would grow for as long as much is written, and with it every merge into
+/// Plans to move files down from the level that is most over its limit. If the uppermost full level
+/// always came first, the next one would grow while much is written, and with it every merge into
 /// it.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     match fullest_level(version, config)?.1 {
@@ -255,19 +256,19 @@ fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     }
 }
 
-/// How full the fullest level is that is to be relieved, in thousandths; 0 if all are in shape.
+/// How full the fullest level over its limit is, in thousandths; 0 if there is none.
 pub(crate) fn fullness(version: &Version, config: &Config) -> u128 {
     fullest_level(version, config).map_or(0, |(fullness, _)| fullness)
 }
 
-/// How full the fullest level below level 0 is, in thousandths; 0 if all are in shape.
+/// How full the fullest level over its limit below level 0 is, in thousandths; 0 if there is none.
 pub(crate) fn fullness_below(version: &Version, config: &Config) -> u128 {
     let full = full_below(version, config);
     full.map(|(fullness, _)| fullness).max().unwrap_or(0)
 }
 
-/// The level that is most over its limit, and how full it is; of two that are equally full the
-/// upper one.
+/// Returns the level that is most over its limit, and how full it is; of two equally full levels
+/// the upper one.
 fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
     let level0 = fullness_of_level0(version, config).map(|fullness| (fullness, 0));
     let full = full_below(version, config).chain(level0);
@@ -283,10 +284,11 @@ fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128,
     })
 }
 
-/// How many neighbours go down at once. One file is too little for a merge in parts.
+/// Number of neighbouring files that move down at once. One file is too little for a merge in
+/// parts.
 const DOWN_AT_ONCE: usize = 2;
 
-/// Takes the neighbours down that are cheapest to merge for each byte they take off the level.
+/// Plans to move down the neighbours that are cheapest to merge per byte they take off the level.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
     let files = &version.levels[level];
     let cost = |files: &&[File]| {
@@ -299,9 +301,9 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
     Some(down(version, level, cheapest, config))
 }
 
-/// How much each level may hold. A level above the deepest one in use is at most a `level_ratio`-th
-/// of the one below it, or the size of level 1 if that is more: so nearly all data is in the
-/// deepest level, and overwritten rows take little space, however full that level is.
+/// Returns how much each level may hold. A level above the deepest one in use is at most a
+/// `level_ratio`-th of the one below it, or the size of level 1 if that is more. So nearly all data
+/// is in the deepest level, and overwritten rows take little space, however full that level is.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     let ratio = config.level_ratio;
     let base = config.level_bytes_base;
@@ -321,11 +323,11 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     limits
 }
 
-/// Most that one file may be merged with, in SSTables of full size. No other merge runs meanwhile:
-/// level 0 grows, and in the end writers wait.
+/// Maximum size of the files below that are merged with one file, in SSTables of full size. No
+/// other merge runs during such a merge: level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
-/// Takes neighbours of a level down; a file that lies over too much is cut first.
+/// Plans to move neighbours of a level down; a file that overlaps too much is cut first.
 fn down(version: &Version, level: usize, files: &[File], config: &Config) -> Plan {
     let below = overlapping(&version.levels[level + 1], &union(files));
     let last = version.levels[level + 2..].iter().all(Vec::is_empty);
@@ -347,8 +349,8 @@ fn down(version: &Version, level: usize, files: &[File], config: &Config) -> Pla
     }
 }
 
-/// Keys at which to cut a file, so that each part overlaps at most `bytes_max` of the files below,
-/// or a single one.
+/// Returns the keys at which to cut a file, so that each part overlaps at most `bytes_max` of the
+/// files below, or a single one.
 fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
     let mut cuts = Vec::new();
     let mut bytes = 0;
@@ -362,7 +364,7 @@ fn cuts(below: &[File], bytes_max: u64) -> Vec<Vec<u8>> {
     cuts
 }
 
-/// Files whose tombstones slow down scans, if all readers see the tombstones. They move down; at
+/// Plans to move down files whose tombstones slow down scans, if all readers see the tombstones; at
 /// the bottom the tombstones vanish.
 fn tombstones(
     version: &Version,
@@ -398,11 +400,12 @@ fn tombstones(
     None
 }
 
-/// How many bytes may be rewritten for one that tombstones free.
+/// Bytes that may be rewritten for each byte that tombstones free.
 const REWRITTEN_MAX: u64 = 64;
 
 /// True if the tombstones of a file are worth moving down. Each counts as freeing one row, with its
-/// value, of the average size below. A few tombstones scattered over a large level wait for others.
+/// value, of the average size below. A few tombstones scattered over a large level wait until there
+/// are more.
 fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     let below = overlapping(&version.levels[level + 1], &file.meta.range);
     let entries: u64 = below.iter().map(|file| file.meta.entries).sum();
@@ -411,10 +414,10 @@ fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     file.meta.range_tombstones > 0 || freed.saturating_mul(REWRITTEN_MAX) >= size(&below)
 }
 
-/// Moves down pointers whose values may be overwritten: those keep their space until the pointers
-/// meet. It moves them if the pointers above the deepest level with values stand for more than half
-/// the bytes of that level's, and moving is cheap; always, if it costs next to nothing because
-/// there is little but pointers in the files.
+/// Plans to move pointers down whose values may be overwritten: such values keep their space until
+/// the pointers meet. The rewritten files must be small compared with the values of the pointers
+/// above the deepest level with values: less than an eighth, if these values take more than half as
+/// many bytes as that level's, otherwise less than a 64th.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
     let bytes = |files: &[File]| {
         files
@@ -455,7 +458,7 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
     }
 }
 
-/// Everything into one run at the deepest level in use.
+/// Plans to merge everything into one run at the deepest level in use.
 pub(crate) fn everything(version: &Version) -> Option<Plan> {
     let deepest = version.files().map(|(level, _)| level).max()?.max(1);
     let mut runs: Vec<Vec<File>> = version.levels[0]

@@ -15,8 +15,8 @@ pub(crate) struct Log {
     pub(crate) wal: Option<WalWriter>,
     /// Number of the segment before the first of this process, and where it ends.
     pub(crate) previous: (u64, u64),
-    /// Segment and offset after the last batch. A sync of all batches need not have synced a
-    /// segment that has none.
+    /// Segment and offset after the last batch. A later segment without batches may be unsynced
+    /// although all batches are synced.
     pub(crate) last_batch: (u64, u64),
     pub(crate) last_sequence: SequenceNumber,
     /// Memory for the frames of a group.

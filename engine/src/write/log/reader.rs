@@ -11,7 +11,7 @@ use crate::format::header::{HEADER_BYTES, check_header, store_key};
 use crate::fs::directory::{Directory, OpenFile};
 use crate::fs::name::{FileKind, FileName};
 
-/// A longer file is not read into memory. A segment ends with the first batch beyond
+/// Maximum length of a file that is read into memory. A segment ends with the first batch beyond
 /// [`WAL_SEGMENT_BYTES_MAX`].
 const BYTES_MAX: u64 = 2 * WAL_SEGMENT_BYTES_MAX;
 
@@ -280,8 +280,8 @@ mod tests {
         let (number, torn) = log_end();
         put(&db, &keyspace, b"torn", b"value");
         let (_, end) = log_end();
-        // After the head of its frame, tag, keyspace, key and length of the value the value lies
-        // here.
+        // The value lies here, after the head of its frame, tag, keyspace, key and length of the
+        // value.
         let offset = end + FRAME_HEADER_BYTES as u64 + 2 + 4 + 1;
         let mut fake = Vec::new();
         let mut payload = Batch::new();

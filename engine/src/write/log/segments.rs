@@ -1,11 +1,11 @@
-//! The segments of the log: made ready before they are needed, listed while they are, used again
-//! afterwards.
+//! The segments of the log: prepared before they are needed, listed in the manifest while they are
+//! needed, and reused afterwards.
 //!
-//! A commit must not wait for a file to be made. So when a segment is half full the next one is
-//! made in the background: created at its full length or made of one that is no longer needed (a
-//! write to blocks that were written before costs the disk the least), and entered in the manifest
-//! before the first record goes into it. Segments begin small and double, so that a store that
-//! holds little takes little.
+//! A commit must not wait for the creation of a file. So when a segment is half full, the next one
+//! is made in the background: created at its full length, or made of one that is no longer needed
+//! (writing to blocks that were written before costs the disk the least), and entered in the
+//! manifest before its first record is written. Segments begin small and double, so that a store
+//! with few rows takes little space.
 
 use crate::base::config::{Background, Config, Durability};
 use crate::base::health::Health;
@@ -26,18 +26,18 @@ use std::sync::{Arc, Mutex};
 
 /// Length of the first segment: what a store takes on disk from its first write on.
 const FIRST_BYTES: u64 = 512 << 10;
-/// How many times its length a segment may grow to while the next one is being made. Then writers
-/// are not admitted until it is.
+/// How many times its length a segment may grow to while the next one is being made. Beyond that,
+/// writers are not admitted until the next one is ready.
 const OVERLONG: u64 = 4;
 /// Like [`OVERLONG`], for writers that were admitted before: they hold locks, and should not wait
-/// for the disk. Their number bounds their writes; beyond this the next one makes the segment
-/// itself.
+/// for the disk. Their number bounds their writes. Beyond this limit the next writer makes the
+/// segment itself.
 const OVERLONG_ADMITTED: u64 = 64;
 /// Bytes beyond which no segment grows, whatever its length is: recovery reads it as a whole.
 const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
 
-/// Most sequence numbers that a segment is used for: its frames count from its base in 32 bits.
-/// Writes that fail for lack of space use up numbers too.
+/// Number of sequence numbers after which a segment ends: its frames count from its base in 32
+/// bits. Writes that fail for lack of space use up numbers too.
 const SEQUENCES_MAX: u64 = 1 << 31;
 
 /// How many segments are kept to be used again while the store is written to.
@@ -70,8 +70,7 @@ pub(crate) struct LogSegments {
     used: Mutex<Vec<Used>>,
     /// Segments of full length that are no longer needed and not in the manifest.
     spare: Mutex<Vec<u64>>,
-    /// Held while a segment is made, so that segments are taken into use in the order of their
-    /// numbers.
+    /// Held while a segment is made, so that segments come into use in the order of their numbers.
     making: Mutex<()>,
     /// The segment to be used next.
     next: Mutex<Option<Prepared>>,
@@ -148,8 +147,8 @@ impl LogSegments {
         self.is_overlong.load(Ordering::Relaxed) && !self.has_next()
     }
 
-    /// Changes up to here should be flushed, because the log after them is longer than
-    /// `bytes_max`.
+    /// Returns the last sequence number before the newest segments that fit into `bytes_max` bytes:
+    /// changes up to it should be flushed. 0 if all segments fit.
     pub(crate) fn limit(&self, bytes_max: u64) -> SequenceNumber {
         let used = lock(&self.used);
         let mut bytes = 0;
@@ -171,8 +170,8 @@ impl LogSegments {
         used.iter().map(|segment| segment.number).collect()
     }
 
-    /// Segments, but for the last, that hold only changes before `first_needed`; `None`: nothing is
-    /// needed.
+    /// Returns the segments, except the last, that hold only changes before `first_needed`; `None`
+    /// means that no change is needed.
     pub(crate) fn unneeded(&self, first_needed: Option<SequenceNumber>) -> Vec<u64> {
         let used = lock(&self.used);
         let unneeded = used.windows(2).take_while(|pair| {
@@ -184,7 +183,7 @@ impl LogSegments {
 }
 
 impl LogSegments {
-    /// Sees to it that the log has a segment with room.
+    /// Makes sure that the log has a segment with room.
     pub(crate) fn provide_wal(&self, log: &mut Log) -> Result<()> {
         if let Some(wal) = &log.wal {
             let awaits = || !self.background.is_stepped() && !self.has_next();
@@ -299,8 +298,7 @@ impl LogSegments {
         Ok(made)
     }
 
-    /// Releases segments that the manifest no longer lists. Some of full length are kept, to be
-    /// used again.
+    /// Releases segments that the manifest no longer lists. Some of full length are kept for reuse.
     pub(crate) fn release_wals(&self, numbers: &[u64]) {
         let mut removed = Vec::new();
         {
@@ -369,7 +367,7 @@ mod tests {
             let mut batch = Batch::new();
             batch.put(&keyspace, &[key], b"value");
             drop(db.write(batch).unwrap());
-            // As many writes do that fail for lack of space.
+            // As after many writes that fail for lack of space.
             db.parts().log.with_log(|log| log.last_sequence += 3 << 30);
         }
         std::mem::forget((db, keyspace));

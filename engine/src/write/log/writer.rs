@@ -25,8 +25,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Makes segment `number` of `length` bytes, out of segment `old` if there is one; durable but
-    /// for its name.
+    /// Makes segment `number` of `length` bytes, out of segment `old` if there is one; durable
+    /// except for its name.
     pub(crate) fn create(
         directory: &Directory,
         store: u128,
@@ -52,8 +52,8 @@ impl Prepared {
         })
     }
 
-    /// A writer to the segment, whose first sequence number is after `base`. Begin it before
-    /// anything is appended.
+    /// Returns a writer to the segment, whose first sequence number is after `base`. Call
+    /// [`WalWriter::begin`] before anything is appended.
     pub(crate) fn writer(self, base: SequenceNumber) -> WalWriter {
         WalWriter {
             base,
@@ -134,8 +134,8 @@ impl WalWriter {
     /// Appends a group of frames in one write. After a failure the end has not moved.
     pub(crate) fn append(&mut self, group: &mut Vec<u8>) -> Result<()> {
         let end = self.end + group.len() as u64;
-        // A segment that is used again holds old frames after the end. Zeros there tell a clean
-        // end from a torn frame.
+        // A reused segment holds old frames after the end. Zeros there distinguish a clean end from
+        // a torn frame.
         let room = self.segment.length.saturating_sub(end) as usize;
         group.resize(group.len() + room.min(LOG_TAIL_BYTES), 0);
         self.segment.file.write(group, self.end)?;
@@ -143,13 +143,13 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Takes back what a failed append of so many bytes may have written: a replay would find
-    /// frames that are whole.
+    /// Takes back what a failed append of `bytes` bytes may have written: otherwise a replay would
+    /// find whole frames there.
     pub(crate) fn undo(&self, bytes: usize) -> Result<()> {
         let length = self.segment.length;
         let room = length.saturating_sub(self.end) as usize;
         let zeroed = self.segment.file.write(&vec![0; room.min(bytes)], self.end);
-        // A file system that never writes in place has no space for the zeros either. There the
+        // A file system that never writes in place has no space for the zeros either. There, the
         // segment is cut short.
         let kept = match zeroed {
             Err(Error::NoSpace { .. }) => self.end,

@@ -1,6 +1,6 @@
-//! Damager: a file of a store is damaged, in a copy of the disk as the death of the process leaves
-//! it. The copy must refuse to open, or answer `Corrupt`, or the right rows; it may lose batches
-//! only behind the point that is recorded as durable. `verify` must report what a read reports.
+//! Damager: damages a file of a store, in a copy of the disk as the death of the process leaves it.
+//! The copy must refuse to open, answer `Corrupt`, or return the right rows; it may lose only
+//! batches after the point that is recorded as durable. `verify` must report what a read reports.
 
 mod seen;
 

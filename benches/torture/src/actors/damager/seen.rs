@@ -1,5 +1,5 @@
-//! Seen: what reads of a damaged store answer, and whether that fits a state that may be left. An
-//! error fits any state; a row that is wrong or not there does not.
+//! Seen: what reads of a damaged store return, and whether that fits a state that may be left. An
+//! error fits any state; a wrong or missing row does not.
 
 use crate::access::{known_value, read_row, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
