@@ -50,8 +50,8 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     Ok(long_responses::hold(grant, response))
 }
 
-/// Refuses a batch whose operations are not all of one kind. An unreadable request gets its own
-/// response later.
+/// Refuses a batch unless its operations are all Delete Blob or all Set Blob Tier. A request that
+/// cannot be read gets its own response later.
 async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) -> Result<()> {
     let mut kind = None;
     for (_, sub) in requests {

@@ -1,5 +1,4 @@
-//! The snapshot or version that a request is about, and its conditions: headers and parameters that
-//! most operations share.
+//! Headers and parameters that most operations share: the snapshot or version, and the conditions.
 
 use crate::blob::encryption;
 use crate::request::context::Context;

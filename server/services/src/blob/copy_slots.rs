@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Most copies from other servers under way at once, for all accounts together. Each has a
-/// connection and at most a few pieces of content in memory.
+/// Maximum number of copies from other servers under way at once, for all accounts together. Each
+/// has a connection and at most a few pieces of content in memory.
 pub const COPIES_MAX: usize = 64;
 
 /// The slots, and the copies that hold one.

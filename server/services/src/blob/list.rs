@@ -118,8 +118,8 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         copies: has("copy"),
     };
     let (now, wants_arrow) = (request.now(), list_arrow::is_wanted(&request));
-    // A page of thousands takes as long to write as to read: both happen off the threads that serve
-    // connections.
+    // Writing a page of thousands of entries takes as long as reading it, so both run on the
+    // blocking pool.
     let call = move |blobs: &BlobService, r: &Request| {
         let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         if wants_arrow {
