@@ -1,8 +1,8 @@
 //! `/_lazurite/advice` and `/_lazurite/heatmap`, as JSON.
 //!
-//! They name keys and filters. So programs on this machine receive them without credentials for
-//! accounts with the well-known key only; below the path of an account, owners of its key receive
-//! them for that account.
+//! The pages show keys and filters. So programs on this machine get them without credentials only
+//! for accounts with the well-known key. Below the path of an account, clients with its key get the
+//! pages of that account.
 
 use crate::accounts::Accounts;
 use crate::advisor::log_new;
@@ -24,8 +24,8 @@ pub enum Page {
 }
 
 impl Page {
-    /// The page of a path without its first slash and without an account. These names are invalid
-    /// for containers, queues and tables.
+    /// The page at a path without its first slash and without an account. `_lazurite` is no valid
+    /// name of a container, queue or table.
     pub fn of(method: &Method, path: &str) -> Option<Page> {
         match path {
             "_lazurite/advice" if method == Method::GET => Some(Page::Advice),
@@ -35,8 +35,8 @@ impl Page {
     }
 }
 
-/// Answers a request without credentials. Errors: it comes from another machine, through a proxy,
-/// or from a page of another origin.
+/// Answers a request without credentials. Errors: the request comes from another machine, through a
+/// proxy, or from a page of another origin.
 pub fn answer(
     advisor: &Advisor,
     accounts: &Accounts,

@@ -15,8 +15,8 @@ use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-/// Most intervals that wait to be written. While they cannot be written, further intervals are not
-/// counted.
+/// Maximum number of intervals that wait to be written. If the tables cannot be written, further
+/// intervals are not counted.
 const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -25,8 +25,8 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
 const KEYS_KEPT: usize = 8;
 
 thread_local! {
-    /// Keys with HMACs that have already hashed them: the key is two of the five blocks that a
-    /// usual request has to hash.
+    /// HMACs that have hashed their key, by key. Reuse saves two of the five blocks hashed for a
+    /// usual request.
     static KEYED: RefCell<Vec<(Vec<u8>, Hmac<Sha256>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -56,8 +56,8 @@ pub fn hashed_bytes() -> usize {
     HASHED_BYTES.get()
 }
 
-/// True if `signature` is that of `text` by one of the keys. The time does not depend on where they
-/// differ.
+/// True if `signature` is the base64 HMAC-SHA256 of `text` with one of the keys. Takes the same
+/// time wherever the signatures differ.
 pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     let Ok(signature) = STANDARD.decode(signature) else {
         return false;
