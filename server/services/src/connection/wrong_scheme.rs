@@ -44,8 +44,8 @@ pub async fn refuse_plain(mut socket: TcpStream) {
     }
 }
 
-/// Warns of the first client that speaks TLS to a port of HTTP: the others are most likely the
-/// same.
+/// Warns of the first client that speaks TLS to an HTTP port. Only once: later cases most likely
+/// have the same cause.
 pub fn note_tls(service: &str, peer: SocketAddr) {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if !IS_SAID.swap(true, Ordering::Relaxed) {
