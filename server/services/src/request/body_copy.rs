@@ -119,8 +119,8 @@ impl BodyCopy {
         self.copied().clone()
     }
 
-    /// Gives the memory back and takes no more from now on. The caller drops the result, outside
-    /// its own locks.
+    /// Gives the memory back and ends the copy. Returns the bytes, which the caller must drop
+    /// outside its own locks.
     pub fn clear(&self) -> Vec<u8> {
         let mut copied = self.copied();
         copied.is_ended = true;

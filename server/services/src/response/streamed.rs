@@ -45,8 +45,8 @@ pub trait ChunkSource: Send + Unpin + 'static {
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
-    /// `None`: content is copied, so that it keeps nothing larger in memory, and each part is read
-    /// after the one before it was sent.
+    /// `None`: content is copied, so that it does not keep a larger buffer in memory, and each part
+    /// is read only after the one before it was sent.
     grant: Option<Arc<MemoryGrant>>,
 }
 
@@ -138,8 +138,8 @@ struct Read<S> {
     next: State<S>,
 }
 
-/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length`
-/// is the length of the remaining body, if known.
+/// Reads as much as there is room for, and the rest of the body if that is short. `first` was
+/// already read into that room; `length` is the length of the remaining body, if known.
 fn read_ahead<S: ChunkSource>(
     mut source: S,
     room: Room,
@@ -264,8 +264,8 @@ impl<S: ChunkSource> Streamed<S> {
     }
 }
 
-/// Reads ahead on the blocking pool, once it is the turn of the source. Waiting for it takes no
-/// thread.
+/// Reads ahead on the blocking pool, after waiting for a turn if the source needs one. The wait
+/// takes no thread.
 fn start_reading<S: ChunkSource>(source: S, room: Room, left: Option<u64>) -> JoinHandle<Read<S>> {
     let turns = source.turns();
     let read = move || read_ahead(source, room, None, left);
