@@ -217,8 +217,8 @@ pub fn put_headers(
     }
 }
 
-/// The headers of the answer that a rule exposes. Browsers do not know prefixes, so those are
-/// expanded to names.
+/// The headers of the response that a rule exposes. Browsers do not know prefixes, so a prefix is
+/// expanded to the response's names that have it.
 fn exposed(rule: &CorsRule, response: &Response<Body>) -> String {
     let literal = rule
         .exposed_headers

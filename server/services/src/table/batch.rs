@@ -251,8 +251,8 @@ fn check_no_comp(query: &Query) -> Result<()> {
     }
 }
 
-/// Hosts and schemes inside a batch reflect the client's view of the route; only the path matters,
-/// after the account.
+/// The address of a target inside a batch: the path after the account. Scheme and host are ignored,
+/// because they are those that the client sees, perhaps of a proxy.
 fn address(target: &str) -> Result<Address> {
     Address::parse(parts_of(target).resource)
 }

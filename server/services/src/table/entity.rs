@@ -182,8 +182,8 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
     let answer = match body {
         Ok(body) => match inserted(body) {
             Ok(entity) => insert(request, entity, prefer).await,
-            // A missing table is reported first: then the address may be wrong, and the body right
-            // for another one.
+            // A missing table is reported first: the address may be wrong, and the body right for
+            // another table.
             Err(failure) => Err(check_table(&request).err().unwrap_or(failure)),
         },
         Err(error) => Err(error.into()),

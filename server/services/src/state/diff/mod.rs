@@ -1,4 +1,4 @@
-//! The differences between two stores: the current one, a fork or a snapshot, and another of them.
+//! Compares two stores, each of which is the current one, a fork or a snapshot.
 //!
 //! Both are copied by hard links first, like forks, so that a comparison sees each at one moment
 //! while requests continue. The copies are read side by side in key order, through the operations
