@@ -4,8 +4,8 @@ use crate::parameters::decode;
 use memchr::{memchr, memchr2_iter, memchr3_iter};
 use std::borrow::Cow;
 
-/// A request target or URL without user, password, secrets, fragment, and characters that could
-/// forge a line of the log.
+/// Returns a request target or URL without user, password, secrets and fragment, and with
+/// characters escaped that could forge a line of the log.
 pub fn redact(target: &str) -> String {
     let shown = without_credentials(target);
     let is_harmless = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
