@@ -1,6 +1,6 @@
 //! Values and their conversions. If two types differ, the value of the type with lower precedence
-//! is converted to the other type. The order is text, Boolean, integer, float, timestamp. Source:
-//! Query acceleration SQL language reference, "Operators", "Casts".
+//! is converted to the other type. In ascending order of precedence: text, Boolean, integer, float,
+//! timestamp. Source: Query acceleration SQL language reference, "Operators", "Casts".
 
 use crate::RowError;
 use crate::ast::Type;
