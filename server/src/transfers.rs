@@ -148,7 +148,7 @@ impl Transfers {
         }
     }
 
-    /// Writes what an account stores to files. Ends if the future is dropped. Errors:
+    /// Writes everything that an account stores to files. Ends if the future is dropped. Errors:
     /// `ForkNotFound`; `SnapshotNotFound`; `409` if too many are under way; `507`.
     pub async fn export(
         &self,
@@ -259,8 +259,8 @@ impl Transfers {
         }
     }
 
-    /// Unpacks an archive as it arrives, and returns its files with the turn. After an error, the
-    /// files are gone.
+    /// Unpacks an archive as it arrives, and returns its files with the turn. Removes the files
+    /// after an error.
     async fn receive(
         &self,
         mut body: RequestBody,
@@ -464,8 +464,8 @@ fn import_failure(error: ImportError, existing: Existing) -> Failure {
     }
 }
 
-/// Passes on a body, and an empty piece at its end. Ends early if the pieces are not wanted any
-/// more.
+/// Passes on a body, and an empty piece at its end. Ends early if the receiver wants no more
+/// pieces.
 async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>, stop: &Stop) -> Result<()> {
     let mut left = ARCHIVE_BYTES_MAX;
     loop {
@@ -490,8 +490,8 @@ fn too_large() -> Failure {
     Failure::new(413, "RequestBodyTooLarge", message)
 }
 
-/// Reads pieces, of which an empty one is the end. Error: the pieces stop without one, so the rest
-/// is missing.
+/// A reader of pieces, of which an empty one marks the end. Fails if the pieces stop without it,
+/// because the rest is missing.
 struct Pieces {
     pieces: Receiver<Bytes>,
     piece: Bytes,

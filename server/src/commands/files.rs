@@ -225,8 +225,8 @@ pub fn put(
     if (BLOCK_BYTES..=PUT_BYTES_MAX).contains(&length) {
         put_content(client, path, content_type, Upload::new(opened, length))?;
     } else {
-        // Reads to the end what fits into a block: pipes, devices and files of the system do not
-        // say how long they are.
+        // Content shorter than a block is read to its end, whatever its length is said to be:
+        // pipes, devices and files of the system do not state theirs.
         let content = Content {
             name: file.display().to_string(),
             source: Box::new(opened),

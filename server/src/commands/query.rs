@@ -23,7 +23,7 @@ pub struct QueryResult {
 }
 
 /// Prints at most `top` entities. Prints the cost of the first page to standard error, if the
-/// server tells it.
+/// server sends it.
 pub fn run(
     client: &Client,
     table: &str,

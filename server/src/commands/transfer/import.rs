@@ -58,8 +58,8 @@ pub fn import_directory(
     Ok(Imported::new(progress, notes, skipped))
 }
 
-/// Imports a directory that was converted from the files of another program, those at `foreign`.
-/// Returns sentences about what already existed.
+/// Imports a directory that was converted from the files of another program at `foreign`. Returns
+/// sentences about what already existed.
 pub fn import_converted(
     client: &Client,
     root: &Path,
@@ -73,7 +73,7 @@ pub fn import_converted(
     Ok(import.end().0)
 }
 
-/// Reads and checks everything to import. Errors: what an import would refuse without asking the
+/// Reads and checks everything to import. Errors: all that an import refuses without asking the
 /// service.
 fn check(import: &Import<'_>) -> Result<(), ImportError> {
     check_format(import.source)

@@ -85,8 +85,8 @@ pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<Ex
     Ok(say_imported(path, &imported))
 }
 
-/// Imports the directory of Azurite's, and says what. The exit status is a failure if anything was
-/// left out.
+/// Imports a data directory of Azurite, and prints the result. The exit status is a failure if
+/// anything was left out.
 pub fn run_import_azurite(
     client: &Client,
     path: &Path,

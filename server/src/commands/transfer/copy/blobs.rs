@@ -215,8 +215,8 @@ impl<'a> BlobCopy<'a> {
         ask(&self.copy.to, ServiceKind::Blob, "HEAD", &self.resource)
     }
 
-    /// Where the blob has content: a page blob in the ranges that were written, others from their
-    /// first byte to their last.
+    /// The ranges of the blob's content: of a page blob those that were written, of others
+    /// everything.
     fn ranges(&self) -> Result<Ranges> {
         if !matches!(kind_of(&self.blob.fields)?, Kind::Page) {
             return Ok(vec![(0, self.blob.bytes)]);
@@ -319,8 +319,8 @@ impl<'a> BlobCopy<'a> {
         Ok(finished(whole))
     }
 
-    /// Sets what cannot be set when a blob is made. [`BlobCopy::note_lost`] names what the service
-    /// refuses.
+    /// Sets the properties that cannot be set when a blob is made. Ignores refusals, which
+    /// [`BlobCopy::note_lost`] names.
     fn finish(&self) -> Result<()> {
         for (query, headers) in later_requests(&self.blob.fields)? {
             match self.send(query, &headers, b"") {
@@ -406,8 +406,8 @@ impl<'a> BlobCopy<'a> {
         })
     }
 
-    /// Sends the request that makes the blob. Error: there is a blob that this copy has not begun,
-    /// and the copy may not replace others.
+    /// Sends the request that makes the blob. Error: there is already a blob of the name, which
+    /// this copy has not begun and may not replace.
     fn make(&self, query: &str, mut headers: Vec<(String, String)>, body: &[u8]) -> Result<()> {
         let copy = self.copy;
         let replaces =
