@@ -84,8 +84,8 @@ fn rendered(markdown: &str) -> String {
         .replace("</table>", "</table></div>")
 }
 
-/// Gives links and pictures their addresses in the console. A link out of the guide loses its mark
-/// and keeps its text.
+/// Changes the addresses of links and pictures to those in the console. A link to a page outside
+/// the guide becomes plain text.
 fn lead_to_the_console(events: &mut Vec<Event<'_>>) {
     let mut is_left_out = false;
     events.retain_mut(|event| match event {

@@ -1,5 +1,5 @@
-//! `/_lazurite/state/export` and `/_lazurite/state/import`: an account as an archive. Access is
-//! decided like that of the other operations on the state.
+//! `/_lazurite/state/export` and `/_lazurite/state/import`: an account as an archive. The rules of
+//! access are those of the other operations on the state.
 
 use crate::accounts::name_of_fork;
 use crate::commands::Existing;
@@ -38,8 +38,8 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
         .route_layer(layer)
 }
 
-/// An incomplete archive is refused unless the client asks for it: the file would not show that
-/// something is missing.
+/// Sends an account as an archive. An incomplete archive is refused unless the client asks for it,
+/// because the file would not show that something is missing.
 async fn export(
     State(console): State<Arc<Console>>,
     method: Method,
