@@ -1,9 +1,10 @@
 //! The certificate authority of `--https`: made once in the user's configuration directory, it
 //! signs a certificate for this machine's names at every start.
 //!
-//! Programs that trust it would trust whoever has its key, so only its owner can read the file. In
-//! case the key is stolen, the certificate permits only names and addresses of this machine and of
-//! private networks. A second file has the certificate without the key, for users to trust.
+//! Programs that trust the authority would trust anyone who has its key, so only its owner can read
+//! the file. In case the key is stolen, the certificate permits only names and addresses of this
+//! machine and of private networks. A second file has the certificate without the key, for users to
+//! trust.
 
 use crate::clock;
 use crate::{platform, private_files};
@@ -40,8 +41,8 @@ const NAMES: [&str; 8] = [
     "lazurite",
 ];
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
-/// Names that the authority may certify, with all names below them. The flags and this machine's
-/// name at its creation add others.
+/// Names that the authority may certify, with all names below them. When it is made, it also gets
+/// names from the flags, and this machine's name.
 const PERMITTED_NAMES: [&str; 4] = ["localhost", "host.docker.internal", "azurite", "lazurite"];
 /// Networks that it may certify, with the lengths of their prefixes: this machine, private
 /// networks, and link-local ones.
@@ -263,8 +264,8 @@ fn life(length: Duration) -> (OffsetDateTime, OffsetDateTime) {
     (now - GRACE, now - GRACE + length)
 }
 
-/// Each name once. Some clients do not accept `*` directly below `localhost`, so each account has a
-/// name of its own.
+/// The names of a certificate, each once. Some clients do not accept `*` directly below
+/// `localhost`, so each account has a name of its own.
 fn names(accounts: &[String], others: &[String]) -> Vec<String> {
     let mut names: Vec<String> = NAMES
         .iter()
