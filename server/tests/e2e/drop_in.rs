@@ -635,8 +635,7 @@ fn health_checks_of_containers_pass() {
     let scratch = scratch();
     let line = command_of_image();
     let server = in_image(launch(&line, scratch.path()), scratch.path()).start();
-    // Like Azurite, the server refuses a probe of the root. `curl -f` takes that for a failure with
-    // either.
+    // Like Azurite, the server refuses a probe of the root, so `curl -f` fails with both.
     for service in Service::ALL {
         let root = Request::exactly(service, "GET", "/").unsigned();
         root.send(&server).is(400);

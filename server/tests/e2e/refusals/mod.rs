@@ -186,8 +186,7 @@ impl Bench {
         refused
     }
 
-    /// Sends the refused and the interrupted requests again. Compares the state after each if
-    /// `looks`.
+    /// Sends the refused requests again. If `looks`, compares the state after each.
     fn repeat(&mut self, row: &Row, label: &str, refused: &[&Provocation], looks: bool) {
         let ready = self.ready(row);
         for provocation in refused {
