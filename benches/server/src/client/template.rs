@@ -1,5 +1,5 @@
-//! Requests that differ in a few places only, such as a key: their text and their string to sign
-//! are made once, and for each of them the places are filled in and the whole is signed, as an SDK
+//! Requests that differ in a few places only, such as a key. Their text and their string to sign
+//! are made once. For each request the places are filled in and the whole is signed, as an SDK
 //! signs every request, at a fraction of its cost.
 
 use std::ops::Range;

@@ -74,8 +74,8 @@ pub(crate) fn any(_answer: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// When a load ends, whichever is first. Requests that are under way are waited for, and what is
-/// half done is finished.
+/// When a load ends, whichever is first. It then waits for requests under way, and finishes what
+/// takes several requests ([`Load::may_end`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) time: Duration,

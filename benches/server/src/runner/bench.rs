@@ -67,8 +67,8 @@ impl<'a> Bench<'a> {
         ((full * self.settings.scale) as u64).max(least)
     }
 
-    /// The same for numbers that are small already and whose size determines the cost on other
-    /// peers: shrinks only at scales below a tenth.
+    /// Like [`Bench::scaled`], for numbers that are small already and whose size determines the
+    /// cost on other peers: shrinks only at scales below a tenth.
     pub(super) fn scaled_small(&self, full: f64, least: u64) -> u64 {
         ((full * (self.settings.scale * 10.0).min(1.0)) as u64).max(least)
     }
