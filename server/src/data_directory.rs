@@ -1,4 +1,4 @@
-//! Which directory holds the store: the one that `--location` names, or `.lazurite` inside it if
+//! Chooses the directory of the store: the one that `--location` names, or `.lazurite` inside it if
 //! other files are kept there.
 
 use crate::commands::azurite;

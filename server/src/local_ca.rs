@@ -44,8 +44,8 @@ const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
 /// Names that the authority may certify, with all names below them. When it is made, it also gets
 /// names from the flags, and this machine's name.
 const PERMITTED_NAMES: [&str; 4] = ["localhost", "host.docker.internal", "azurite", "lazurite"];
-/// Networks that it may certify, with the lengths of their prefixes: this machine, private
-/// networks, and link-local ones.
+/// Networks that the authority may certify, with the lengths of their prefixes: this machine,
+/// private networks, and link-local ones.
 const PERMITTED_NETWORKS: [(&str, u8); 8] = [
     ("127.0.0.0", 8),
     ("10.0.0.0", 8),
@@ -146,7 +146,7 @@ fn is_within(address: IpAddr, network: &str, bits: u8) -> bool {
 }
 
 impl LocalCa {
-    /// The user's authority, made if absent, for this machine's names and the others. The error is
+    /// Opens the user's authority, or makes it for this machine's names and `others`. The error is
     /// a sentence.
     pub fn of_user(others: &[String]) -> Result<LocalCa, String> {
         let directory = directory(|name| std::env::var_os(name).map(PathBuf::from))?;

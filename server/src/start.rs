@@ -1,7 +1,7 @@
 //! Runs the server, from flags to listening sockets and back: opens the store, reports when it is
 //! ready, waits for a signal, closes.
 //!
-//! Standard output has the lines that tools wait for and the access log; messages for people go to
+//! Standard output has the lines that tools wait for and the access log; all other messages go to
 //! standard error.
 
 use crate::access_log::{AccessLog, Form};

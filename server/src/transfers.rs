@@ -3,8 +3,8 @@
 //!
 //! An export reads a fork, which shows the store at one moment and ends with the export. Files that
 //! it writes, and those of an imported archive, are in a directory `.transfer-…` of the data
-//! directory, which is removed afterwards; the next start removes what a kill leaves. An export
-//! ends when its client leaves. An import ends early only if its archive is incomplete, or if it is
+//! directory, which is removed afterwards; after a kill, the next start removes it. An export ends
+//! when its client leaves. An import ends early only if its archive is incomplete, or if it is
 //! stopped.
 
 use crate::commands::{

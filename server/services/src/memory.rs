@@ -267,8 +267,8 @@ mod tests {
 
     const PART: usize = 512 << 10;
 
-    /// Takes everything that a holder can get. The grants are forgotten: they belong to the budget
-    /// of the process.
+    /// Takes all the memory that a holder can get, and returns its bytes. Forgets the grants:
+    /// dropping them would return memory to the budget of the process.
     fn fill(state: &mut State, holder: u64) -> usize {
         let grants = std::iter::from_fn(|| state.grant(holder, PART).map(std::mem::forget));
         grants.count() * PART

@@ -1,4 +1,4 @@
-//! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's
+//! `lazurite doctor`: finds the known mistakes that keep a client from a connection string's
 //! services.
 //!
 //! It sends requests like a client: name, port, scheme, certificate, account, key or SAS, clock.

@@ -1,5 +1,5 @@
-//! `lazurite ls|tree|cat|put|rm`: what the services hold, and blobs by their paths
-//! `CONTAINER/NAME`.
+//! `lazurite ls|tree|cat|put|rm`: lists the contents of the services, and reads and writes blobs by
+//! their paths `CONTAINER/NAME`.
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};

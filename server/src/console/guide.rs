@@ -77,7 +77,7 @@ fn rendered(markdown: &str) -> String {
     let mut out = String::new();
     pulldown_cmark::html::push_html(&mut out, events.into_iter());
     // The policy of the console allows no style in the markup. A table that is wider than the
-    // window scrolls by itself, with keys as well.
+    // window scrolls by itself, also with the keyboard.
     let table = r#"<div class="scroll" tabindex="0"><table>"#;
     out.replace(r#" style="text-align: right""#, r#" class="number""#)
         .replace("<table>", table)

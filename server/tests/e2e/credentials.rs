@@ -1,5 +1,5 @@
-//! User delegation SAS, names that a signature covers, blocks staged with the letter `c`, and what
-//! anonymous callers may read.
+//! User delegation SAS, names that a signature covers, blocks staged with the letter `c`, and the
+//! data that anonymous callers may read.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

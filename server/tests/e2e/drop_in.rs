@@ -265,8 +265,8 @@ fn launch(line: &str, scratch: &Path) -> Launch {
     launch.environment("LAZURITE_PORT", "0")
 }
 
-/// Adds what the image sets with `ENV`. Its paths are below `scratch`, which has the directories of
-/// the image.
+/// Adds the environment that the image sets with `ENV`, with its paths below `scratch`. Makes the
+/// directories of the image there.
 fn in_image(launch: Launch, scratch: &Path) -> Launch {
     let text = CONTAINERFILE.replace("\\\n", " ");
     let set = text.lines().find_map(|line| line.strip_prefix("ENV "));

@@ -203,8 +203,7 @@ mod tests {
     use super::*;
     use crate::client::account::Service;
 
-    /// The path, query values and body of a request, once with marks and once with what they stand
-    /// for.
+    /// The path, query values and body of a request, with marks, or with values in their places.
     fn request<'a>(id: &str, receipt: &str, body: &'a [u8]) -> Request<'a> {
         Request::new(Service::Queue, "PUT", format!("/q/messages/{id}"))
             .query("popreceipt", receipt)

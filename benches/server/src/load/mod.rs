@@ -1,5 +1,5 @@
 //! A load: many connections that each send one request after the other, driven by one thread with
-//! as little computation as possible, so that the server is what is measured. Answers are read
+//! as little computation as possible, so that the figures are those of the server. Answers are read
 //! whole and their status is checked; a load may inspect them.
 
 mod connection;
@@ -74,8 +74,8 @@ pub(crate) fn any(_answer: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// When a load ends, whichever is first. It then waits for requests under way, and finishes what
-/// takes several requests ([`Load::may_end`]).
+/// When a load ends, whichever is first. It then waits for requests under way, and completes
+/// sequences of requests ([`Load::may_end`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) time: Duration,

@@ -1,4 +1,4 @@
-//! Work on several threads, and what the threads observe together: items done, latencies, and wrong
+//! Work on several threads, and the observations of all of them: items done, latencies, and wrong
 //! answers.
 
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
-//! Which other servers copies may come from, and at which addresses. Allowing a name does not allow
-//! every address it may resolve to: addresses are checked when the name is resolved, and the
-//! connection uses only addresses that passed. So a name that later resolves differently (DNS
+//! The other servers that copies may come from, and their permitted addresses. Allowing a name does
+//! not allow every address it may resolve to: addresses are checked when the name is resolved, and
+//! the connection uses only addresses that passed. So a name that later resolves differently (DNS
 //! rebinding) gains nothing.
 
 use std::fmt;

@@ -7,7 +7,7 @@
 //! - It hands more metadata to a request than the library takes headers
 //!   ([`crate::connection::long_head`]).
 //! - It replaces the answers that the library gives to heads that it cannot read: they have no
-//!   request id. An answer is the library's own if it has that form, and a head has arrived that
+//!   request id. An answer is recognised as the library's by its form, if a head has arrived that
 //!   became no request.
 //! - It closes a connection with half a head after thirty seconds. A connection that is idle
 //!   between requests stays open as long as the listener says.

@@ -154,8 +154,8 @@ fn read_ahead<S: ChunkSource>(
             chunks.push_back(room.hold(chunk));
         }
         let left = room.bytes.saturating_sub(bytes);
-        // Part of a chunk of the store would keep all of it in memory. A short rest is read
-        // nevertheless.
+        // Stops if no whole chunk fits: a part of one would keep all of it in memory. A short rest
+        // is read nevertheless.
         let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
         let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
         if is_full || source.is_urgent() && !chunks.is_empty() {

@@ -7,8 +7,8 @@
 //! damage. Directories that the file does not name are remains: of an operation that a kill
 //! interrupted, or of forks. The next start removes them once the current store is open.
 //!
-//! The lock of the data directory is the lock of the store at its top; without one, it is held
-//! here.
+//! The lock of the data directory is the lock of the store at its top; without such a store, the
+//! lock is held here.
 
 use crate::state::stores_file::{FILE_BYTES_MAX, StoreNumber, StoresFile, TOP, Unreadable};
 use lazurite_engine::fs::{Fs, Lock, LockGuard};

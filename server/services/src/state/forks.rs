@@ -2,8 +2,8 @@
 //! names of all accounts, as `ACCOUNT--FORK` with the account's own key.
 //!
 //! A fork shares the files of its source by hard links and keeps no log. It ends with the process,
-//! when it is released, or when no request has used it for a while. No list names its directory, so
-//! the next start removes it if a kill has left it.
+//! when it is released, or when no request has used it for a while. The file `STORES` does not name
+//! its directory, so the next start removes it if a kill has left it.
 
 use crate::accounts::is_fork_name;
 use crate::response::error::{Failure, Result};

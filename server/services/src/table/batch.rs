@@ -252,7 +252,7 @@ fn check_no_comp(query: &Query) -> Result<()> {
 }
 
 /// The address of a target inside a batch: the path after the account. Scheme and host are ignored,
-/// because they are those that the client sees, perhaps of a proxy.
+/// because the client may see those of a proxy.
 fn address(target: &str) -> Result<Address> {
     Address::parse(parts_of(target).resource)
 }

@@ -1,4 +1,4 @@
-//! `lazurite export` and `lazurite import`: everything that an account stores, as files that people
+//! `lazurite export` and `lazurite import`: everything that an account stores, as files that users
 //! can read and edit. `lazurite copy`: the same between two servers, without files (`copy/`).
 //!
 //! The layout, which `docs/export.md` describes for users:

@@ -153,8 +153,8 @@ impl Table<'_> {
         })
     }
 
-    /// Compares what `query` finds with `expected`, one by one and in order; counts the entities
-    /// found as done.
+    /// Compares the entities that `query` finds with `expected`, one by one and in order, and
+    /// counts them as done.
     fn expect(
         &self,
         tally: &Tally,

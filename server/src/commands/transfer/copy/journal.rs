@@ -3,7 +3,7 @@
 //!
 //! A line records that an item is about to be written, or that it is complete. The last line may be
 //! cut if the program was killed: unreadable lines are skipped, and their items are copied again.
-//! Of a blob, memory holds only hashes.
+//! Memory holds only hashes of the names and ETags of blobs.
 
 use crate::commands::transfer::error::{Error, Result};
 use serde_json::{Value, json};

