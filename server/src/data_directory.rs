@@ -77,9 +77,9 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     chosen(inner, location, &what)
 }
 
-/// The directory of Azurite's whose data a start on this location adopts. Azurite's default
-/// location is the working directory, which counts only if the program was started under Azurite's
-/// name without a location.
+/// The directory with Azurite's data that a start on this location adopts. The working directory,
+/// which is Azurite's default location, counts only if the program was started under Azurite's name
+/// without a location.
 pub fn of_azurite(location: &Path, is_azurite: bool) -> Option<PathBuf> {
     let looks_around = is_azurite && location == Path::new(OWN_NAME);
     let directory = if looks_around {

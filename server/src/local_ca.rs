@@ -247,8 +247,8 @@ fn make(identity: &Path, others: &[String]) -> Result<String, String> {
     }
 }
 
-/// The contents of the authority's certificate. Only the times differ between starts: certificates
-/// refer to it by name and key.
+/// The parameters of the authority's certificate. At later starts only its times differ, which does
+/// no harm: certificates refer to the authority by name and key.
 fn authority(permitted: Option<&Permitted>) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, NAME);

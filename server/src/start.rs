@@ -45,8 +45,8 @@ use tokio::task::JoinSet;
 const BLOCKING_THREADS_MAX: usize = 64;
 
 /// Threads that serve connections, beyond one for each processor. Short operations run on them;
-/// while one waits for a page of a file, the spare one keeps the processor busy. Each more costs
-/// thread switches.
+/// while one waits for a page of a file, the spare one keeps the processor busy. Each further one
+/// costs thread switches.
 const THREADS_SPARE: usize = 1;
 
 /// How often programs that attached are looked for while the server only runs for them.

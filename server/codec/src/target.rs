@@ -181,8 +181,8 @@ fn ends_value(text: &[u8]) -> bool {
         .is_some_and(|byte| is_end(byte) || *byte == b'%' && is_escaped())
 }
 
-/// If a text begins with the escape of the character with this code, its length. A URL that is a
-/// parameter of a parameter is escaped twice.
+/// The length of the escape of a character, by its code, that a text begins with; `None` if it does
+/// not. A URL that is a parameter of a parameter is escaped twice.
 fn escape_length(text: &[u8], code: &str) -> Option<usize> {
     let mut length = 1;
     while text[length..].starts_with(b"25") {

@@ -20,8 +20,8 @@ pub enum Json {
     /// A number that is exact in neither of these, as its text.
     Number(String),
     Text(String),
-    /// A string that has half of a surrogate pair, which no text can have: as in the document, with
-    /// its quotes and escapes.
+    /// A string with half of a surrogate pair, which a text cannot have. Kept as it is in the
+    /// document, with its quotes and escapes.
     Literal(String),
     Timestamp(Timestamp),
     List(Vec<Json>),

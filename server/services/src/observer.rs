@@ -74,8 +74,8 @@ pub trait Observer: Sized {
 /// An answer; its extensions have the facts that handlers leave for observers.
 pub type Answer = Response<Body>;
 
-/// The facts of an exchange that all observers share. Those of the answer are set when it has its
-/// head.
+/// The facts of an exchange that all observers share. The facts of the answer are set once its head
+/// is known.
 #[derive(Debug)]
 pub struct ExchangeFacts {
     pub origin: RequestOrigin,

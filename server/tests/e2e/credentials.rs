@@ -184,8 +184,8 @@ fn a_name_that_a_signature_covers_is_listed_once() {
     assert!(refused.body.len() < 10_000, "{}", refused.body.len());
 }
 
-/// The value of a covered header or parameter must not move into another field of the SAS, so that
-/// the signature still fits.
+/// The value of a covered header or parameter cannot be moved into another field of the SAS in such
+/// a way that the signature still fits.
 #[test]
 fn a_name_that_a_signature_covers_cannot_be_dropped_from_its_sas() {
     let location = TempDir::new().unwrap();

@@ -181,8 +181,8 @@ impl Run<'_> {
         connection.begin(expected)
     }
 
-    /// Moves the bytes that can be moved; an answer that is whole is recorded, and the next request
-    /// sent.
+    /// Sends and receives without waiting. Once an answer is complete, records it and sends the
+    /// next request.
     fn advance(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
         if !connection.is_busy() || connection.advance()? == Progress::Waits {
             return Ok(());

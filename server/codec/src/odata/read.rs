@@ -80,8 +80,7 @@ fn has_repeated_name(members: &[Member<'_>]) -> bool {
 
 type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
-/// The types that a body gives for properties, sorted by property. If one is given twice, the last
-/// counts.
+/// The type annotations in a body, sorted by property. If a property has two, the last counts.
 struct Annotations<'a>(Vec<(&'a str, Cow<'a, str>)>);
 
 impl<'a> Annotations<'a> {

@@ -66,8 +66,8 @@ pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     keys.iter().fold(false, |found, key| found | matches(key))
 }
 
-/// Longest detail of a refusal, in bytes. Details repeat the string to sign, which is as long as
-/// the request.
+/// Maximum number of bytes of a refusal's detail, which may repeat the string to sign and so be as
+/// long as the request.
 const DETAIL_BYTES_MAX: usize = 8 * 1024;
 
 /// `AuthenticationFailed` with a sentence about the likely cause, cut at [`DETAIL_BYTES_MAX`].

@@ -334,8 +334,8 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     .await
 }
 
-/// An error while reading a source. Errors of the store itself are not reported as errors of the
-/// source.
+/// The failure for an error while reading a source: a refusal of the source, unless the error is
+/// the store's own.
 fn of_source(error: Error) -> Failure {
     match error {
         Error::Engine(_) | Error::InternalError { .. } => error.into(),

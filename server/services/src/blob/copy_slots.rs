@@ -1,6 +1,6 @@
 //! Slots for copies from other servers. Such a copy continues after its request has ended, so only
 //! the slots limit their number. When no slot is free, the copy is refused with `ServerBusy` before
-//! it asks or changes anything.
+//! it sends or changes anything.
 
 use crate::response::error::{Failure, Result};
 use lazurite_blob::Guid;

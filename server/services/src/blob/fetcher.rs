@@ -284,10 +284,10 @@ pub fn unreachable(reason: &str) -> Failure {
     unverified(Failure::new(500, "InternalError", message))
 }
 
-/// A refusal of the source as a refusal of the copy, with the status and message of the source.
-/// Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's test of
-/// an incremental copy whose source does not exist expects this code with "The specified blob does
-/// not exist."
+/// Reports a refusal of the source as a refusal of the copy, with the status and message of the
+/// source. Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's
+/// test of an incremental copy whose source does not exist expects this code with "The specified
+/// blob does not exist."
 pub fn unverified(failure: Failure) -> Failure {
     let status = failure.status.as_u16().to_string();
     let mut refusal = Failure::new(

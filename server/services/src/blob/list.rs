@@ -1,4 +1,4 @@
-//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as
+//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes blobs as
 //! Arrow.
 
 use crate::blob::container::{access_text, default_scope};
@@ -20,8 +20,8 @@ use lazurite_blob::{BlobEntry, BlobService, Container, ListBlobs, ListContainers
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 
-/// The items of `include` in List Blobs. Listings always show protection; there are no permissions
-/// of paths here.
+/// The items of `include` in List Blobs. Listings always show protection, and never permissions of
+/// paths, which do not exist here.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",

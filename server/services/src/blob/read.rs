@@ -36,8 +36,8 @@ use std::time::SystemTime;
 /// Bytes of a body that are read at a time: one chunk of the value log, which can only be verified
 /// as a whole.
 pub const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
-/// Longest range whose checksum is computed. Source: Get Blob, "Request headers",
-/// `x-ms-range-get-content-md5`.
+/// Maximum number of bytes of a range whose checksum is computed. Source: Get Blob, "Request
+/// headers", `x-ms-range-get-content-md5`.
 const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
 
 /// The checksum of a range that its reader asks for.

@@ -24,8 +24,8 @@ use lazurite_blob::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest document with the tags of a source: ten tags of 128 and 256 characters, fully escaped,
-/// with room to spare.
+/// Maximum number of bytes of a document with the tags of a source: ten tags of 128 and 256
+/// characters, fully escaped, with room to spare.
 const TAGS_BYTES_MAX: usize = 64 << 10;
 
 /// Headers of a request that are about its source, and what they are called there.

@@ -137,8 +137,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// Serves a connection until its client closes it. Returns the client once the name of the
-    /// thread is in `names`.
+    /// Connects a client, which `threads` serves until it closes the connection. Returns it once
+    /// `names` has the name of its thread.
     async fn connect(
         threads: &ConnectionThreads,
         listener: &TcpListener,

@@ -1,5 +1,5 @@
-//! A client that speaks HTTP to a port of HTTPS gets a response that says so. A client that speaks
-//! HTTPS to a port of HTTP could not read one, so the server logs a line.
+//! A client that speaks HTTP to an HTTPS port gets a response that says so. A client that speaks
+//! HTTPS to an HTTP port could not read such a response, so the server logs a line.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

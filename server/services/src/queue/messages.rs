@@ -65,7 +65,7 @@ fn imported_dequeue_count(request: &Request) -> u32 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Times to live of more than a week, or without end, came with version 2017-07-29. Source: Put
+/// Reads the time to live of a message. Before version 2017-07-29 it is at most a week. Source: Put
 /// Message, "URI parameters".
 fn message_ttl(context: &Context) -> Result<Option<i64>> {
     const WEEK: i64 = 7 * 24 * 60 * 60;

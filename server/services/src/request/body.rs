@@ -33,8 +33,8 @@ pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
-/// While memory is short: how long a client may be silent, and the bytes a second that it must send
-/// to keep memory that others wait for.
+/// While memory is short, a client may be silent for at most this long, and must send this many
+/// bytes a second to keep memory that others wait for.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 

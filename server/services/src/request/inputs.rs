@@ -532,8 +532,8 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Rows by the length of their names. Few names share a length, and every request looks up all of
-/// its headers.
+/// Finds rows by the length of their names. Few names share a length, and every request looks up
+/// all of its headers.
 struct ByLength {
     /// The first row of each length.
     first: [u8; NAME_BYTES_MAX + 1],
@@ -571,8 +571,8 @@ impl ByLength {
         while row != END {
             let index = usize::from(row);
             let known = inputs[index].name;
-            // Most names of one length differ in their last letter, and have the first ones in
-            // common.
+            // The last letter first: most names of one length differ in it, and have the first
+            // letters in common.
             if last_of(known) == last && known.eq_ignore_ascii_case(name) {
                 return Some(index);
             }

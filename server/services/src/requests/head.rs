@@ -89,7 +89,7 @@ fn push_without_secret_parameters(head: &mut Vec<u8>, value: &HeaderValue) {
     }
 }
 
-/// As [`push_headers`]; `push_value` appends the value of a header that is not one of
+/// Like [`push_headers`]. `push_value` appends the value of a header that is not one of
 /// [`SECRET_HEADERS`].
 fn push_lines(
     head: &mut Vec<u8>,

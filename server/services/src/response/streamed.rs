@@ -31,8 +31,8 @@ pub trait ChunkSource: Send + Unpin + 'static {
         false
     }
 
-    /// The turns that reads of this kind share, if they must not take all threads. The first chunk
-    /// is read without a turn.
+    /// The turns that reads of this kind share, so that they do not take all threads; `None`
+    /// without such a limit. The first chunk is read without a turn.
     fn turns(&self) -> Option<Arc<Semaphore>> {
         None
     }

@@ -59,7 +59,7 @@ impl Directories {
     }
 
     /// The directory of the current store, and those of the snapshots with their names, without a
-    /// lock. Errors: as [`Directories::open`].
+    /// lock. Errors: those of [`Directories::open`].
     pub fn list(fs: Arc<dyn Fs>, root: &Path) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
         let directories = Directories::unlocked(fs, root);
         let file = directories.read()?;

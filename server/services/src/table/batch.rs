@@ -458,8 +458,8 @@ fn common_headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A batch of one read: of an entity, or of a page of a query. Its refusal is the refusal of the
-/// part.
+/// Answers a batch of one read, of an entity or of a page of a query. If the read is refused, the
+/// refusal is the answer of its part.
 async fn respond_to_query(
     mut request: Request,
     sub: SubRequest,

@@ -82,8 +82,8 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-/// Reads the rows of a page, and counts those that it examines against the targets of their
-/// partitions. Errors: those of the query; `ServerBusy`.
+/// Reads the rows of a page, and counts the examined rows against the targets of their partitions.
+/// Errors: those of the query; `ServerBusy`.
 fn visit(
     request: &Request,
     query: &Query<'_>,

@@ -11,8 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A cause with its place. The text is a sentence without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// From the outermost place to the innermost, such as `container photos`; empty if the cause
-    /// names it.
+    /// The places of the error, from the outermost to the innermost, such as `container photos`;
+    /// empty if the cause names the place.
     place: String,
     cause: Cause,
 }

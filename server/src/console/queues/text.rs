@@ -46,8 +46,8 @@ pub fn text_block(message: &StoredMessage, size: String) -> Markup {
     }
 }
 
-/// The text inside Base64 if it decodes to text, otherwise the text itself; and whether it was
-/// decoded.
+/// Whether a text is the Base64 form of another, and the decoded text if so, otherwise the text
+/// itself.
 pub fn inner_text(text: &str) -> (bool, String) {
     let from_base64 = STANDARD
         .decode(text.trim())

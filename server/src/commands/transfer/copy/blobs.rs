@@ -1,5 +1,5 @@
 //! Containers and their blobs. A blob is copied in pieces, each read, hashed and sent with its MD5.
-//! At the end the pieces are read again from the destination.
+//! At the end the pieces are read again from the destination, if the options ask for it.
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply, encode};

@@ -53,8 +53,8 @@ pub(super) struct Entries {
     /// When a Delete Message had been acknowledged.
     pub(super) deleted: HashMap<String, Instant>,
     pub(super) perhaps_deleted: HashSet<String>,
-    /// The updates of a message that were acknowledged: the count that each left, and when.
-    /// Missing: none.
+    /// The updates of a message that were acknowledged: the count that each left, and when. A
+    /// message without an update is missing.
     pub(super) updates: HashMap<String, Vec<(u64, Instant)>>,
     /// When the messages expire that do.
     pub(super) expiring: HashMap<String, SystemTime>,
