@@ -21,7 +21,8 @@ pub struct Choice {
     pub note: Option<String>,
 }
 
-/// Refuses a location that is a file, is below one, or cannot be looked at. The error is a sentence.
+/// Refuses a location that is a file, is below one, or cannot be looked at. The error is a
+/// sentence.
 pub fn check(location: &Path) -> Result<(), String> {
     let refusal = |reason: String| Err(format!("--location {}: {reason}", location.display()));
     for path in location.ancestors() {

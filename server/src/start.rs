@@ -61,7 +61,7 @@ const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(2);
 /// How long the store may take to close.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
-/// Serves until a signal comes. The error is a sentence for the person who started the program.
+/// Serves until a signal comes. The error is a sentence for the user who started the program.
 pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     cli.check(&program.services)?;
     cli.is_azurite = program.is_azurite;

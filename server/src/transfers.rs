@@ -34,7 +34,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// How an import is repeated that ended in the middle.
 const REPEATED: &str = "To repeat it, delete what is there in part, or import with existing=replace, which also replaces what was there \
      before.";
-/// The same for one that replaces.
+/// How an import is repeated that replaces, and ended in the middle.
 const REPEATED_REPLACING: &str =
     "It can be repeated as it is. A lease, legal hold or policy on what is there must end before.";
 /// Exports at a time. Each holds a copy of what it exports on the disk.
@@ -45,9 +45,9 @@ const EXPORTS_UNDER_WAY: &str =
 const IMPORTS_MAX: usize = 1;
 const IMPORT_UNDER_WAY: &str = "Another import is under way. Send this one again when it has ended, or end that with \
      DELETE /_lazurite/state/import.";
-/// Most bytes of an archive, and of its contents. The commands have no such limit.
+/// Maximum number of bytes of an archive, and of its contents. The commands have no such limit.
 pub const ARCHIVE_BYTES_MAX: u64 = 256 << 30;
-/// Most files and directories of an archive: a few bytes of it can stand for one.
+/// Maximum number of files and directories of an archive: a few bytes of it can stand for one.
 const ENTRIES_MAX: u64 = 1 << 20;
 /// Bytes of the disk that the files of an archive leave to the store.
 const SPARE_BYTES: u64 = 256 << 20;

@@ -43,7 +43,7 @@ impl SubRequest {
     }
 }
 
-/// Why a batch was not read, for a person.
+/// Why a batch was not read, as a text for users.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(&'static str);
@@ -109,7 +109,8 @@ fn boundary(content_type: &str) -> Option<String> {
     (1..=200).contains(&value.len()).then_some(value)
 }
 
-/// Most headers of a part, or of the request in it. The documented ones come to a dozen.
+/// Maximum number of headers of a part, or of the request in it. The documented ones come to a
+/// dozen.
 const HEADERS_MAX: usize = 100;
 /// Maximum number of parts read. The largest legal batch has 256; a few more are read so that the
 /// service can refuse the batch with its own error.

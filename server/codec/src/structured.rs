@@ -32,7 +32,7 @@ pub fn is_served(header: &str) -> bool {
 /// Why a body is not what it should be.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
-    /// A header or a length is not one of the format. The text is for a person.
+    /// A header or a length is not one of the format. The text is for users.
     #[error("{0}")]
     Framing(&'static str),
     /// Checksums of a segment, or of the whole.

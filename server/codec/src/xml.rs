@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 16;
 /// KiB.
 const ELEMENTS_MAX: usize = 1000;
 
-/// Why a document was not read, for a person.
+/// Why a document was not read, as a text for users.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(String);

@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Rows, or bytes of values, that complete a batch.
 const BATCH_ROWS: usize = 8 << 10;
 const BATCH_BYTES: usize = 128 << 10;
-/// Most columns of a schema.
+/// Maximum number of columns of a schema.
 pub const FIELDS_MAX: usize = 1 << 10;
-/// Most digits of a decimal.
+/// Maximum number of digits of a decimal.
 pub const PRECISION_MAX: u8 = 38;
 
 /// A column of the result.

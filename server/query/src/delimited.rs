@@ -14,7 +14,7 @@ use crate::{Fatal, RECORD_BYTES_MAX};
 use memchr::{memchr2, memchr3, memmem};
 use std::borrow::Cow;
 
-/// Most columns of a record.
+/// Maximum number of columns of a record.
 const COLUMNS_MAX: usize = 16 << 10;
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";

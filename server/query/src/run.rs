@@ -23,7 +23,7 @@ use std::time::SystemTime;
 /// does not limit it.
 pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
-/// Most errors of rows that a query writes. One more ends it.
+/// Maximum number of errors of rows that a query writes. One more ends it.
 pub const ROW_ERRORS_MAX: u64 = 1000;
 
 /// A parsed statement that has been checked against the formats.

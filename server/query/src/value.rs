@@ -43,7 +43,8 @@ pub enum Value<'a> {
     /// A column in any encoding. It is copied, and decoded before it is evaluated.
     Bytes(&'a [u8]),
     Timestamp(Timestamp),
-    /// A list, an object, or a [`Json::Literal`], which is copied, and an error where it is evaluated.
+    /// A list, an object, or a [`Json::Literal`], which can be copied, but is an error where it is
+    /// evaluated.
     Json(&'a Json),
 }
 

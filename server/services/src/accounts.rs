@@ -269,7 +269,7 @@ impl fmt::Debug for Accounts {
     }
 }
 
-/// Base64 as people paste it: standard or URL-safe letters, with or without padding.
+/// Base64 as users paste it: standard or URL-safe letters, with or without padding.
 pub fn decode_key(text: &str) -> Option<Vec<u8>> {
     let config = GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)

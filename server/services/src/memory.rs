@@ -23,9 +23,9 @@ use tokio::sync::oneshot;
 
 /// Bytes of bodies in memory, of all connections.
 const BUDGET_BYTES: usize = 40 << 20;
-/// Most of them that are held for one credential.
+/// Maximum number of bytes of bodies held for one credential.
 const HOLDER_BYTES_MAX: usize = BUDGET_BYTES / 4 * 3;
-/// Most that one response reads ahead.
+/// Maximum number of bytes that one response reads ahead.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
 /// Bytes that a response reads at a time when the budget is used up. They are not counted in the
 /// budget.

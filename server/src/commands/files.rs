@@ -329,7 +329,7 @@ fn send_blocks(
     Ok(())
 }
 
-/// What a refusal of blocks means to the person who puts a file.
+/// Explains a refusal of blocks to the user who puts a file.
 fn explained(error: RequestError) -> String {
     let code = match &error {
         RequestError::Refused(refusal) => refusal.code.as_str(),

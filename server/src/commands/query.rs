@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// Characters of a cell in a table for people.
+/// Characters of a cell in a table for users.
 const CELL_MAX: usize = 40;
 
 type EntityFields = Map<String, Value>;

@@ -171,7 +171,7 @@ fn reset_sentence(part: &ResetArguments, own_account: &str) -> String {
     format!("deleted everything of {}", names.join(" of "))
 }
 
-/// What an answer says, for people.
+/// An answer as text for users.
 fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
     match action {

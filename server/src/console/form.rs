@@ -3,7 +3,7 @@
 use crate::response::error::{Failure, Result};
 use percent_encoding::percent_decode_str;
 
-/// Most fields of a form: an entity has three for each of its 252 properties.
+/// Maximum number of fields of a form: an entity has three for each of its 252 properties.
 const FIELDS_MAX: usize = 2000;
 
 /// Names and values in the order of the form.

@@ -187,7 +187,7 @@ async fn check_visitor(
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
 }
 
-/// Refuses pages of other sites. A person may follow a link from anywhere, to a page of its own.
+/// Refuses pages of other sites. A user may follow a link from anywhere, to a page of its own.
 pub fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     let is_foreign = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Source: RFC 8878, section 6.1.
 const ZSTD: HeaderValue = HeaderValue::from_static("application/zstd");
-/// Most sentences of a refusal about what an archive would lack.
+/// Maximum number of sentences of a refusal about what an archive would lack.
 const LEFT_OUT_SHOWN: usize = 20;
 /// The header with the number of sentences about what an archive lacks.
 const NOT_EXPORTED: HeaderName = HeaderName::from_static("x-lazurite-not-exported");
@@ -45,7 +45,7 @@ async fn export(
     method: Method,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    // Also links of other sites: they would begin work for which nobody has asked.
+    // Also links of other sites: they would begin work that the user has not asked for.
     check_site(&Method::POST, &visit.headers, &visit.host)?;
     let account = account_of(&console, &visit)?;
     let exported = wanted_export(&visit)?;

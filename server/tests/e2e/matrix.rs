@@ -574,7 +574,7 @@ fn permissions(row: &Row) -> BTreeSet<String> {
     alone.chain(beside).chain(more).collect()
 }
 
-/// The same, and all letters but one.
+/// The permissions of [`permissions`], and all letters but one.
 fn more_permissions(row: &Row) -> BTreeSet<String> {
     let missing = LETTERS.chars().map(|letter| LETTERS.replace(letter, ""));
     permissions(row).into_iter().chain(missing).collect()

@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
         self.repeat(plan, &peers)
     }
 
-    /// The same on servers that run and are prepared.
+    /// Measures a plan on servers that run and are prepared.
     pub(super) fn repeat(&mut self, plan: &Plan, peers: &[Running]) -> Outcome<()> {
         for _ in 0..self.settings.runs {
             for &connections in plan.connections {

@@ -42,7 +42,7 @@ const BATCH_ROWS: usize = 256;
 const WINDOWS_BYTES: usize = 32 << 20;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 const WINDOW_BYTES_MIN: usize = 8 << 10;
-/// Least bytes of a page with its header, and most values of one.
+/// Minimum number of bytes of a page with its header, and maximum number of its values.
 const PAGE_BYTES_MIN: u64 = 8;
 const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
 const MAGIC: &[u8] = b"PAR1";

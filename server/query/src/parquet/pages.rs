@@ -16,7 +16,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes of pages in memory for one query.
+/// Maximum number of bytes of pages in memory for one query.
 pub const MEMORY_BYTES_MAX: usize = 128 << 20;
 /// Longest header of a page, including statistics.
 const HEADER_BYTES_MAX: usize = 1 << 20;

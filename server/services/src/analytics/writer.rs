@@ -28,7 +28,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// A log that has come to this many bytes is written at once.
 const LOG_BYTES_MAX: usize = 4 << 20;
-/// The same for a log that could not be written before. If the next attempt fails too, it is lost.
+/// A log that could not be written is tried at once again when it has come to this many bytes. If
+/// that fails too, it is lost.
 const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
 /// Maximum number of logs that could not be written and are kept for another attempt. Further ones
 /// are lost, which bounds memory.

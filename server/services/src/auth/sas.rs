@@ -80,7 +80,8 @@ const PARAMETERS: [&str; 36] = [
     "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
 ];
 
-/// Most names in `srh` or `srq`. Each is looked up and copied before the signature is verified.
+/// Maximum number of names in `srh` or `srq`. Each is looked up and copied before the signature is
+/// verified.
 const SIGNED_NAMES_MAX: usize = 32;
 
 fn is_parameter(name: &str) -> bool {

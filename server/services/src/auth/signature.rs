@@ -21,7 +21,7 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// Most keys whose states a thread keeps.
+/// Maximum number of keys whose states a thread keeps.
 const KEYS_KEPT: usize = 8;
 
 thread_local! {

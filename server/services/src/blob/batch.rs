@@ -13,7 +13,7 @@ use crate::response::long_responses;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, Response, request::Parts};
 
-/// Most requests in a batch.
+/// Maximum number of requests in a batch.
 const REQUESTS_MAX: usize = 256;
 
 pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {

@@ -18,7 +18,8 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
     })
 }
 
-/// The same whose names begin with `prefix`: of a source, or of a blob's own state.
+/// Conditions in headers whose names begin with `prefix`: those on a source, or on a blob's own
+/// state.
 pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
     let named = |name: &'static str| match prefix {
         "" => Cow::Borrowed(name),

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Most connections to one origin that wait for their next request.
+/// Maximum number of connections to one origin that wait for their next request.
 const IDLE_MAX: usize = 8;
 /// How long after its last request a connection may be reused. Later, the name may resolve to other
 /// addresses.

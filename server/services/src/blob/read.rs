@@ -329,7 +329,7 @@ fn body(begun: Begun) -> Body {
     }
 }
 
-/// The same in segments with checksums, which are computed as the client takes them.
+/// The body in segments with checksums, which are computed as the client takes them.
 fn structured_body(begun: Begun) -> Body {
     let left = begun.rest.remaining();
     let mut encoder = Encoder::new(begun.first.len() as u64 + left);

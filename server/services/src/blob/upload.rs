@@ -17,7 +17,8 @@ use lazurite_blob::{
     BlobAddress, BlobService, Checksums, Conditions, CustomerKey, Upload, UploadKind, WrittenPart,
 };
 
-/// Most bytes that an upload holds in memory: a part that is filled, and one that is written.
+/// Maximum number of bytes that an upload holds in memory: a part that is filled, and one that is
+/// written.
 const UPLOAD_BYTES_HELD: u64 = 512 << 10;
 
 /// Refuses an upload before its client is asked for the body, if the client waits for that.

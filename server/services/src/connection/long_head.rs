@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue};
 use std::collections::VecDeque;
 use tokio::io::ReadBuf;
 
-/// Most bytes that are held. A longer head is refused in any case.
+/// Maximum number of bytes that are held. A longer head is refused in any case.
 const BYTES_MAX: usize = 160 << 10;
 
 /// The later lines of a long head, if there is one.

@@ -41,9 +41,9 @@ pub enum Target {
     PagePartitions,
     /// Seconds for which a table is being deleted.
     TableReuseSeconds,
-    /// The same for a container.
+    /// Seconds for which a container is being deleted.
     ContainerReuseSeconds,
-    /// The same for a queue.
+    /// Seconds for which a queue is being deleted.
     QueueReuseSeconds,
 }
 

@@ -101,7 +101,7 @@ const PIECES: [&str; 65] = [
     "18446744073709551616",
 ];
 
-/// The same up to the length that a request may have.
+/// Such text, repeated up to the length that a request may have.
 fn long_text() -> impl Strategy<Value = String> {
     (vec(prop::sample::select(&PIECES[..]), 1..24), 1usize..4096).prop_map(|(pieces, times)| {
         let mut text = pieces.concat().repeat(times);

@@ -196,7 +196,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
 /// first, then [`PEEK_NEXT`] of the previous response.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
-/// Most messages of a response, as many as a Peek may ask for.
+/// Maximum number of messages of a response, as many as a Peek may ask for.
 const PEEKED_MAX: usize = lazurite_queue::MESSAGES_PER_GET_MAX as usize;
 
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {

@@ -88,7 +88,7 @@ impl Reception {
 /// Limits on a body from another server.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Most bytes that are taken.
+    /// Maximum number of bytes that are taken.
     pub bytes_max: u64,
     /// How long the next bytes are waited for.
     pub silence_max: Duration,

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The memory of all copies.
 #[derive(Debug)]
 pub struct CopyBudget {
-    /// Most bytes of one copy.
+    /// Maximum number of bytes of one copy.
     copy_bytes_max: usize,
-    /// Most bytes of all copies.
+    /// Maximum number of bytes of all copies.
     bytes_max: usize,
     bytes: AtomicUsize,
 }

@@ -11,7 +11,7 @@ const TARGET_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of bytes of all headers of a request. The prefix of metadata does not count, so
 /// that 8 KiB of metadata may be in any number of pairs.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
-/// Most headers of a request besides its metadata: as many as the HTTP library takes.
+/// Maximum number of headers of a request besides its metadata: as many as the HTTP library takes.
 pub const HEADERS_MAX: usize = 100;
 
 /// Refuses a head that is too long or ambiguous, before anything else is looked at.

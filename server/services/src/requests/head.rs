@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 /// Room that a head is given to begin with: most have less.
 const HEAD_BYTES_USUAL: usize = 1024;
-/// Most bytes of a head that are kept.
+/// Maximum number of bytes of a head that are kept.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Headers that open something, or hold a URL that does.

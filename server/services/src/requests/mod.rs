@@ -184,7 +184,7 @@ impl Ring {
         }
     }
 
-    /// The same, with at most `body_bytes_max` bytes of each body; 0 for none.
+    /// Keeps also at most `body_bytes_max` bytes of each body; 0 for none.
     pub fn with_bodies(mut self, body_bytes_max: usize) -> Ring {
         // Requests under way may hold copies, which dropping older records does not free. So copies
         // may take a little more than the half of the bytes that bodies may have in the ring.

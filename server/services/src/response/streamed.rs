@@ -117,7 +117,7 @@ fn body<S: ChunkSource>(read: Read<S>, remaining: Option<u64>) -> Body {
 struct Streamed<S> {
     /// Chunks to go out, in order.
     ready: VecDeque<Bytes>,
-    /// Of the budget, for those.
+    /// Memory of the budget for these chunks.
     grant: Option<Arc<MemoryGrant>>,
     state: State<S>,
     /// `None` if it is unknown.

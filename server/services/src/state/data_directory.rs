@@ -16,7 +16,8 @@ const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
 const FORK_MEMTABLE_SECONDS_MAX: u64 = 600;
 const FORK_MEMORY_BYTES_MAX: usize = 8 << 20;
 const FORK_OPEN_FILES_MAX: usize = 8;
-/// Most files that a fork has open: its SSTables, the lock, the manifest, and files of values.
+/// Maximum number of files that a fork has open: its SSTables, the lock, the manifest, and files of
+/// values.
 pub const FORK_HANDLES_MAX: u64 = FORK_OPEN_FILES_MAX as u64 + 4;
 
 /// Bytes of the log that a fork may have to read.

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 /// Checkpoints in each lag.
 const COPIES_PER_LAG: u32 = 8;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Most checkpoints: moves of the clock add to those of each lag.
+/// Maximum number of checkpoints: moves of the clock add to those of each lag.
 const COPIES_MAX: usize = 32;
 /// Bytes of the block cache and of the memtables of a store that is only read.
 const CACHE_BYTES: usize = 8 << 20;

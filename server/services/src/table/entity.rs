@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time a page is gathered. Source: Query timeout and pagination.
 pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
-/// Most names in `$select`. Source: Query Entities, "Remarks".
+/// Maximum number of names in `$select`. Source: Query Entities, "Remarks".
 const SELECT_MAX: usize = 255;
 
 pub async fn query_entities(request: Request) -> Result<Response<Body>> {
@@ -140,7 +140,7 @@ fn put_cost(response: &mut Response<Body>, cost: &Cost) {
     put(response, "x-lazurite-returned", cost.returned.to_string());
 }
 
-/// How a query reached its rows, for people who design tables.
+/// How a query reached its rows, for designers of tables.
 pub fn plan_name(access: AccessKind) -> &'static str {
     match access {
         AccessKind::Nothing => "nothing",

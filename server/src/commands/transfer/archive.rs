@@ -113,7 +113,7 @@ pub struct UnpackLimits<'a> {
 }
 
 impl UnpackLimits<'static> {
-    /// Those of a person's own archive.
+    /// Those of a user's own archive.
     pub const NONE: UnpackLimits<'static> = UnpackLimits {
         bytes_max: u64::MAX,
         entries_max: u64::MAX,

@@ -153,7 +153,7 @@ impl Target<'_> {
         ))
     }
 
-    /// Writes a JSON object, indented for people.
+    /// Writes a JSON object, indented for readers.
     pub fn write_settings(&self, path: &str, fields: Map<String, Value>) -> Result<()> {
         let text = serde_json::to_string_pretty(&Value::from(fields));
         let text = text.map_err(|error| format!("{path}: {error}"))?;

@@ -85,7 +85,7 @@ fn check(import: &Import<'_>) -> Result<(), ImportError> {
     tables::check::check(import)
 }
 
-/// A directory without a manifest was written by people.
+/// A directory without a manifest was written by hand.
 fn check_format(source: &Source<'_>) -> Result<()> {
     let manifest = source.read_settings(MANIFEST)?;
     match manifest.get("format").and_then(Value::as_u64) {

@@ -1,4 +1,4 @@
-//! A message as people read it: its state and its text.
+//! A message in readable form: its state and its text.
 
 use crate::codec::date;
 use crate::console::form::Form;
@@ -61,7 +61,7 @@ pub fn inner_text(text: &str) -> (bool, String) {
     }
 }
 
-/// The text of a message as people read it: Base64 of a text is decoded, JSON is indented.
+/// The text of a message in readable form: Base64 of a text is decoded, JSON is indented.
 fn decoded(text: &str) -> (Option<&'static str>, String) {
     let (is_base64, inner) = inner_text(text);
     match (is_base64, format::pretty_json(&inner)) {

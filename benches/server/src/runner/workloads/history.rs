@@ -134,7 +134,7 @@ impl Changes {
         Ok(())
     }
 
-    /// The same; returns the CPU time of the server for a round, in microseconds.
+    /// Runs rounds, and returns the CPU time of the server for a round, in microseconds.
     fn run_for_cpu(&mut self, peer: &Running, rounds: usize) -> Outcome<f64> {
         let before = peer.process().cpu();
         self.run(rounds)?;

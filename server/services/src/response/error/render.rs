@@ -113,7 +113,7 @@ pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> 
     .to_string()
 }
 
-/// OData errors have no place for further elements; the details that people need end the message.
+/// OData errors have no place for further elements, so the details that users need end the message.
 fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut message = full_message(failure, request_id, now);
     for (name, value) in &failure.details {

@@ -36,7 +36,7 @@ pub struct WantedDiff {
     /// The newer side; `None` is the fork, or the present store if there is no fork.
     pub to: Option<ForkSource>,
     pub fork: Option<String>,
-    /// Most changes to list.
+    /// Maximum number of changes to list.
     pub limit: usize,
     /// The accounts that are compared.
     pub accounts: Vec<String>,

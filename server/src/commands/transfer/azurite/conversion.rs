@@ -18,7 +18,7 @@ pub(super) const BLOB_EXTENTS: &str = "__azurite_db_blob_extent__.json";
 
 pub(super) const QUEUE_EXTENTS: &str = "__azurite_db_queue_extent__.json";
 
-/// Most other accounts that are named.
+/// Maximum number of other accounts that are named.
 const OTHER_ACCOUNTS_MAX: usize = 100;
 
 /// The effect of a database or directory of extents that exists, but that the system does not allow

@@ -89,7 +89,7 @@ impl BlobImport<'_> {
             let query = format!("?comp=block&blockid={}", in_query(&id));
             let send = || self.send_part(&query, &scope_headers(&self.put.fields)?, offset, length);
             match send() {
-                // Blocks that somebody has left there uncommitted have ids of another length.
+                // Uncommitted blocks of another client have ids of another length.
                 Err(error)
                     if self.import.existing == Existing::Replace
                         && error.code() == "InvalidBlobOrBlock" =>

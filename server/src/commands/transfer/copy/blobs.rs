@@ -29,7 +29,7 @@ use std::time::Duration;
 /// versions take, and the longest range for which a service returns the MD5. Source: Get Blob,
 /// "Request headers", `x-ms-range-get-content-md5`.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Most blocks of a blob. Source: Put Block List.
+/// Maximum number of blocks of a blob. Source: Put Block List.
 const BLOCKS_MAX: u64 = 50_000;
 
 /// A blob of the source, as its listing shows it.
@@ -150,7 +150,7 @@ impl NotCopied {
 struct BlobCopy<'a> {
     copy: &'a CopyRun<'a>,
     blob: &'a Listed,
-    /// Container and name, for people and for the journal.
+    /// Container and name, for messages and for the journal.
     path: String,
     resource: String,
 }

@@ -37,7 +37,7 @@ impl TablePlace {
     }
 }
 
-/// The places of the services of a source or a destination, as people read them.
+/// The places of the services of a source or a destination, in readable form.
 fn place_of(services: &Value) -> String {
     let services = services.as_object().into_iter().flatten();
     let places = services.filter_map(|(_, place)| place.as_str());
