@@ -50,8 +50,8 @@ impl Error {
         Cause::NoSpace(sentence).into()
     }
 
-    /// A connection that broke within the body of a response, or delivered other bytes than it
-    /// announced.
+    /// The error of a connection that broke within the body of a response, or delivered other bytes
+    /// than it announced.
     pub fn broken(sentence: String) -> Error {
         RequestError::Unanswered(sentence).into()
     }

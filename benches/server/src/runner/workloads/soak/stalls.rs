@@ -8,8 +8,8 @@ pub(super) const SLOW_SYNC: Duration = Duration::from_millis(300);
 /// Maximum number of slow syncs that a write waits for: two files each for the group of writes
 /// before its own and for its own, and a new segment of the log.
 const SLOW_SYNCS_MAX: u32 = 6;
-/// The time that a request may take by itself: the other threads of this machine, and the sync that
-/// was under way when a stall began.
+/// The time that a request may take apart from stalls: it waits for other threads of this machine,
+/// and for the sync that was under way when a stall began.
 const SLACK: Duration = Duration::from_millis(1000);
 /// Stalls that are remembered. No request is as old as the stall that is forgotten.
 const STALLS_MAX: usize = 64;
