@@ -2,9 +2,9 @@
 //! it.
 //!
 //! Three files in the data directory record the progress. The mark exists from before the first
-//! write until the end. A start that finds it begins again with an empty store, which no client has
-//! used. The report is written at the end and stays; a start that finds it imports nothing. The
-//! directory of lines is intermediate. Azurite's files are only read.
+//! write until the end. A start that finds it empties the store, which no client has used yet, and
+//! begins again. The report is written at the end and stays; a start that finds it imports nothing.
+//! The directory of lines is intermediate. Azurite's files are only read.
 
 use crate::app::App;
 use crate::cli::Cli;
@@ -74,8 +74,8 @@ pub async fn adopt(
     )))
 }
 
-/// Why a partly imported store is not served: the import begins again with an empty store, so new
-/// writes would be lost.
+/// The refusal to serve a partly imported store: the import would begin again with an empty store,
+/// and new writes would be lost.
 fn broken_off(data: &Path, advice: &str) -> String {
     format!(
         "an import of Azurite's data broke off, so that the store in {0} holds a part of it. {advice}, which begins the import again; or delete \
@@ -85,8 +85,8 @@ fn broken_off(data: &Path, advice: &str) -> String {
 }
 
 /// Imports, and writes the report once everything is on the disk. `None` if anything was ever
-/// written to the store, even for accounts that this start does not name: an interrupted import
-/// empties the store.
+/// written to the store, even for accounts that this start does not name: the next start after an
+/// interruption empties the store.
 async fn import(
     data: &Path,
     source: &Path,

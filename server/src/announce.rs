@@ -1,5 +1,5 @@
 //! The announcement that the server is ready: the port file, the lines that tools wait for, a
-//! banner for people, and warnings about its exposure.
+//! banner, and warnings about its exposure.
 
 use crate::accounts::{Accounts, DEVELOPMENT_KEY};
 use crate::auth::identity;
@@ -28,8 +28,8 @@ pub fn address_of(service: ServiceKind, listener: &TcpListener) -> Result<Addres
 
 /// Refuses to open the store to every client of a network, unless a flag allows it. Under the names
 /// of Azurite it only warns, because command lines for Azurite in containers listen on all
-/// addresses. Checks the addresses of the listeners, not the flags: `0`, `[::]` and host names are
-/// public too. The error is a sentence.
+/// addresses. Checks the addresses of the listeners, not the flags, because `0`, `[::]` and host
+/// names can be public too. The error is a sentence.
 pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> Result<(), String> {
     let public = addresses.iter().find(|address| !is_loopback(address.ip));
     if let Some(name) = accounts.with_weak_key() {
@@ -123,8 +123,9 @@ pub fn write_port_file(path: &Path, addresses: &[Address]) -> Result<(), String>
     private_files::write_whole(path, &ports(addresses)).map_err(|error| cannot(error.to_string()))
 }
 
-/// Removes the port file before the ports are free: until then no other server can have written the
-/// same text, so the file of one that uses the same path stays.
+/// Removes the port file if it has the ports of this server. Call it before the ports are free:
+/// until then no other server can have written the same text, so another server's file at this path
+/// stays.
 pub fn remove_port_file(cli: &Cli, addresses: &[Address]) {
     let Some(path) = &cli.port_file else {
         return;

@@ -574,8 +574,9 @@ impl Cli {
         })
     }
 
-    /// What [`Cli::parser`] has found. Refuses flags of the command line that contradict each other;
-    /// flags of the environment give way.
+    /// Reads what [`Cli::parser`] has parsed. Refuses `--location` or `--durability` beside
+    /// `--inMemoryPersistence` on the command line. If the environment sets one of the two, the
+    /// store is in memory, and flags of the command line without effect are noted.
     pub fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
         let mut cli = Cli::from_arg_matches(matches)?;
         let is_typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
@@ -668,8 +669,8 @@ impl Cli {
         }
     }
 
-    /// True if bearer tokens are accepted: if a flag says so, and with `--https` if they give
-    /// access to no more than the public key does.
+    /// True if bearer tokens are accepted: with `--oauth`, or with `--https` if all accounts have
+    /// the well-known key, because tokens then give access to no more than that key does.
     pub fn takes_tokens(&self, accounts: &Accounts) -> bool {
         let all_known = || accounts.names().all(|name| accounts.is_well_known(name));
         self.oauth.is_some() || self.https && all_known()
@@ -712,7 +713,7 @@ impl Cli {
     }
 
     /// Host and port of a service. Ports follow `--port` unless the service's own flag says
-    /// otherwise; [`Cli::check`] has refused those that do not exist.
+    /// otherwise. Call [`Cli::check`] first, which refuses ports that do not exist.
     pub fn address(&self, service: ServiceKind) -> (String, u16) {
         let host = self.own_address(service).0.unwrap_or(&self.host);
         (host.clone(), self.port_of(service).unwrap_or_default())

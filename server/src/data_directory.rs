@@ -1,4 +1,4 @@
-//! Which directory holds the store: the one that `--location` names, or `.lazurite` inside it if
+//! Chooses the directory of the store: the one that `--location` names, or `.lazurite` inside it if
 //! other files are kept there.
 
 use crate::commands::azurite;
@@ -21,7 +21,8 @@ pub struct Choice {
     pub note: Option<String>,
 }
 
-/// Refuses a location that is a file, is below one, or cannot be looked at. The error is a sentence.
+/// Refuses a location that is a file, is below one, or cannot be looked at. The error is a
+/// sentence.
 pub fn check(location: &Path) -> Result<(), String> {
     let refusal = |reason: String| Err(format!("--location {}: {reason}", location.display()));
     for path in location.ancestors() {
@@ -77,9 +78,9 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     chosen(inner, location, &what)
 }
 
-/// The directory of Azurite's whose data a start on this location adopts. Azurite's default
-/// location is the working directory, which counts only if the program was started under Azurite's
-/// name without a location.
+/// The directory with Azurite's data that a start on this location adopts. The working directory,
+/// which is Azurite's default location, counts only if the program was started under Azurite's name
+/// without a location.
 pub fn of_azurite(location: &Path, is_azurite: bool) -> Option<PathBuf> {
     let looks_around = is_azurite && location == Path::new(OWN_NAME);
     let directory = if looks_around {

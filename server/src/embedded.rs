@@ -182,12 +182,12 @@ impl Store {
         &self.endpoints[0]
     }
 
-    /// The same of Queue.
+    /// `http://127.0.0.1:PORT/ACCOUNT` of Queue.
     pub fn queue_endpoint(&self) -> &str {
         &self.endpoints[1]
     }
 
-    /// The same of Table.
+    /// `http://127.0.0.1:PORT/ACCOUNT` of Table.
     pub fn table_endpoint(&self) -> &str {
         &self.endpoints[2]
     }

@@ -35,8 +35,8 @@ impl InitialResources<'_> {
         Ok(())
     }
 
-    /// Makes what does not exist, and returns a line about it; `None` if nothing is named. The
-    /// names are checked. Blocks for the disk. The error is a sentence.
+    /// Creates the missing resources and returns a summary line; `None` if no flag names any. Call
+    /// [`InitialResources::check`] first. Blocks for the disk. The error is a sentence.
     pub fn make(&self, services: &Services, account: &str) -> Result<Option<String>, String> {
         if self.is_empty() {
             return Ok(None);

@@ -1,5 +1,6 @@
-//! Leases: programs that asked for a server and found one running. It serves on until the last of
-//! them has ended.
+//! Leases: keep a server running while programs depend on it. A program that starts a second server
+//! on the directory gets a lease on the running one, which stops only after the last lease holder
+//! has ended.
 //!
 //! Each lease is a file in the data directory, named after the process that started the second
 //! server, with that process's start time, because process ids are reused. Systems other than Linux
@@ -11,8 +12,8 @@ use std::path::Path;
 
 const PREFIX: &str = "attached-";
 
-/// Records that the parent of this process needs the server of a data directory. Only the parent
-/// lives on: this process ends.
+/// Records that the parent of this process needs the server of a data directory. The lease names
+/// the parent, because this process ends at once.
 pub fn take(directory: &Path) {
     if let Some(parent) = parent_process()
         && let Some(start) = process_start(parent)

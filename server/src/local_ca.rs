@@ -1,9 +1,10 @@
 //! The certificate authority of `--https`: made once in the user's configuration directory, it
 //! signs a certificate for this machine's names at every start.
 //!
-//! Programs that trust it would trust whoever has its key, so only its owner can read the file. In
-//! case the key is stolen, the certificate permits only names and addresses of this machine and of
-//! private networks. A second file has the certificate without the key, for users to trust.
+//! Programs that trust the authority would trust anyone who has its key, so only its owner can read
+//! the file. In case the key is stolen, the certificate permits only names and addresses of this
+//! machine and of private networks. A second file has the certificate without the key, for users to
+//! trust.
 
 use crate::clock;
 use crate::{platform, private_files};
@@ -40,11 +41,11 @@ const NAMES: [&str; 8] = [
     "lazurite",
 ];
 const ADDRESSES: [&str; 2] = ["127.0.0.1", "::1"];
-/// Names that the authority may certify, with all names below them. The flags and this machine's
-/// name at its creation add others.
+/// Names that the authority may certify, with all names below them. When it is made, it also gets
+/// names from the flags, and this machine's name.
 const PERMITTED_NAMES: [&str; 4] = ["localhost", "host.docker.internal", "azurite", "lazurite"];
-/// Networks that it may certify, with the lengths of their prefixes: this machine, private
-/// networks, and link-local ones.
+/// Networks that the authority may certify, with the lengths of their prefixes: this machine,
+/// private networks, and link-local ones.
 const PERMITTED_NETWORKS: [(&str, u8); 8] = [
     ("127.0.0.0", 8),
     ("10.0.0.0", 8),
@@ -145,7 +146,7 @@ fn is_within(address: IpAddr, network: &str, bits: u8) -> bool {
 }
 
 impl LocalCa {
-    /// The user's authority, made if absent, for this machine's names and the others. The error is
+    /// Opens the user's authority, or makes it for this machine's names and `others`. The error is
     /// a sentence.
     pub fn of_user(others: &[String]) -> Result<LocalCa, String> {
         let directory = directory(|name| std::env::var_os(name).map(PathBuf::from))?;
@@ -246,8 +247,8 @@ fn make(identity: &Path, others: &[String]) -> Result<String, String> {
     }
 }
 
-/// The contents of the authority's certificate. Only the times differ between starts: certificates
-/// refer to it by name and key.
+/// The parameters of the authority's certificate. At later starts only its times differ, which does
+/// no harm: certificates refer to the authority by name and key.
 fn authority(permitted: Option<&Permitted>) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, NAME);
@@ -263,8 +264,8 @@ fn life(length: Duration) -> (OffsetDateTime, OffsetDateTime) {
     (now - GRACE, now - GRACE + length)
 }
 
-/// Each name once. Some clients do not accept `*` directly below `localhost`, so each account has a
-/// name of its own.
+/// The names of a certificate, each once. Some clients do not accept `*` directly below
+/// `localhost`, so each account has a name of its own.
 fn names(accounts: &[String], others: &[String]) -> Vec<String> {
     let mut names: Vec<String> = NAMES
         .iter()

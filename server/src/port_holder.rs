@@ -20,8 +20,8 @@ impl Holder {
     }
 }
 
-/// The process that listens on a TCP port. `None` if the system does not tell: other users'
-/// processes, and systems other than Linux.
+/// The process that listens on a TCP port. `None` if it is not known: for other users' processes,
+/// and on systems other than Linux.
 pub fn of(port: u16) -> Option<Holder> {
     platform::listener(port).map(Holder::named)
 }

@@ -79,7 +79,7 @@ pub fn missing_right(path: &Path) -> Option<String> {
     }
     let owner = platform::rights(&existing.metadata().ok()?)?.owner;
     let own = platform::own_user()?;
-    // An editor may start programs in the root directory, which is nobody's place for data.
+    // An editor may start programs in the root directory, which is no place for data.
     if existing.parent().is_none() {
         return Some(format!(
             "this process runs as user {own}, who cannot create files in {}: choose a directory of your own with --location",

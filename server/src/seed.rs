@@ -71,8 +71,8 @@ fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
     Ok(sentences)
 }
 
-/// Exports the first account to an archive, which replaces an earlier one. Returns a sentence; so
-/// is the error.
+/// Exports the first account to an archive, which replaces an earlier one. The result and the error
+/// are sentences.
 pub async fn export(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,

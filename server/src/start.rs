@@ -1,7 +1,7 @@
-//! From flags to listening sockets and back: opens the store, says when it is ready, waits for a
-//! signal, closes.
+//! Runs the server, from flags to listening sockets and back: opens the store, reports when it is
+//! ready, waits for a signal, closes.
 //!
-//! Standard output has the lines that tools wait for and the access log; messages for people go to
+//! Standard output has the lines that tools wait for and the access log; all other messages go to
 //! standard error.
 
 use crate::access_log::{AccessLog, Form};
@@ -40,13 +40,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
-/// Threads that wait for the disk for requests, of all connections together; further requests wait
-/// for a thread. Machines with many processors may have more.
+/// Maximum number of threads, for all connections together, on which requests wait for the disk;
+/// further requests wait for a thread. Machines with many processors may have more.
 const BLOCKING_THREADS_MAX: usize = 64;
 
 /// Threads that serve connections, beyond one for each processor. Short operations run on them;
-/// while one waits for a page of a file, the spare one keeps the processor busy. Each more costs
-/// thread switches.
+/// while one waits for a page of a file, the spare one keeps the processor busy. Each further one
+/// costs thread switches.
 const THREADS_SPARE: usize = 1;
 
 /// How often programs that attached are looked for while the server only runs for them.
@@ -61,7 +61,7 @@ const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(2);
 /// How long the store may take to close.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
-/// Serves until a signal comes. The error is a sentence for the person who started the program.
+/// Serves until a signal comes. The error is a sentence for the user who started the program.
 pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     cli.check(&program.services)?;
     cli.is_azurite = program.is_azurite;
@@ -99,8 +99,8 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     served
 }
 
-/// Puts the directory that holds the store in the place of the one that was named, and says so. The
-/// error is a sentence.
+/// Replaces the directory that was named with the one that holds the store, and prints a note if
+/// they differ. The error is a sentence.
 fn settle_location(cli: &mut Cli, program: &Program) -> Result<(), String> {
     if !cli.in_memory {
         data_directory::check(&cli.location)?;
@@ -284,8 +284,9 @@ fn open_app(
     Ok((Arc::new(app), console))
 }
 
-/// Imports what the flags name and makes their containers, queues and tables, before the first
-/// request. `--import` comes first: it skips what exists.
+/// Fills the store before the first request, in this order: Azurite's data in the directory,
+/// `--import`, the containers, queues and tables that flags name, `--seed`. `--import` precedes the
+/// names because it skips resources that exist.
 async fn fill(
     cli: &Cli,
     app: &Arc<App>,
@@ -489,8 +490,8 @@ struct Refusal {
     sentence: String,
 }
 
-/// Exits with success if all ports and the data directory belong to a running server, which is all
-/// that the caller wants. The error is a sentence.
+/// Succeeds if a running server has all ports and the data directory, and the caller wants no more
+/// than a server. Otherwise the error is a sentence about the port or that server.
 fn attach(
     cli: &Cli,
     host: &Host<'_>,

@@ -3,8 +3,8 @@
 //!
 //! An export reads a fork, which shows the store at one moment and ends with the export. Files that
 //! it writes, and those of an imported archive, are in a directory `.transfer-…` of the data
-//! directory, which is removed afterwards; the next start removes what a kill leaves. An export
-//! ends when its client leaves. An import ends early only if its archive is incomplete, or if it is
+//! directory, which is removed afterwards; after a kill, the next start removes it. An export ends
+//! when its client leaves. An import ends early only if its archive is incomplete, or if it is
 //! stopped.
 
 use crate::commands::{
@@ -34,7 +34,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// How an import is repeated that ended in the middle.
 const REPEATED: &str = "To repeat it, delete what is there in part, or import with existing=replace, which also replaces what was there \
      before.";
-/// The same for one that replaces.
+/// How an import is repeated that replaces, and ended in the middle.
 const REPEATED_REPLACING: &str =
     "It can be repeated as it is. A lease, legal hold or policy on what is there must end before.";
 /// Exports at a time. Each holds a copy of what it exports on the disk.
@@ -45,9 +45,9 @@ const EXPORTS_UNDER_WAY: &str =
 const IMPORTS_MAX: usize = 1;
 const IMPORT_UNDER_WAY: &str = "Another import is under way. Send this one again when it has ended, or end that with \
      DELETE /_lazurite/state/import.";
-/// Most bytes of an archive, and of its contents. The commands have no such limit.
+/// Maximum number of bytes of an archive, and of its contents. The commands have no such limit.
 pub const ARCHIVE_BYTES_MAX: u64 = 256 << 30;
-/// Most files and directories of an archive: a few bytes of it can stand for one.
+/// Maximum number of files and directories of an archive: a few bytes of it can stand for one.
 const ENTRIES_MAX: u64 = 1 << 20;
 /// Bytes of the disk that the files of an archive leave to the store.
 const SPARE_BYTES: u64 = 256 << 20;
@@ -148,7 +148,7 @@ impl Transfers {
         }
     }
 
-    /// Writes what an account stores to files. Ends if the future is dropped. Errors:
+    /// Writes everything that an account stores to files. Ends if the future is dropped. Errors:
     /// `ForkNotFound`; `SnapshotNotFound`; `409` if too many are under way; `507`.
     pub async fn export(
         &self,
@@ -259,8 +259,8 @@ impl Transfers {
         }
     }
 
-    /// Unpacks an archive as it arrives, and returns its files with the turn. After an error, the
-    /// files are gone.
+    /// Unpacks an archive as it arrives, and returns its files with the turn. Removes the files
+    /// after an error.
     async fn receive(
         &self,
         mut body: RequestBody,
@@ -464,8 +464,8 @@ fn import_failure(error: ImportError, existing: Existing) -> Failure {
     }
 }
 
-/// Passes on a body, and an empty piece at its end. Ends early if the pieces are not wanted any
-/// more.
+/// Passes on a body, and an empty piece at its end. Ends early if the receiver wants no more
+/// pieces.
 async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>, stop: &Stop) -> Result<()> {
     let mut left = ARCHIVE_BYTES_MAX;
     loop {
@@ -490,8 +490,8 @@ fn too_large() -> Failure {
     Failure::new(413, "RequestBodyTooLarge", message)
 }
 
-/// Reads pieces, of which an empty one is the end. Error: the pieces stop without one, so the rest
-/// is missing.
+/// A reader of pieces, of which an empty one marks the end. Fails if the pieces stop without it,
+/// because the rest is missing.
 struct Pieces {
     pieces: Receiver<Bytes>,
     piece: Bytes,

@@ -1,4 +1,4 @@
-//! Counts, sizes and durations as people read them.
+//! Counts, sizes and durations in readable form.
 
 use std::time::Duration;
 

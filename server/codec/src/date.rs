@@ -3,7 +3,7 @@
 //!
 //! Instants are [`SystemTime`]s. Texts outside the years 0001 to 9999 are refused; instants outside
 //! them are shown with the first or last day of these years. The calendar is that of the `time`
-//! crate; its formats and parsers do not fit.
+//! crate, whose formats and parsers do not fit the protocol's.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use time::{Date, Month};

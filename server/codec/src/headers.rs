@@ -1,5 +1,5 @@
-//! The headers of a request. An operation reads some thirty, of which a request has a dozen. A
-//! filter recognises most absent ones without a look-up in the map, which would hash the name
+//! The headers of a request. An operation looks up some thirty names, and a request has a dozen. A
+//! filter recognises most absent names without a look-up in the map, which would hash the name
 //! first.
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};

@@ -1,8 +1,8 @@
 //! Batches: the multipart bodies of entity group transactions and of blob batches, both ways.
 //! Source: Performing Entity Group Transactions; Blob Batch; RFC 2046, section 5.1.
 //!
-//! Client libraries differ in line ends, blank lines and headers; whatever one of them sends is
-//! read.
+//! Client libraries differ in line ends, blank lines and headers. The reader accepts the forms of
+//! all of them.
 
 use axum::http::Response;
 use bytes::Bytes;
@@ -18,8 +18,8 @@ pub enum Batch {
     Query(SubRequest),
 }
 
-/// A request inside a batch. Headers and body stay where they are in the batch: a part of many
-/// short headers would take many times the memory of its text.
+/// A request inside a batch. `head` and `body` share the bytes of the batch: copies of many short
+/// headers would take many times the memory of their text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SubRequest {
     /// The method, as sent.
@@ -43,13 +43,13 @@ impl SubRequest {
     }
 }
 
-/// Why a batch was not read, for a person.
+/// Why a batch was not read, as a text for users.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(&'static str);
 
-/// Reads a batch. Errors: it is not multipart, is not nested like a batch, or mixes a read with
-/// changes.
+/// Reads a batch. Errors: it is not multipart, has more than one changeset or query, or has a read
+/// inside a changeset or a change outside of one.
 pub fn read(content_type: &str, body: &Bytes) -> Result<Batch, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
@@ -109,10 +109,11 @@ fn boundary(content_type: &str) -> Option<String> {
     (1..=200).contains(&value.len()).then_some(value)
 }
 
-/// Most headers of a part, or of the request in it. The documented ones come to a dozen.
+/// Maximum number of headers of a part, or of the request in it. The documented ones come to a
+/// dozen.
 const HEADERS_MAX: usize = 100;
-/// Most parts of a batch that are read. The largest batch has 256; a slightly larger one is refused
-/// like the service does it.
+/// Maximum number of parts read. The largest legal batch has 256; a few more are read so that the
+/// service can refuse the batch with its own error.
 const PARTS_MAX: usize = 300;
 
 /// The parts between boundary lines. A closing boundary may be missing at the very end.

@@ -3,8 +3,8 @@
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// Most parameters of a request. The operation with the most takes about a dozen, and a SAS has up
-/// to two dozen.
+/// Maximum number of parameters of a request. An operation takes at most about a dozen, and a SAS
+/// has up to two dozen.
 pub const PARAMETERS_MAX: usize = 100;
 
 /// Parameters of a usual request: those of a SAS and of an operation. Memory grows for more.
@@ -26,8 +26,8 @@ pub enum QueryError {
     },
 }
 
-/// The query of a request: names decoded, values as sent and decoded. A SAS has a dozen parameters,
-/// which are looked up some thirty times: values are decoded once, into one text.
+/// The query of a request: names decoded, values as sent and decoded. Parameters are looked up some
+/// thirty times, so values are decoded once, into one text.
 #[derive(Debug, Default)]
 pub struct Query {
     /// Each name, its value as sent, and its value decoded unless that is the same.
@@ -66,8 +66,8 @@ fn mark(fingerprint: u32) -> u64 {
     1 << (fingerprint.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
-/// Decodes into memory of sufficient size; `decode_utf8` of `percent_encoding` lets its own grow
-/// byte by byte.
+/// Decodes into memory of sufficient size. `decode_utf8` of `percent_encoding` would grow its
+/// buffer byte by byte.
 fn decode_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     bytes.extend(percent_decode_str(text));
@@ -80,8 +80,8 @@ pub fn decode_utf8(text: &str) -> Option<String> {
 }
 
 impl Query {
-    /// Refuses names and values that are not UTF-8 once decoded, and more than [`PARAMETERS_MAX`]
-    /// of them.
+    /// Reads a query. Refuses names and values that are not UTF-8 once decoded, and more than
+    /// [`PARAMETERS_MAX`] parameters.
     pub fn parse(raw: &str) -> Result<Query, QueryError> {
         let mut query = Query {
             // With room for values that are kept as sent and decoded.
@@ -203,8 +203,8 @@ impl Query {
         })
     }
 
-    /// A parameter that is given twice with different values, except those that may be
-    /// ([`Query::joined`]): the signature could cover one value, and the server use the other.
+    /// A parameter that is given twice with different values: a signature could cover one value,
+    /// and the server use the other. Not `include`, which is a list ([`Query::joined`]).
     pub fn contradicted(&self) -> Option<&str> {
         let is_contradicted = |(name, value, first): &(&str, &str, &str)| {
             first != value && !name.eq_ignore_ascii_case("include")

@@ -5,8 +5,8 @@ use crate::date;
 use crate::xml::{Element, Writer};
 use lazurite_base::policies::StoredPolicy;
 
-/// Reads the document; `None` when it is not one. `lazurite_base::policies` checks numbers, ids and
-/// permissions.
+/// Reads the document; `None` when it is not one. Does not check numbers, ids and permissions: see
+/// `lazurite_base::policies`.
 pub fn read(root: &Element) -> Option<Vec<StoredPolicy>> {
     if root.name != "SignedIdentifiers" || !root.text.trim().is_empty() {
         return None;

@@ -19,8 +19,8 @@ const FLAG_CRC64: u16 = 1;
 const MESSAGE_HEAD: usize = 13;
 const SEGMENT_HEAD: usize = 10;
 const CRC64: usize = 8;
-/// Content bytes of a segment that we write. Longer if the content would need more segments than 16
-/// bits can number.
+/// Content bytes of a segment that we write, unless the content would then need more segments than
+/// 16 bits can number: segments are longer in that case.
 const SEGMENT_BYTES: u64 = 4 << 20;
 
 /// Whether a header asks for the form that is served.
@@ -32,7 +32,7 @@ pub fn is_served(header: &str) -> bool {
 /// Why a body is not what it should be.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
-    /// A header or a length is not one of the format. The text is for a person.
+    /// A header or a length is not one of the format. The text is for users.
     #[error("{0}")]
     Framing(&'static str),
     /// Checksums of a segment, or of the whole.
@@ -166,8 +166,8 @@ impl Decoder {
         let length = head.get_u64_le();
         let flags = head.get_u16_le();
         self.segments = head.get_u16_le();
-        // The header of the request says `properties=crc64`, and the answer repeats it: a body
-        // without checksums would be called checked.
+        // The header of the request promises `properties=crc64`, and the response repeats it. So a
+        // body without checksums must not pass as checked.
         if flags != FLAG_CRC64 {
             return Err(Malformed::Framing(
                 "the structured body's flags are not those of CRC64 checksums alone",

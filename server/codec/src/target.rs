@@ -4,8 +4,8 @@ use crate::parameters::decode;
 use memchr::{memchr, memchr2_iter, memchr3_iter};
 use std::borrow::Cow;
 
-/// A request target or URL without user, password, secrets, fragment, and characters that could
-/// forge a line of the log.
+/// Returns a request target or URL without user, password, secrets and fragment, and with
+/// characters escaped that could forge a line of the log.
 pub fn redact(target: &str) -> String {
     let shown = without_credentials(target);
     let is_harmless = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
@@ -181,8 +181,8 @@ fn ends_value(text: &[u8]) -> bool {
         .is_some_and(|byte| is_end(byte) || *byte == b'%' && is_escaped())
 }
 
-/// If a text begins with the escape of the character with this code, its length. A URL that is a
-/// parameter of a parameter is escaped twice.
+/// The length of the escape of a character, by its code, that a text begins with; `None` if it does
+/// not. A URL that is a parameter of a parameter is escaped twice.
 fn escape_length(text: &[u8], code: &str) -> Option<usize> {
     let mut length = 1;
     while text[length..].starts_with(b"25") {

@@ -1,6 +1,7 @@
-//! XML, both ways: a small tree for what clients send, escaping and a writer for what they get.
+//! XML, both ways: a small tree for documents that clients send, escaping and a writer for
+//! responses.
 //!
-//! Documents are short and their limits are checked before they come here. All DTDs are refused.
+//! Callers must limit the length of a document. All DTDs are refused.
 
 use crate::chunks::all_bytes;
 use percent_encoding::percent_decode_str;
@@ -9,11 +10,12 @@ use quick_xml::events::{BytesRef, Event};
 
 /// Deeper nesting than any document of the protocol has.
 const DEPTH_MAX: usize = 16;
-/// Most elements of a document that is read as a tree. The protocol's have dozens at most. A tree
-/// takes many times the memory of its text, and this bounds it to some 100 KiB.
+/// Maximum number of elements of a document that is read as a tree. The protocol's documents have
+/// dozens at most. A tree takes many times the memory of its text, and this bounds it to some 100
+/// KiB.
 const ELEMENTS_MAX: usize = 1000;
 
-/// Why a document was not read, for a person.
+/// Why a document was not read, as a text for users.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(String);
@@ -69,7 +71,7 @@ pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
 }
 
 /// Reads a document that a service sent, such as a page of a listing, which may be long. The caller
-/// bounds its length.
+/// must limit its length.
 pub fn parse_response(bytes: &[u8]) -> Result<Element, Malformed> {
     read_tree(bytes, usize::MAX)
 }
@@ -121,7 +123,7 @@ fn read_tree(bytes: &[u8], elements_max: usize) -> Result<Element, Malformed> {
 }
 
 /// Reads a document whose root, named `root`, has children that contain only text. Passes on each
-/// name and text. Takes the memory of one child.
+/// name and text. Holds one child in memory.
 pub fn read_list<E: From<Malformed>>(
     bytes: &[u8],
     root: &str,

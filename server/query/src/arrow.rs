@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Rows, or bytes of values, that complete a batch.
 const BATCH_ROWS: usize = 8 << 10;
 const BATCH_BYTES: usize = 128 << 10;
-/// Most columns of a schema.
+/// Maximum number of columns of a schema.
 pub const FIELDS_MAX: usize = 1 << 10;
-/// Most digits of a decimal.
+/// Maximum number of digits of a decimal.
 pub const PRECISION_MAX: u8 = 38;
 
 /// A column of the result.
@@ -281,8 +281,8 @@ fn column_count() -> RowError {
 }
 
 /// The unscaled value, rounded to `scale` digits, with halves away from zero. Text without a point
-/// is the unscaled value itself, as in the recordings of the hosted service: the field `400` is
-/// 4.00 in a column of scale 2.
+/// or an exponent is the unscaled value itself, as in the recordings of the hosted service: the
+/// field `400` is 4.00 in a column of scale 2.
 fn decimal(value: Value<'_>, precision: u8, scale: u8) -> Result<i128, RowError> {
     let number = value.as_number()?;
     let is_unscaled = matches!(&value, Value::Text(text) if !text.contains(['.', 'e', 'E']));

@@ -63,8 +63,8 @@ impl Container {
         if is_fatal {
             self.flush();
         }
-        // That client also does not accept an error as the first record. Before a fatal error the
-        // hosted service sends an empty data record, as recorded responses show.
+        // The Python client also does not accept an error as the first record. Before a fatal error
+        // the hosted service sends an empty data record, as recorded responses show.
         if !self.has_records && is_fatal {
             self.block(Kind::ResultData, &[0]);
         } else if !self.has_records {

@@ -6,15 +6,15 @@
 //! line is no record. If records end with LF, a CR before it is removed as well. A byte order mark
 //! at the beginning of the content is not part of the first value.
 //!
-//! Records that are written are read back as they were, except without a quote: then a record of
-//! one empty value is an empty line. Without an escape too, separators in a value are written as
-//! they are.
+//! Written records read back unchanged if the dialect has a quote. Without a quote, a record of one
+//! empty value becomes an empty line, which is no record. Without an escape too, separators in a
+//! value are written as they are.
 
 use crate::{Fatal, RECORD_BYTES_MAX};
 use memchr::{memchr2, memchr3, memmem};
 use std::borrow::Cow;
 
-/// Most columns of a record.
+/// Maximum number of columns of a record.
 const COLUMNS_MAX: usize = 16 << 10;
 /// The byte order mark of UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -29,7 +29,7 @@ pub struct Dialect {
     /// An ASCII character; `None`: no quoting.
     pub quote: Option<u8>,
     /// An ASCII character; `None`: no escaping, except that two quotes in a quoted value stand for
-    /// one. The same as the quote: none.
+    /// one. An escape that equals the quote has the same meaning as `None`.
     pub escape: Option<u8>,
     /// Whether the first record names the columns.
     pub has_header: bool,
@@ -155,8 +155,8 @@ pub struct DelimitedReader {
     /// Where each complete value is, in `bytes` or in the input.
     places: Vec<Place>,
     is_copied: bool,
-    /// Where the bytes of the current value begin that were neither quoted nor escaped: only these
-    /// can be a separator.
+    /// Where the last bytes of the current value begin that were neither quoted nor escaped: only
+    /// these can be a separator.
     bare_from: usize,
     /// Whether a value of the record was quoted.
     has_quotes: bool,
@@ -297,8 +297,8 @@ impl DelimitedReader {
     }
 
     /// Finds the columns of the record at the beginning of the input, without copying them, and
-    /// returns its length with its separator. `None`: the values up to the first one that
-    /// [`Self::scan_value`] does not find were copied, and the rest must be read state by state.
+    /// returns its length with its separator. `None`: [`Self::scan_value`] did not find one of the
+    /// values. The values before it were copied, and the rest must be read state by state.
     fn scan(&mut self, input: &mut &[u8]) -> Option<usize> {
         let mut start = 0;
         while let Some((place, end)) = self.scan_value(input, start) {
@@ -529,8 +529,8 @@ impl DelimitedWriter {
         self.dialect.has_header
     }
 
-    /// Writes a record with its separators. `check` is called after each column and can refuse the
-    /// record so far.
+    /// Writes a record with its separators. `check` gets the output after each column, and can
+    /// refuse the record.
     pub fn write_record<'v, E>(
         &self,
         out: &mut Vec<u8>,

@@ -107,8 +107,8 @@ impl Parser {
             Expr::Text(text) => Pattern::new(text, escape).ok(),
             _ => None,
         };
-        // An invalid pattern is an error of each row that is compared with it, as for a pattern
-        // that depends on the row.
+        // A pattern that is too long is an error of each row that is compared with it, as for a
+        // pattern that depends on the row.
         let pattern = fixed.map_or(LikePattern::Evaluated(pattern, escape), LikePattern::Fixed);
         Ok(Expr::Like {
             value: Box::new(value),

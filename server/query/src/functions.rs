@@ -65,8 +65,8 @@ pub fn calculate<'a>(left: Value<'a>, operator: Operator, right: Value<'a>) -> E
     }
 }
 
-/// Adds a number of days to a timestamp. Source: Query acceleration SQL language reference,
-/// "Operators", `+`.
+/// Adds a number of days to a timestamp, or subtracts it. Source: Query acceleration SQL language
+/// reference, "Operators", `+`.
 fn days_later<'a>(time: Timestamp, operator: Operator, days: &Value<'a>) -> Evaluated<'a> {
     let milliseconds = days.as_number()?.float() * DAY as f64;
     let milliseconds = match operator {

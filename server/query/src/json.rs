@@ -162,7 +162,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Whether a string is wrong only in that half of a surrogate pair is missing: it is a string after
+/// True if the only fault of a string is that half of a surrogate pair is missing: it is valid once
 /// all escapes of surrogates have been replaced.
 fn has_lone_surrogate(literal: &str) -> bool {
     let mut bytes = literal.as_bytes().to_vec();

@@ -10,10 +10,10 @@ use std::collections::HashMap;
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
 /// Deepest nesting of expressions.
 pub(super) const DEPTH_MAX: usize = 64;
-/// Most selected columns; `*` selects any number. Source: Query acceleration SQL language
-/// reference, "SELECT syntax".
+/// Maximum number of selected columns; `*` selects any number. Source: Query acceleration SQL
+/// language reference, "SELECT syntax".
 const COLUMNS_MAX: usize = 49;
-/// Least size of a batch of `sys.split`. Source: Query acceleration SQL language reference,
+/// Minimum size of a batch of `sys.split`. Source: Query acceleration SQL language reference,
 /// "Sys.Split".
 const SPLIT_BYTES_MIN: u64 = 10 << 20;
 

@@ -19,11 +19,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Most rows of Parquet that a query reads one by one: their number is not limited by the size of
-/// the content.
+/// Maximum number of Parquet rows that a query reads one by one, because the size of the content
+/// does not limit it.
 pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
-/// Most errors of rows that a query writes. One more ends it.
+/// Maximum number of errors of rows that a query writes. One more ends it.
 pub const ROW_ERRORS_MAX: u64 = 1000;
 
 /// A parsed statement that has been checked against the formats.
@@ -197,8 +197,8 @@ struct Pass {
 }
 
 impl Running {
-    /// The source of `input` is content if [`Query::needs_content`], and otherwise a stream. `sync`
-    /// is a random number: see [`Container::new`].
+    /// The source of `input` must be content if [`Query::needs_content`], and otherwise a stream.
+    /// `sync` must be a random number: see [`Container::new`].
     pub fn new(query: Query, input: Input, now: SystemTime, sync: u128) -> Running {
         let total = match &input.source {
             Source::Stream(bytes) => *bytes,
@@ -264,8 +264,8 @@ impl Running {
         }
     }
 
-    /// Ends the query with a fatal error of this name, unless it has ended: its content cannot be
-    /// read any further.
+    /// Ends a query whose content cannot be read any further with a fatal error of this name,
+    /// unless it has ended.
     pub fn break_off(&mut self, name: &str, description: &str) {
         if !self.ended {
             self.end_with(name, description, self.reader.taken());

@@ -1,6 +1,6 @@
 //! Values and their conversions. If two types differ, the value of the type with lower precedence
-//! is converted to the other type. The order is text, Boolean, integer, float, timestamp. Source:
-//! Query acceleration SQL language reference, "Operators", "Casts".
+//! is converted to the other type. In ascending order of precedence: text, Boolean, integer, float,
+//! timestamp. Source: Query acceleration SQL language reference, "Operators", "Casts".
 
 use crate::RowError;
 use crate::ast::Type;
@@ -20,8 +20,8 @@ pub enum Json {
     /// A number that is exact in neither of these, as its text.
     Number(String),
     Text(String),
-    /// A string that has half of a surrogate pair, which no text can have: as in the document, with
-    /// its quotes and escapes.
+    /// A string with half of a surrogate pair, which a text cannot have. Kept as it is in the
+    /// document, with its quotes and escapes.
     Literal(String),
     Timestamp(Timestamp),
     List(Vec<Json>),
@@ -43,7 +43,8 @@ pub enum Value<'a> {
     /// A column in any encoding. It is copied, and decoded before it is evaluated.
     Bytes(&'a [u8]),
     Timestamp(Timestamp),
-    /// A list, an object, or a [`Json::Literal`], which is copied, and an error where it is evaluated.
+    /// A list, an object, or a [`Json::Literal`], which can be copied, but is an error where it is
+    /// evaluated.
     Json(&'a Json),
 }
 

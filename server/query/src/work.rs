@@ -7,7 +7,7 @@
 use crate::RowError;
 use std::cell::Cell;
 
-/// Most steps for one row. A step takes about a nanosecond.
+/// Maximum number of steps for one row. A step takes about a nanosecond.
 pub const ROW_STEPS_MAX: u64 = 512 << 20;
 /// Steps between two calls of the signal.
 const STEPS_BETWEEN_SIGNALS: u64 = 1 << 20;

@@ -1,8 +1,9 @@
 //! The access log on standard output: a line for each request, in the common log format or as JSON.
 //!
-//! A line begins as the tools that wrap Azurite expect it; what follows the status says why:
+//! Each line begins in the form that tools around Azurite expect. After the status follow
 //! operation, duration, bytes, plan, error code, and the reason in one phrase. Signatures are
-//! redacted, control characters escaped. A slow terminal slows no request: see [`crate::output`].
+//! redacted, and control characters do not reach the terminal. A slow terminal delays no request:
+//! see [`crate::output`].
 
 use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer};
 use crate::output::LineWriter;
@@ -149,8 +150,8 @@ fn plain(text: &str) -> String {
 #[derive(Debug, Default)]
 pub struct AccessLogLine {
     plan: Option<String>,
-    /// The headers of the request and those of the answer, secrets cut, for the log of `--debug`;
-    /// `None` if that takes no such events.
+    /// The headers of the request and of the answer, without secrets, for the log of `--debug`;
+    /// `None` if debug events are off.
     heads: Option<[Vec<u8>; 2]>,
 }
 

@@ -38,9 +38,8 @@ pub struct Addressed {
     pub secondary: bool,
 }
 
-/// Whether a fork may have this name: 1 to 40 lower-case letters, digits and hyphens, of which
-/// neither the first nor the last is a hyphen, nor two in a row. It does not end in `secondary`, as
-/// the names of secondaries do.
+/// True if a fork may have this name: 1 to 40 lower-case letters, digits and hyphens, without a
+/// hyphen at either end or two in a row. Names that end in `secondary` are for secondaries.
 pub fn is_fork_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     name.len() <= FORK_CHARACTERS_MAX
@@ -52,8 +51,8 @@ pub fn is_fork_name(name: &str) -> bool {
         && !name.ends_with("secondary")
 }
 
-/// Whether URLs can address an account of this name. Azure's names are 3 to 24 lower-case letters
-/// and digits; emulators are used with others, and clients take them.
+/// True if URLs can address an account of this name. Azure's names are 3 to 24 lower-case letters
+/// and digits; emulators and clients accept others too.
 fn is_account_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     name.len() <= NAME_CHARACTERS_MAX
@@ -77,8 +76,8 @@ pub fn name_of_fork(account: &str, fork: &str) -> String {
     [account, FORK_SEPARATOR, fork].concat()
 }
 
-/// The decoded keys of an account, one or two, at the time of the call. A guard holds them without
-/// a reference count, to which all requests would write.
+/// The decoded keys of an account, one or two, as of the call. Held by a guard instead of a
+/// reference count, which all requests would write to.
 pub struct Keys(Guard<Arc<Decoded>>);
 
 impl Deref for Keys {
@@ -223,8 +222,8 @@ impl Accounts {
         Keys(keys.unwrap_or_else(|| Guard::from_inner(Arc::default())))
     }
 
-    /// Takes new keys for the same accounts. The error is a sentence: the accounts themselves
-    /// cannot change, because other parts of the server depend on them.
+    /// Replaces the keys of the accounts. Error, as a sentence: `newer` has other accounts. They
+    /// are fixed at start, because other parts of the server depend on them.
     pub fn replace_keys(&self, newer: &Accounts) -> Result<(), String> {
         if !self.names().eq(newer.names()) {
             return Err("other accounts are named than at start: restart to serve them".to_owned());
@@ -270,7 +269,7 @@ impl fmt::Debug for Accounts {
     }
 }
 
-/// Base64 as people paste it: standard or URL-safe letters, with or without padding.
+/// Base64 as users paste it: standard or URL-safe letters, with or without padding.
 pub fn decode_key(text: &str) -> Option<Vec<u8>> {
     let config = GeneralPurposeConfig::new()
         .with_decode_padding_mode(DecodePaddingMode::Indifferent)

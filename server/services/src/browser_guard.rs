@@ -1,6 +1,5 @@
-//! Keeps web pages out. The development key is public, so any page that a browser on this machine
-//! shows could sign requests; two things give such requests away, and both are refused before
-//! credentials are looked at.
+//! Keeps web pages out. The development key is public, so any page in a browser on this machine
+//! could sign requests. A foreign host name or a foreign origin gives such requests away.
 
 use crate::response::error::{Failure, Result};
 use axum::http::Uri;
@@ -15,8 +14,8 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Refuses text that is no host name. Browsers are also refused host names that other sites may own
-/// (DNS rebinding); other clients use any name that their network has for this machine.
+/// Refuses a `Host` that is no host name. For browsers, also refuses names that other sites may own
+/// (DNS rebinding); other clients may use any name that their network has for this machine.
 pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> Result<()> {
     let Some(name) = name_of(host) else {
         return Err(Failure::header("Host", host));
@@ -36,8 +35,8 @@ pub fn may_lead_here(host: &str, allowed_hosts: &[String]) -> bool {
     name_of(host).is_some_and(|name| leads_here(name) || is_among(name, allowed_hosts))
 }
 
-/// Whether a host is one of those that `--allowed-host` names. An address of IPv6 may stand in
-/// brackets on either side.
+/// True if `allowed_hosts` (`--allowed-host`) has this host. An IPv6 address may be in brackets in
+/// either of them.
 pub fn is_among(host: &str, allowed_hosts: &[String]) -> bool {
     let host = without_brackets(host);
     let is_same = |allowed: &String| without_brackets(allowed).eq_ignore_ascii_case(host);
@@ -51,8 +50,7 @@ fn without_brackets(host: &str) -> &str {
     inner.unwrap_or(host)
 }
 
-/// Whether a proxy passed the request on: its sender is then not known by the address it comes
-/// from.
+/// True if a proxy passed the request on, so that its peer address is not the sender's.
 pub fn came_through_proxy(headers: &HeaderMap) -> bool {
     [
         "forwarded",
@@ -67,9 +65,9 @@ pub fn came_through_proxy(headers: &HeaderMap) -> bool {
     .any(|name| headers.contains_key(*name))
 }
 
-/// Whether a web browser may have sent the request. A page cannot keep its browser from sending
-/// `Accept-Language`, which few other programs send; the other marks are for browsers that send
-/// less.
+/// True if a web browser may have sent the request. A page cannot keep its browser from sending
+/// `Accept-Language`, which few other programs send; the other headers are for browsers that do not
+/// send it.
 fn is_from_browser(headers: &HeaderMap) -> bool {
     let is_mark = |name: &HeaderName| match name.as_str() {
         "accept-language" | "origin" | "referer" => true,
@@ -79,10 +77,10 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
     headers.keys().any(is_mark) || agent.is_some_and(|agent| agent.starts_with(b"Mozilla/"))
 }
 
-/// Refuses a request that a page of another machine makes with credentials for an account with a
-/// public key: any page could have signed it, or made the user delegation key that it is signed
-/// with, or written the token. Pages of this machine go on showing what they link to; a person who
-/// follows a link is shown it, as a document that runs nothing.
+/// Refuses cross-site requests of pages from other machines. Call it for accounts with a public
+/// key: any page could have signed the request, made the user delegation key that signed it, or
+/// written the token. Allows pages of this machine, and links that a user follows, because a
+/// browser shows their target as a document that runs no scripts.
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
     let is =
         |name: &HeaderName, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
@@ -121,8 +119,9 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Refuses an operation that changes something if a page of another origin asks for it and no CORS
-/// rule allows it. A method does not tell: Get Messages is a GET, and takes messages away.
+/// Refuses a request from a page of another origin. Call it for operations that change something
+/// unless a CORS rule allows the page. The method does not show which operations do: Get Messages
+/// is a GET, and hides messages.
 pub fn check_origin(headers: &HeaderMap, host: &str) -> Result<()> {
     if is_cross_site(headers, host) {
         let message = "A web page of another origin may not write here: no CORS rule allows it.";
@@ -131,8 +130,8 @@ pub fn check_origin(headers: &HeaderMap, host: &str) -> Result<()> {
     Ok(())
 }
 
-/// The host without its port; the brackets of an IPv6 address go too. `None` for what is no host.
-/// Source: RFC 9110, section 7.2: no user information.
+/// The host without its port and, for an IPv6 address, without brackets. `None` for other text,
+/// such as one with user information. Source: RFC 9110, section 7.2.
 fn name_of(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => {
@@ -156,9 +155,9 @@ fn name_of(host: &str) -> Option<&str> {
     is_port.then_some(name)
 }
 
-/// Addresses, `localhost` and names under it, the name of this machine, and Docker's for it. Any
-/// name without a dot leads here in a container, whose network gives such names; elsewhere a
-/// neighbour could answer to one.
+/// True for hosts that can only be this server: IP addresses, `localhost` and its subdomains, this
+/// machine's name, `host.docker.internal`. In a container, also any name without a dot, since the
+/// container network assigns such names; elsewhere one may name another machine.
 fn leads_here(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok()
         || is_localhost(name)
@@ -191,9 +190,9 @@ fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
         && text(ORIGIN)
             .split_once("://")
             .is_none_or(|(_, origin)| !origin.eq_ignore_ascii_case(host));
-    // Browsers say which site asks only of addresses that they trust, such as those of this
-    // machine. Of others, a request for a picture or a page looks like this, and a script's has an
-    // origin.
+    // Browsers send `Sec-Fetch-Site` only to trustworthy addresses, such as localhost. Elsewhere a
+    // request for an image or a page has neither that header nor `Origin`; a script's request has
+    // `Origin`.
     let unknown_origin = !headers.contains_key(ORIGIN)
         && !headers.contains_key(SEC_FETCH_SITE)
         && headers.contains_key(ACCEPT_LANGUAGE)

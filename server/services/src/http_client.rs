@@ -36,7 +36,8 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
 /// Why the body of a request cannot be read; an error of [`send`] contains it. The service does not
-/// execute such a request, because its body is incomplete. A clause without a full stop.
+/// execute such a request, because its body is incomplete. The text is a clause without a full
+/// stop.
 #[derive(Debug, Clone)]
 pub struct UnreadableBody(String);
 
@@ -137,8 +138,8 @@ fn unreadable<T>(sentence: String) -> Poll<Option<io::Result<T>>> {
     Poll::Ready(Some(Err(io::Error::other(UnreadableBody(sentence)))))
 }
 
-/// A request after which the connection closes. Header names are sent in the given case. Error:
-/// HTTP does not allow the method, the target or a header.
+/// Makes a request after which the connection closes. Header names are sent in the given case.
+/// Error: HTTP does not allow the method, the target or a header.
 pub fn request(
     host: &str,
     (method, target): (&str, &str),
@@ -236,8 +237,8 @@ pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// A response for a thread that may block, which reads the body from it. Waits at most `patience`
-/// for each part of the body.
+/// A response whose body is read by a thread that may block. Waits at most `patience` for each part
+/// of the body.
 pub struct Reply {
     runtime: Runtime,
     patience: Duration,

@@ -1,7 +1,7 @@
 //! The three services over HTTP: connections, the steps of a request, authentication, the handlers
 //! of Blob, Queue and Table, and the stores behind them. Knows no flags, no console and no command.
 //!
-//! A part of the crate `lazurite`, whose releases it follows: not an interface for others.
+//! A part of the crate `lazurite`, with the same releases. Not an interface for other crates.
 
 #![allow(
     missing_docs,

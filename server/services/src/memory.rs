@@ -9,9 +9,9 @@
 //! - A request waits for room before it holds more ([`reserve`]), and before an answer of many
 //!   parts is made for it ([`crate::response::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
-//! - No credential holds more than three quarters of the budget ([`HOLDER`]), and waiting requests
-//!   are served first whose credential holds the least: a client that fills the memory delays
-//!   itself.
+//! - No credential holds more than three quarters of the budget ([`HOLDER`]). Of the waiting
+//!   requests, those whose credential holds the least are served first, so that a client that fills
+//!   the memory delays itself.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
@@ -23,11 +23,11 @@ use tokio::sync::oneshot;
 
 /// Bytes of bodies in memory, of all connections.
 const BUDGET_BYTES: usize = 40 << 20;
-/// Most of them that are held for one credential.
+/// Maximum number of bytes of bodies held for one credential.
 const HOLDER_BYTES_MAX: usize = BUDGET_BYTES / 4 * 3;
-/// Most that one response reads ahead.
+/// Maximum number of bytes that one response reads ahead.
 pub const READ_AHEAD_BYTES: usize = 512 << 10;
-/// Bytes that a response reads at a time when the budget is used up. It does not come out of the
+/// Bytes that a response reads at a time when the budget is used up. They are not counted in the
 /// budget.
 pub const PIECE_BYTES: usize = 16 << 10;
 /// A request body of no more than this is free.
@@ -97,8 +97,8 @@ impl Drop for MemoryGrant {
     }
 }
 
-/// Room for bytes that a response reads ahead: at most [`READ_AHEAD_BYTES`], half of that when the
-/// budget is short, `None` when it is used up.
+/// Takes room for bytes that a response reads ahead: [`READ_AHEAD_BYTES`], or half of that while
+/// the budget is short. `None` if that much is not left.
 pub fn grant() -> Option<(usize, MemoryGrant)> {
     let bytes = if is_short() {
         READ_AHEAD_BYTES / 2
@@ -267,8 +267,8 @@ mod tests {
 
     const PART: usize = 512 << 10;
 
-    /// Takes everything that a holder can get. The grants are forgotten: they belong to the budget
-    /// of the process.
+    /// Takes all the memory that a holder can get, and returns its bytes. Forgets the grants:
+    /// dropping them would return memory to the budget of the process.
     fn fill(state: &mut State, holder: u64) -> usize {
         let grants = std::iter::from_fn(|| state.grant(holder, PART).map(std::mem::forget));
         grants.count() * PART

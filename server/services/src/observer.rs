@@ -16,7 +16,7 @@ use axum::http::{Method, Response, StatusCode, Uri};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The status, in logs alone, of a request whose client left before there was an answer. Source:
+/// The status of a request whose client left before there was an answer. Only logs show it. Source:
 /// nginx, `NGX_HTTP_CLIENT_CLOSED_REQUEST`, which other servers have taken over.
 pub const CLIENT_CLOSED_REQUEST: u16 = 499;
 
@@ -25,15 +25,15 @@ pub trait Observer: Sized {
     /// Where it leaves what it saw.
     type Sink;
 
-    /// The head of a request has come; nothing may have refused it yet. `None`: this exchange is
-    /// not observed, or not before [`Observer::routed`].
+    /// Called when the head of a request has come, before anything may refuse it. `None`: this
+    /// exchange is not observed, or not before [`Observer::routed`].
     fn begun(_: &Self::Sink, _: &ExchangeFacts, _headers: &HeaderMap) -> Option<Self> {
         None
     }
 
-    /// The operation is known, and the properties of its service; nothing has looked at the
-    /// credentials yet. Called where [`Observer::begun`] returned `None`, and not for requests that
-    /// were refused before.
+    /// Called when the operation and the properties of its service are known, before the
+    /// credentials are checked. Only called if [`Observer::begun`] returned `None`, and not for
+    /// requests that were refused before.
     fn routed(
         _: &Self::Sink,
         _: &ExchangeFacts,
@@ -43,8 +43,8 @@ pub trait Observer: Sized {
         None
     }
 
-    /// The caller is known. `this` is the value so far; what is returned replaces it. Not called
-    /// for requests that were refused before.
+    /// Called when the caller is known, but not for requests that were refused before. `this` is
+    /// the value so far, which the returned value replaces.
     fn authenticated(
         this: Option<Self>,
         _: &Self::Sink,
@@ -66,16 +66,16 @@ pub trait Observer: Sized {
     /// A part of the body is about to be sent.
     fn sent(&mut self, _data: &[u8]) {}
 
-    /// The answer has ended, or its client left before it began: then [`Observer::answered`] was
-    /// not called, and the status is [`CLIENT_CLOSED_REQUEST`].
+    /// Called when the answer has ended. If the client left before the answer began,
+    /// [`Observer::answered`] was not called, and the status is [`CLIENT_CLOSED_REQUEST`].
     fn ended(self, sink: &Self::Sink, exchange: &ExchangeFacts, end: &End);
 }
 
 /// An answer; its extensions have the facts that handlers leave for observers.
 pub type Answer = Response<Body>;
 
-/// The facts of an exchange that all observers share. Those of the answer are set when it has its
-/// head.
+/// The facts of an exchange that all observers share. The facts of the answer are set once its head
+/// is known.
 #[derive(Debug)]
 pub struct ExchangeFacts {
     pub origin: RequestOrigin,

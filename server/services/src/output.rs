@@ -1,5 +1,5 @@
-//! Standard output, standard error and the log of `--debug`: each is written by a thread of its
-//! own, and no caller waits for it.
+//! Standard output, standard error and the log of `--debug`. A thread of its own writes each of
+//! them, so that no request waits for a reader.
 //!
 //! Many programs start the server with pipes that they never read, the default with Python's
 //! `PIPE`, in Node and in Java. Lines that are written faster than they are read are dropped, and a
@@ -210,8 +210,7 @@ mod tests {
         assert!(text().lines().count() < count);
     }
 
-    /// The end of the output may find room behind the last line although lines before it were
-    /// dropped.
+    /// `End` may fit into the queue after the last line although lines before it were dropped.
     #[test]
     fn dropped_lines_are_counted_before_the_output_ends() {
         let (messages, received) = sync_channel(LINES_WAITING_MAX);

@@ -3,9 +3,9 @@
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::LazyLock;
 
-/// The header of a request of the server to itself, with the secret of this process: any program of
-/// this machine can connect to the ports on which the server serves itself, and they ask for no
-/// certificate.
+/// The header that marks the server's own requests, with the secret of this process as its value.
+/// The ports for these requests ask for no certificate, and any program of this machine can connect
+/// to them.
 pub const OWN_REQUEST: &str = "x-lazurite-own-request";
 /// The name of that secret in a connection string.
 pub const OWN_SECRET: &str = "LazuriteOwnRequests";

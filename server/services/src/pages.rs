@@ -1,5 +1,5 @@
-//! The pages below `/_lazurite/`, as the server knows them: a router that it is given, and the
-//! properties of their paths that it depends on.
+//! The pages below `/_lazurite/`: the router that the program passes in, and the properties of
+//! pages that the steps of a request depend on.
 
 use crate::request::body::RequestBody;
 use crate::request::context::{RequestOrigin, ServiceKind};
@@ -97,8 +97,8 @@ impl Pages {
     }
 }
 
-/// True if a page changes the addressed store. Operations on whole stores name their store
-/// themselves.
+/// True if a request for a page changes the store that it addresses. Not for operations on whole
+/// stores, which name their store themselves.
 pub fn changes_store(parts: &Parts) -> bool {
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     !is_read && !parts.uri.path().starts_with(STATE_PREFIX)
@@ -122,8 +122,8 @@ pub struct Connection {
     pub host: String,
 }
 
-/// The body of the request, as an extension of it: unlike a body of axum, it keeps the pace and the
-/// memory accounting of its sender.
+/// The body of a request, as an extension of it. Unlike a body of axum, it enforces the pace of its
+/// sender and counts its memory.
 #[derive(Clone)]
 pub struct HandedBody(Arc<Mutex<Option<RequestBody>>>);
 

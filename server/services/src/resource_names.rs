@@ -1,5 +1,5 @@
-//! Names of containers, queues and tables in flags and files that people write. A refusal explains
-//! which names are valid, unlike the protocol's sentences.
+//! Checks names of containers, queues and tables in flags and in files that users write. A refusal
+//! explains which names are valid, unlike the protocol's sentences.
 
 /// The error is a sentence without its end.
 pub fn check_container_name(name: &str) -> Result<(), String> {

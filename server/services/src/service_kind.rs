@@ -20,7 +20,7 @@ impl ServiceKind {
         }
     }
 
-    /// As people and log lines write it.
+    /// As log lines and texts for users write it.
     pub fn title(self) -> &'static str {
         match self {
             ServiceKind::Blob => "Blob",

@@ -14,8 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The text of a copy from another server that a restart cut off: going on would take the source's
-/// credentials, which are not kept.
+/// The status of a copy from another server that a restart interrupted. It cannot be continued,
+/// because the credentials of its source are not kept.
 const COPY_CUT_OFF: &str =
     "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
 
@@ -39,8 +39,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// The services on an open store. Copies that a restart cut off have failed. Blocks for the
-    /// disk. The error is a sentence.
+    /// Opens the services on an open store, and marks copies that a restart interrupted as failed.
+    /// Blocks for the disk. The error is a sentence.
     pub fn open(
         db: Db,
         accounts: Arc<Accounts>,
@@ -70,8 +70,8 @@ impl Services {
         })
     }
 
-    /// From now on issues no ETag and no Timestamp that these services have issued, of the store
-    /// that this one replaces.
+    /// From now on issues no ETag and no Timestamp that `before` has issued, the services of the
+    /// store that this one replaces.
     pub fn follow(&self, before: &Services) {
         self.blobs.follow(&before.blobs);
         self.tables.follow(&before.tables);
@@ -147,8 +147,8 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// The end of a store: it comes when the last request, response or task that uses the services has
-/// dropped them.
+/// The end of a store, when the last request, response or task that uses its services has dropped
+/// them.
 #[derive(Debug)]
 pub struct Ending {
     db: Db,

@@ -15,8 +15,8 @@ use sha2::Sha256;
 pub type Headers = Vec<(String, String)>;
 
 /// Adds a date and the signature of a key to the headers of a request with a body of this many
-/// bytes. `target` is path and query as they are sent. Azurite's Blob service takes Shared Key
-/// alone, its Table service is quicker with Shared Key Lite.
+/// bytes. `target` is path and query as they are sent. Uses Shared Key Lite for Table, where
+/// Azurite is quicker with it; Azurite's Blob service accepts only Shared Key.
 pub fn sign(
     service: ServiceKind,
     (account, key): (&str, &[u8]),

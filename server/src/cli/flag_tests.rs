@@ -1,5 +1,5 @@
-//! Tests of the command line: a table of every flag with the values that people get wrong, and what
-//! single flags mean.
+//! Tests of the command line: a table of every flag with typical mistakes in its value, and the
+//! meaning of single flags.
 
 use super::*;
 use crate::embedded::Lazurite;
@@ -142,7 +142,7 @@ fn scratch() -> TempDir {
 }
 
 /// Starts a server in memory, or on a directory if the flag is about one, and stops it. The error
-/// is what a person would read.
+/// is the message that a user would read.
 fn start(flag: &str, value: &str, scratch: &Path) -> Result<(), String> {
     match flag {
         // A server in another program writes no such file.

@@ -1,4 +1,4 @@
-//! `lazurite advice`: prints the advice of a running server for people.
+//! `lazurite advice`: prints the advice of a running server as text.
 
 use crate::commands::client::Client;
 use crate::commands::terminal::print_line;

@@ -108,7 +108,7 @@ impl Client {
         }
     }
 
-    /// The account with the address of a service, as people read it.
+    /// The account with the address of a service, in readable form.
     pub fn place(&self, service: ServiceKind) -> Result<String, String> {
         let endpoint = self.endpoint(service)?;
         let authority = endpoint.authority();

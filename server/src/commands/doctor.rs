@@ -1,4 +1,4 @@
-//! `lazurite doctor`: which of the known mistakes keeps a client from a connection string's
+//! `lazurite doctor`: finds the known mistakes that keep a client from a connection string's
 //! services.
 //!
 //! It sends requests like a client: name, port, scheme, certificate, account, key or SAS, clock.
@@ -246,8 +246,8 @@ impl Target {
         }
     }
 
-    /// Sends a request without a signature, and then one with. Only a server with the account
-    /// refuses the first for lacking a signature.
+    /// Returns what is wrong with the account or its key. Sends a request without a signature,
+    /// which only a server with the account answers `403`, and then one with a signature.
     fn examine_account(&self, title: &str, endpoint: &Endpoint, key: &str) -> Option<String> {
         let (target, query) = endpoint.listing(title);
         let url = if query.is_empty() {
@@ -313,8 +313,8 @@ impl Target {
         }
     }
 
-    /// Requests JSON from the server itself, with the password of its console if the environment
-    /// has one. The error is a sentence.
+    /// Sends a request for JSON to a page of the server, with the password of its console if the
+    /// environment has one. The error is a sentence.
     pub(super) fn administer(&self, method: &str, page: &str, body: &str) -> Result<Value, String> {
         // All services of a server have the same pages.
         let (_, endpoint) = &self.endpoints[0];

@@ -1,5 +1,5 @@
-//! `lazurite ls|tree|cat|put|rm`: what the services hold, and blobs by their paths
-//! `CONTAINER/NAME`.
+//! `lazurite ls|tree|cat|put|rm`: lists the contents of the services, and reads and writes blobs by
+//! their paths `CONTAINER/NAME`.
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
@@ -225,8 +225,8 @@ pub fn put(
     if (BLOCK_BYTES..=PUT_BYTES_MAX).contains(&length) {
         put_content(client, path, content_type, Upload::new(opened, length))?;
     } else {
-        // Reads to the end what fits into a block: pipes, devices and files of the system do not
-        // say how long they are.
+        // Content shorter than a block is read to its end, whatever its length is said to be:
+        // pipes, devices and files of the system do not state theirs.
         let content = Content {
             name: file.display().to_string(),
             source: Box::new(opened),
@@ -329,7 +329,7 @@ fn send_blocks(
     Ok(())
 }
 
-/// What a refusal of blocks means to the person who puts a file.
+/// Explains a refusal of blocks to the user who puts a file.
 fn explained(error: RequestError) -> String {
     let code = match &error {
         RequestError::Refused(refusal) => refusal.code.as_str(),

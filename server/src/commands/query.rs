@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// Characters of a cell in a table for people.
+/// Characters of a cell in a table for users.
 const CELL_MAX: usize = 40;
 
 type EntityFields = Map<String, Value>;
@@ -23,7 +23,7 @@ pub struct QueryResult {
 }
 
 /// Prints at most `top` entities. Prints the cost of the first page to standard error, if the
-/// server tells it.
+/// server sends it.
 pub fn run(
     client: &Client,
     table: &str,

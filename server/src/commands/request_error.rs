@@ -6,11 +6,11 @@ use std::fmt;
 pub enum RequestError {
     /// The service answered with an error.
     Refused(Refusal),
-    /// There is no answer, or only a part of it: the request may have been executed. A clause
-    /// without a full stop.
+    /// There is no answer, or only a part of it: the request may have been executed. The text is a
+    /// clause without a full stop.
     Unanswered(String),
     /// HTTP or the connection string does not allow the request, or its content cannot be read: the
-    /// service does not execute it. A clause without a full stop.
+    /// service does not execute it. The text is a clause without a full stop.
     Unsent(String),
 }
 

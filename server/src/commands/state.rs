@@ -62,8 +62,8 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
     (method, page, String::new())
 }
 
-/// The body that names what to reset; empty for everything. The account is that of the connection
-/// string, which may be a fork, unless another is named.
+/// The body of a reset, which names the part to reset; empty for everything. The account is that of
+/// the connection string, which may be a fork, unless another is named.
 fn reset_body(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {
         return String::new();
@@ -171,7 +171,7 @@ fn reset_sentence(part: &ResetArguments, own_account: &str) -> String {
     format!("deleted everything of {}", names.join(" of "))
 }
 
-/// What an answer says, for people.
+/// An answer as text for users.
 fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
     match action {

@@ -117,7 +117,7 @@ impl Console {
     }
 
     /// The accounts that the console shows. Without a password any program on this machine may open
-    /// it, so it shows the accounts that the public key can read.
+    /// it, so it shows only accounts with the well-known key.
     pub(super) fn accounts(&self) -> impl Iterator<Item = &str> {
         let accounts = self.all_accounts();
         accounts.names().filter(|name| self.shows(name))
@@ -132,8 +132,8 @@ impl Console {
         names.all(|name| self.shows(name))
     }
 
-    /// True if a request may be shown: if its account is shown. A request that was refused before
-    /// its account was known may name any account.
+    /// True if a request may be shown, because its account is shown. A request that was refused
+    /// before its account was known could be for any account, so all accounts must be shown.
     pub(super) fn shows_request(&self, record: &Record) -> bool {
         match &record.account {
             Some(account) => self.shows(account),

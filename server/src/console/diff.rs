@@ -1,7 +1,7 @@
 //! Two texts compared line by line.
 
-/// Most lines that are compared one by one; of longer texts only the differing middle is shown as
-/// changed.
+/// Maximum number of lines that are compared one by one, without the equal lines at the beginning
+/// and at the end of both texts.
 const LINES_MAX: usize = 1000;
 
 /// A line of a comparison.

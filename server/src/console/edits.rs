@@ -70,7 +70,7 @@ impl Change {
         rows.map(entity_bytes).sum()
     }
 
-    /// The write that takes the change back, if nobody has written the row since.
+    /// The write that takes the change back, if the row has not been written since.
     pub fn reversed(&self) -> Option<Operation> {
         let condition = |row: &Entity| IfMatch::ETag(row.etag());
         let (write, entity) = match (&self.before, &self.after) {

@@ -3,7 +3,7 @@
 use crate::response::error::{Failure, Result};
 use percent_encoding::percent_decode_str;
 
-/// Most fields of a form: an entity has three for each of its 252 properties.
+/// Maximum number of fields of a form: an entity has three for each of its 252 properties.
 const FIELDS_MAX: usize = 2000;
 
 /// Names and values in the order of the form.
@@ -11,8 +11,8 @@ const FIELDS_MAX: usize = 2000;
 pub struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Bytes that are not UTF-8 become replacement characters: browsers send none. Errors: `400`
-    /// for more than [`FIELDS_MAX`] fields.
+    /// Parses a form. Bytes that are not UTF-8 become replacement characters; browsers send none.
+    /// Errors: `400` for more than [`FIELDS_MAX`] fields.
     pub fn parse(bytes: &[u8]) -> Result<Form> {
         if bytes.iter().filter(|&&byte| byte == b'&').count() >= FIELDS_MAX {
             let message = format!("A form may have {FIELDS_MAX} fields.");

@@ -1,6 +1,6 @@
 //! The layer in front of the console: who may open it, and what browsers may do with its pages.
 //!
-//! - A host name that could lead elsewhere is refused: a web page could have pointed it at this
+//! - A host name that may not be this server is refused: a web page could have pointed it at this
 //!   machine (DNS rebinding).
 //! - Without a password, only programs on this machine are served, and not through a proxy.
 //! - Every write comes from a page of the same origin and carries the token that only such a page
@@ -95,8 +95,8 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
     Ok(request)
 }
 
-/// Refuses pages of accounts that do not exist or are not shown: every path that names one has it
-/// as `{account}`.
+/// Refuses pages of accounts that do not exist or are not shown. Every path that names an account
+/// has it as `{account}`.
 async fn check_account(console: &Console, request: &mut Request) -> Result<()> {
     let segments = request.extract_parts::<RawPathParams>().await;
     let segments = segments.map_err(|_| Failure::from(common::INVALID_URI))?;
@@ -187,7 +187,7 @@ async fn check_visitor(
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
 }
 
-/// Refuses pages of other sites. A person may follow a link from anywhere, to a page of its own.
+/// Refuses pages of other sites. A user may follow a link from anywhere, to a page of its own.
 pub fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     let is_foreign = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");

@@ -77,15 +77,15 @@ fn rendered(markdown: &str) -> String {
     let mut out = String::new();
     pulldown_cmark::html::push_html(&mut out, events.into_iter());
     // The policy of the console allows no style in the markup. A table that is wider than the
-    // window scrolls by itself, with keys as well.
+    // window scrolls by itself, also with the keyboard.
     let table = r#"<div class="scroll" tabindex="0"><table>"#;
     out.replace(r#" style="text-align: right""#, r#" class="number""#)
         .replace("<table>", table)
         .replace("</table>", "</table></div>")
 }
 
-/// Gives links and pictures their addresses in the console. A link out of the guide loses its mark
-/// and keeps its text.
+/// Changes the addresses of links and pictures to those in the console. A link to a page outside
+/// the guide becomes plain text.
 fn lead_to_the_console(events: &mut Vec<Event<'_>>) {
     let mut is_left_out = false;
     events.retain_mut(|event| match event {

@@ -90,8 +90,8 @@ fn utf16<'a>(
     }
 }
 
-/// The start of a content of `length` bytes. `name` may say more than the type; `label` names the
-/// region, uniquely in its page.
+/// Shows the start of a content of `length` bytes. Its form follows from `content_type` or the
+/// extension of `name`. `label` names the region, and must be unique in the page.
 pub fn shown(label: &str, content_type: &str, name: &str, start: &[u8], length: u64) -> Markup {
     let Some(text) = decode(content_type, start) else {
         let bytes = &start[..start.len().min(HEX_BYTES_SHOWN)];

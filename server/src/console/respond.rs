@@ -91,8 +91,8 @@ pub const JSON: &str = "application/json";
 /// A page of the console.
 pub struct Html(pub Markup);
 
-/// Makes a page on the blocking pool: reading and rendering may take longer than a connection
-/// thread can be spared.
+/// Makes a page on the blocking pool, because reading and rendering may take too long for a
+/// connection thread.
 pub async fn made<T: Send + 'static>(
     console: Arc<Console>,
     make: impl FnOnce(&Console) -> Result<T> + Send + 'static,
@@ -219,8 +219,8 @@ pub fn put_default(response: &mut Response<Body>, name: HeaderName, value: &'sta
         .or_insert(HeaderValue::from_static(value));
 }
 
-/// A long document about requests. It shares the memory limit of all long responses until the
-/// client has received it.
+/// Makes a long document about requests. Its memory counts against the limit of all long responses
+/// until the client has received it.
 pub async fn held(
     console: Arc<Console>,
     make: impl FnOnce(&Console) -> Result<Response<Body>> + Send + 'static,

@@ -19,7 +19,7 @@ use axum::{Extension, Router};
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Most changes that the page shows.
+/// Maximum number of changes that the page shows.
 const CHANGES_MAX: usize = 200;
 
 pub fn routes() -> Router<Arc<Console>> {

@@ -1,5 +1,5 @@
-//! The pages for programs that reset, snapshot, restore and fork the whole store, as JSON. Access
-//! is decided like that of `test_pages.rs`.
+//! The pages for programs that reset, snapshot, restore and fork the whole store, as JSON. The
+//! rules of access are those of `test_pages.rs`.
 
 use crate::accounts::name_of_fork;
 use crate::console::context::Console;
@@ -82,8 +82,8 @@ async fn list_forks(State(console): State<Arc<Console>>) -> Json<Value> {
     Json(page::list_forks(&console.stores))
 }
 
-/// The answer contains the connection string of the account that the body names, or of the first
-/// account.
+/// Makes a fork. The answer contains the connection string of the account that the body names, or
+/// of the first account.
 async fn make_fork(
     State(console): State<Arc<Console>>,
     visit: Visit,

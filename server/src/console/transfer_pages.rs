@@ -1,5 +1,5 @@
-//! `/_lazurite/state/export` and `/_lazurite/state/import`: an account as an archive. Access is
-//! decided like that of the other operations on the state.
+//! `/_lazurite/state/export` and `/_lazurite/state/import`: an account as an archive. The rules of
+//! access are those of the other operations on the state.
 
 use crate::accounts::name_of_fork;
 use crate::commands::Existing;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Source: RFC 8878, section 6.1.
 const ZSTD: HeaderValue = HeaderValue::from_static("application/zstd");
-/// Most sentences of a refusal about what an archive would lack.
+/// Maximum number of sentences of a refusal about what an archive would lack.
 const LEFT_OUT_SHOWN: usize = 20;
 /// The header with the number of sentences about what an archive lacks.
 const NOT_EXPORTED: HeaderName = HeaderName::from_static("x-lazurite-not-exported");
@@ -38,14 +38,14 @@ pub fn routes(console: &Arc<Console>) -> Router<Arc<Console>> {
         .route_layer(layer)
 }
 
-/// An incomplete archive is refused unless the client asks for it: the file would not show that
-/// something is missing.
+/// Sends an account as an archive. An incomplete archive is refused unless the client asks for it,
+/// because the file would not show that something is missing.
 async fn export(
     State(console): State<Arc<Console>>,
     method: Method,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    // Also links of other sites: they would begin work for which nobody has asked.
+    // Also links of other sites: they would begin work that the user has not asked for.
     check_site(&Method::POST, &visit.headers, &visit.host)?;
     let account = account_of(&console, &visit)?;
     let exported = wanted_export(&visit)?;

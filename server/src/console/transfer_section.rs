@@ -6,7 +6,6 @@ use crate::pages::EXPORT;
 use crate::state::SnapshotFacts;
 use maud::{Markup, html};
 
-/// The path of exports.
 /// The path of imports.
 pub const IMPORT: &str = "/_lazurite/state/import";
 

@@ -1,4 +1,4 @@
-//! Values of entities as text, for people and for forms.
+//! Values of entities as text, for display and for forms.
 
 use crate::console::format;
 pub use crate::table::value_text::{edit_text, hex, type_name};

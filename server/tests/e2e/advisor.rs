@@ -1,5 +1,5 @@
 //! The advisor over HTTP: a workload gets its advice, as JSON, in the log and from the command;
-//! strangers get none.
+//! clients without the account's key get none.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Azurite itself, in the releases that people have, installed from the pinned list in
+//! Runs real Azurite, in the releases in common use, installed from the pinned list in
 //! `tests/clients/azurite`.
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The official clients, unmodified: made once under the target directory from the pinned lists in
-//! `tests/clients`, then run against a server with the connection string in
+//! The official clients, unmodified: installed once under the target directory from the pinned
+//! lists in `tests/clients`, then run against a server with the connection string in
 //! `AZURE_STORAGE_CONNECTION_STRING`. `LAZURITE_TEST_CLIENTS=0` skips every test that uses them:
 //! the lists are installed from the network.
 
@@ -401,8 +401,9 @@ pub(crate) fn node_command() -> Command {
     command
 }
 
-/// The same with a browser at the path in `LAZURITE_BROWSER`. The browser is unpacked once, under a
-/// lock: its package unpacks it in place, and another test could start a half-unpacked one.
+/// Like [`node_command`], with a browser at the path in `LAZURITE_BROWSER`. The browser is unpacked
+/// once, under a lock: its package unpacks it in place, and another test could start a
+/// half-unpacked one.
 fn browser_command() -> Command {
     let version = finish(
         Command::new("node").arg("--version"),
@@ -495,9 +496,9 @@ pub(crate) fn node() -> PathBuf {
     made.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// `target/clients/NAME`, filled by `make` with the pinned lists already in it. A stamp of the
-/// sources is written last, so an interrupted or outdated directory is made again. A lock keeps
-/// other test processes waiting meanwhile. The error is that of `make`.
+/// The directory `target/clients/NAME`, which `make` fills; it finds the pinned lists there. A
+/// stamp of the sources is written last, so an interrupted or outdated directory is made again. A
+/// lock keeps other test processes waiting meanwhile. The error is that of `make`.
 pub(crate) fn made_once(
     name: &str,
     lists: &[&str],

@@ -1,5 +1,5 @@
-//! User delegation SAS, names that a signature covers, blocks staged with the letter `c`, and what
-//! anonymous callers may read.
+//! User delegation SAS, names that a signature covers, blocks staged with the letter `c`, and the
+//! data that anonymous callers may read.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -156,8 +156,8 @@ fn detail(answer: &Response) -> String {
         .unwrap_or_default()
 }
 
-/// A name that was listed a thousand times put its header into the string to sign a thousand times,
-/// before the signature was checked.
+/// A name that was listed a thousand times used to put its header into the string to sign a
+/// thousand times, before the signature was checked.
 #[test]
 fn a_name_that_a_signature_covers_is_listed_once() {
     let location = TempDir::new().unwrap();
@@ -184,8 +184,8 @@ fn a_name_that_a_signature_covers_is_listed_once() {
     assert!(refused.body.len() < 10_000, "{}", refused.body.len());
 }
 
-/// The value of a covered header or parameter must not move into another field of the SAS, so that
-/// the signature still fits.
+/// The value of a covered header or parameter cannot be moved into another field of the SAS in such
+/// a way that the signature still fits.
 #[test]
 fn a_name_that_a_signature_covers_cannot_be_dropped_from_its_sas() {
     let location = TempDir::new().unwrap();

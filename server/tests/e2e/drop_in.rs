@@ -265,8 +265,8 @@ fn launch(line: &str, scratch: &Path) -> Launch {
     launch.environment("LAZURITE_PORT", "0")
 }
 
-/// Adds what the image sets with `ENV`. Its paths are below `scratch`, which has the directories of
-/// the image.
+/// Adds the environment that the image sets with `ENV`, with its paths below `scratch`. Makes the
+/// directories of the image there.
 fn in_image(launch: Launch, scratch: &Path) -> Launch {
     let text = CONTAINERFILE.replace("\\\n", " ");
     let set = text.lines().find_map(|line| line.strip_prefix("ENV "));
@@ -635,8 +635,7 @@ fn health_checks_of_containers_pass() {
     let scratch = scratch();
     let line = command_of_image();
     let server = in_image(launch(&line, scratch.path()), scratch.path()).start();
-    // Like Azurite, the server refuses a probe of the root. `curl -f` takes that for a failure with
-    // either.
+    // Like Azurite, the server refuses a probe of the root, so `curl -f` fails with both.
     for service in Service::ALL {
         let root = Request::exactly(service, "GET", "/").unsigned();
         root.send(&server).is(400);

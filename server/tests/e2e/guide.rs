@@ -70,8 +70,8 @@ fn directory_has_true_indexes_although_the_server_is_killed() {
     }
 }
 
-/// A server with the limits of the hosted service, which refuses some requests for a moment, and
-/// some of whose answers are lost.
+/// Starts a server with the limits of the hosted service, which refuses one request in a hundred
+/// and loses one answer in a hundred.
 fn unreliable(location: &Path) -> Server {
     let server = Launch::on(location).argument("--as-azure").start();
     let rules = r#"{"rules":[{"fault":"503","probability":0.01},{"fault":"lose-answer","probability":0.01}]}"#;
@@ -82,8 +82,8 @@ fn unreliable(location: &Path) -> Server {
     server
 }
 
-/// Runs an application on a server that is there, on one that fails now and then, and on one of its
-/// own, which it kills.
+/// Runs an application on a reliable server, on an unreliable one, and on one that it starts itself
+/// and kills.
 fn run_example(interpreter: fn() -> Command, script: &Path) {
     let examples = examples();
     let location = TempDir::new().unwrap();

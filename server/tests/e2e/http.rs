@@ -45,7 +45,7 @@ impl Request {
         Request::exactly(service, method, &format!("/{ACCOUNT}{target}"))
     }
 
-    /// The same with the whole target as it goes over the wire.
+    /// A request with this whole target, as it goes over the wire.
     pub(crate) fn exactly(service: Service, method: &str, target: &str) -> Request {
         Request {
             service,
@@ -59,14 +59,14 @@ impl Request {
         }
     }
 
-    /// The same for a fork of the account: its name stands in the path, and in what is signed.
+    /// The request for a fork of the account, whose name is in the path and in the string to sign.
     pub(crate) fn in_fork(self, fork: &str) -> Request {
         let account = format!("{ACCOUNT}--{fork}");
         let target = self.target.replacen(ACCOUNT, &account, 1);
         Request { target, ..self }.signed_by_fork(fork)
     }
 
-    /// The same with the signature of a fork of the account, whatever the path.
+    /// The request with the signature of a fork of the account, whatever the path.
     pub(crate) fn signed_by_fork(self, fork: &str) -> Request {
         let account = format!("{ACCOUNT}--{fork}");
         Request { account, ..self }
@@ -98,25 +98,25 @@ impl Request {
         self
     }
 
-    /// The same with the parameters of a SAS for its credentials.
+    /// The request with the parameters of a SAS as its credentials.
     pub(crate) fn credited(self, sas: &str) -> Request {
         self.parameter(sas).unsigned()
     }
 
-    /// The same with part of its target replaced.
+    /// The request with part of its target replaced.
     pub(crate) fn retarget(mut self, part: &str, by: &str) -> Request {
         self.target = self.target.replacen(part, by, 1);
         self
     }
 
-    /// The same with a parameter more.
+    /// The request with one more parameter.
     pub(crate) fn parameter(mut self, parameter: &str) -> Request {
         let joint = if self.target.contains('?') { '&' } else { '?' };
         self.target = format!("{}{joint}{parameter}", self.target);
         self
     }
 
-    /// The same with another value of a header that it has.
+    /// The request with another value of a header that it has.
     pub(crate) fn set_header(mut self, name: &str, value: &str) -> Request {
         for (given, text) in &mut self.headers {
             if given.eq_ignore_ascii_case(name) {
@@ -126,7 +126,7 @@ impl Request {
         self
     }
 
-    /// The same with only these values of an input: of a header, or of a parameter if the name
+    /// The request with only these values of an input: of a header, or of a parameter if the name
     /// begins with `?`.
     pub(crate) fn input(mut self, name: &str, values: &[&str]) -> Request {
         let Some(name) = name.strip_prefix('?') else {
@@ -160,7 +160,7 @@ impl Request {
         found.map(|(_, value)| value)
     }
 
-    /// The same with a word of the target and the headers replaced.
+    /// The request with a word of the target and the headers replaced.
     pub(crate) fn replace(mut self, word: &str, by: &str) -> Request {
         self.target = self.target.replace(word, by);
         for (_, value) in &mut self.headers {

@@ -1,5 +1,5 @@
-//! How much time, memory and open files a client can use up on the server, and what it learns about
-//! the machine.
+//! The time, memory and open files that a client can use up on the server, and the facts about the
+//! machine that it can learn.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};

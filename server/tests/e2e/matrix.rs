@@ -574,7 +574,7 @@ fn permissions(row: &Row) -> BTreeSet<String> {
     alone.chain(beside).chain(more).collect()
 }
 
-/// The same, and all letters but one.
+/// The permissions of [`permissions`], and all letters but one.
 fn more_permissions(row: &Row) -> BTreeSet<String> {
     let missing = LETTERS.chars().map(|letter| LETTERS.replace(letter, ""));
     permissions(row).into_iter().chain(missing).collect()
@@ -778,8 +778,8 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// Credentials: account SAS of all types and of other services, service SAS and user delegation SAS
-/// of every kind of resource and of others, anonymous callers of public and of private containers,
+/// Tries account SAS of all types and of other services, service SAS and user delegation SAS of
+/// every kind of resource and of others, anonymous callers of public and of private containers,
 /// bearers of tokens and of the account's key.
 #[test]
 fn each_operation_is_opened_by_its_letters_and_by_no_other() {

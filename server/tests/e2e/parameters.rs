@@ -1,5 +1,5 @@
-//! Malformed values of the parameters and headers that hold numbers and flags, on all services.
-//! None counts as absent.
+//! Malformed values of the parameters and headers that hold numbers and flags, on all services. A
+//! malformed value does not count as absent.
 
 use crate::http::{BLOB_VERSION, Connection, Request};
 use crate::rights::account_sas_for;

@@ -10,7 +10,7 @@ use crate::server::{Server, Service};
 
 const CLIENTS: usize = 16;
 
-/// Runs `work` on that many threads, each with its number and a connection of its own. Returns
+/// Runs `work` on [`CLIENTS`] threads, each with its number and a connection of its own. Returns
 /// their results.
 fn all_at_once<T: Send>(
     server: &Server,

@@ -1,5 +1,5 @@
-//! Ways around the rights of a SAS that were found, one test each. `matrix` tries every operation
-//! with every kind of credentials.
+//! Former ways around the rights of a SAS, one test each. `matrix` tries every operation with every
+//! kind of credentials.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 

@@ -327,8 +327,8 @@ impl Server {
         server
     }
 
-    /// The same with an HTTPS identity of its own, and other flags. The certificate is in
-    /// [`Server::certificate`].
+    /// Starts an HTTPS server with `arguments`, a new certificate and an empty directory. The
+    /// certificate is in [`Server::certificate`].
     pub(crate) fn fresh_secure(arguments: &[&str]) -> Server {
         Server::start_secure(arguments, |launch| launch)
     }

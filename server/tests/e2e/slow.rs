@@ -265,7 +265,7 @@ fn batches_that_come_together_do_not_wait_for_each_other() {
     assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
 }
 
-/// Debug builds log each request that holds a connection thread for more than 10 ms of processor
+/// Debug builds log each request that holds a connection thread for more than 40 ms of processor
 /// time, and tests fail on such a line: see [`Server`].
 #[test]
 fn heavy_documents_do_not_hold_a_connection_thread() {

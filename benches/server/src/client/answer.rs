@@ -71,8 +71,8 @@ impl Reader {
         self.place == Place::Over
     }
 
-    /// Takes what it can from the front of `bytes` and answers how much that was; the rest is to be
-    /// given again with what follows.
+    /// Takes as many bytes as it can from the front of `bytes`, and returns their number. The
+    /// caller must pass the rest again, with the bytes that follow.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Outcome<usize> {
         let mut taken = 0;
         loop {

@@ -1,4 +1,4 @@
-//! The client: signs and sends requests, and waits for a server that is away. Blocking, one
+//! The client: signs and sends requests, and waits while a server is unavailable. Blocking, one
 //! kept-alive connection for each request that is under way.
 
 use std::io::{self, Read, Write};
@@ -136,8 +136,8 @@ impl Client {
         Ok(accepted(answer, || line)?.body)
     }
 
-    /// Repeats `attempt` while the server is away, for up to a minute. Only for what may be done
-    /// twice.
+    /// Repeats `attempt` while the server is unavailable, for up to a minute. Only for requests
+    /// that may be executed twice.
     pub(crate) fn patiently<T>(
         &self,
         mut attempt: impl FnMut() -> Result<T, Error>,
@@ -275,8 +275,8 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// Blocks for a moment before the next attempt; gives `error` back once the server has been
-    /// away for a minute.
+    /// Blocks for a moment before the next attempt; returns `error` once the server has been
+    /// unavailable for a minute.
     pub(crate) fn wait(&mut self, error: Error) -> Result<(), Error> {
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() > OUTAGE_MAX {

@@ -265,8 +265,8 @@ const OPERATION_BEGIN: &str =
     "--changeset_c1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
 const CHANGESET_END: &str = "--changeset_c1--\r\n--batch_b1--\r\n";
 
-/// The outer answer is 202 also for a refused transaction, so what counts is inside: one 204 per
-/// operation, or one refusal.
+/// Checks the answer to a transaction. Its outer status is 202 even for a refused one, so the parts
+/// count: one 204 per operation, or one refusal.
 fn check_changeset(answer: &Answer, operations: usize) -> Result<(), Error> {
     let body = String::from_utf8_lossy(&answer.body);
     let mut statuses = Vec::new();

@@ -1,5 +1,5 @@
-//! Requests that differ in a few places only, such as a key: their text and their string to sign
-//! are made once, and for each of them the places are filled in and the whole is signed, as an SDK
+//! Requests that differ in a few places only, such as a key. Their text and their string to sign
+//! are made once. For each request the places are filled in and the whole is signed, as an SDK
 //! signs every request, at a fraction of its cost.
 
 use std::ops::Range;
@@ -203,8 +203,7 @@ mod tests {
     use super::*;
     use crate::client::account::Service;
 
-    /// The path, query values and body of a request, once with marks and once with what they stand
-    /// for.
+    /// The path, query values and body of a request, with marks, or with values in their places.
     fn request<'a>(id: &str, receipt: &str, body: &'a [u8]) -> Request<'a> {
         Request::new(Service::Queue, "PUT", format!("/q/messages/{id}"))
             .query("popreceipt", receipt)

@@ -93,8 +93,8 @@ impl Connection {
         String::from_utf8_lossy(line.unwrap_or_default()).into_owned()
     }
 
-    /// Sends and receives what can be without waiting. Errors if the connection broke, or an answer
-    /// came before its request was whole.
+    /// Sends and receives as much as is possible without waiting. Errors if the connection broke,
+    /// or an answer came before its request was whole.
     pub(super) fn advance(&mut self) -> Outcome<Progress> {
         let is_sent = self.send()?;
         while self.receive()? {
@@ -155,8 +155,8 @@ impl Connection {
         }
     }
 
-    /// Moves what was not taken to the front; a head that fills the whole buffer needs a larger
-    /// one.
+    /// Moves the unread bytes to the front. Doubles the buffer if they are there already, as a long
+    /// head may be.
     fn make_room(&mut self) {
         if self.unread.start == 0 {
             self.buffer.resize(self.buffer.len() * 2, 0);

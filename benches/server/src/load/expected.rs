@@ -19,12 +19,12 @@ impl Expected {
         }
     }
 
-    /// The same as another kind.
+    /// The answer as one of another kind.
     pub(crate) fn kind(self, kind: usize) -> Expected {
         Expected { kind, ..self }
     }
 
-    /// The same, and the load inspects head and body.
+    /// The answer, whose head and body the load inspects.
     pub(crate) fn seen(self) -> Expected {
         Expected {
             is_seen: true,

@@ -1,5 +1,5 @@
 //! A load: many connections that each send one request after the other, driven by one thread with
-//! as little computation as possible, so that the server is what is measured. Answers are read
+//! as little computation as possible, so that the figures are those of the server. Answers are read
 //! whole and their status is checked; a load may inspect them.
 
 mod connection;
@@ -74,8 +74,8 @@ pub(crate) fn any(_answer: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// When a load ends, whichever is first. Requests that are under way are waited for, and what is
-/// half done is finished.
+/// When a load ends, whichever is first. It then waits for requests under way, and completes
+/// sequences of requests ([`Load::may_end`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) time: Duration,
@@ -181,8 +181,8 @@ impl Run<'_> {
         connection.begin(expected)
     }
 
-    /// Moves the bytes that can be moved; an answer that is whole is recorded, and the next request
-    /// sent.
+    /// Sends and receives without waiting. Once an answer is complete, records it and sends the
+    /// next request.
     fn advance(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
         if !connection.is_busy() || connection.advance()? == Progress::Waits {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The bars of our server: what it must reach, mostly as a multiple of what another server
-//! reaches in the same run.
+//! The bars of our server: the figures that it must reach, mostly as a multiple of another server's
+//! figure in the same run.
 
 use lazurite_bench_common::bars::Expectation::{AtLeast, AtMost, TimesAtLeast, TimesAtMost};
 use lazurite_bench_common::bars::Reference::{self, OwnCase, Peers};

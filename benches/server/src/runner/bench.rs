@@ -17,8 +17,8 @@ use crate::runner::tally::Tally;
 /// work counts as done.
 pub(super) const IDLE_SECONDS: f64 = 0.2;
 
-/// The numbers that are stored in workloads about depth, with names that do not change with the
-/// scale.
+/// The numbers of stored items at which workloads about depth measure, with names that do not
+/// change with the scale.
 pub(super) const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("1M", 1e6), ("10M", 1e7)];
 
 /// What a run is to be like.
@@ -67,14 +67,14 @@ impl<'a> Bench<'a> {
         ((full * self.settings.scale) as u64).max(least)
     }
 
-    /// The same for numbers that are small already and whose size determines the cost on other
-    /// peers: shrinks only at scales below a tenth.
+    /// Like [`Bench::scaled`], for numbers that are small already and whose size determines the
+    /// cost on other peers: shrinks only at scales below a tenth.
     pub(super) fn scaled_small(&self, full: f64, least: u64) -> u64 {
         ((full * (self.settings.scale * 10.0).min(1.0)) as u64).max(least)
     }
 
-    /// How much of `full` is stored at this scale in a workload about depth. The first depth
-    /// shrinks late, as in `scaled_small`.
+    /// The number to store at this scale for a depth of `full`. The first depth shrinks only at
+    /// small scales, as in [`Bench::scaled_small`].
     pub(super) fn depth(&self, full: f64, least: u64) -> u64 {
         if full <= DEPTHS[0].1 {
             self.scaled_small(full, least)
@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
         self.repeat(plan, &peers)
     }
 
-    /// The same on servers that run and are prepared.
+    /// Measures a plan on servers that run and are prepared.
     pub(super) fn repeat(&mut self, plan: &Plan, peers: &[Running]) -> Outcome<()> {
         for _ in 0..self.settings.runs {
             for &connections in plan.connections {

@@ -1,5 +1,5 @@
-//! One load on one server: rate, latencies, the CPU time of the server and of the client, memory,
-//! and how busy others were.
+//! One load on one server: rate, latencies, the CPU time of the server, of the client and of other
+//! programs, and memory.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,9 @@ impl Cpu {
     }
 }
 
-/// Runs loads and measures them. The CPU time of what restores is part of the figures, the time that
-/// it takes is not. Latencies of the kinds after the first have their kind's name before theirs.
+/// Runs loads and measures them. The CPU time of a load that restores ([`Plan::restored`]) is part
+/// of the figures, its duration is not. Names of latencies of the kinds after the first begin with
+/// the kind's name.
 pub(super) fn measure(
     peer: &Running,
     plan: &Plan,

@@ -73,8 +73,8 @@ impl Launch {
     }
 }
 
-/// The peers in `asked` that are available, or all that are if it is empty; prints the missing
-/// ones. Installs Azurite if it has to.
+/// The peers in `asked`, or all if it is empty. Installs Azurite if it is among them. If that
+/// fails, leaves it out and prints a line; error if it was asked for.
 pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
     let mut peers = chosen(asked, Peer::value_variants().iter().copied());
     if peers.contains(&Peer::Azurite)

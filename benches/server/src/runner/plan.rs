@@ -72,9 +72,9 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// After each round of `requests`, as many requests of another load as operations were measured
-    /// restore what these took away. No time is measured then, and the two are never under way
-    /// together.
+    /// After each round of `requests`, another load sends as many requests as operations were
+    /// measured, to restore what these took away. It never runs during a measurement, and its time
+    /// does not count.
     pub(super) fn restored<L: Load + 'static>(
         self,
         requests: u64,

@@ -12,8 +12,8 @@ use crate::runner::report;
 use crate::runner::workload::Workload;
 use crate::runner::workloads::WORKLOADS;
 
-/// Runs the workloads, prints their figures and bars, and returns how many answers were wrong and
-/// bars missed.
+/// Runs the workloads, prints figures and bars, and returns the number of wrong answers plus missed
+/// bars. With `--beside`, only the ratios of the two builds are printed, and the number is 0.
 pub(crate) fn run(args: &RunArgs) -> Outcome<usize> {
     let settings = &args.settings;
     let workloads = chosen(&args.workloads);

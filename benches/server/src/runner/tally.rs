@@ -1,5 +1,5 @@
-//! Work on several threads, and what the threads observe together: items done, latencies, and what
-//! was wrong.
+//! Work on several threads, and the observations of all of them: items done, latencies, and wrong
+//! answers.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

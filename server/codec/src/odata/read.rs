@@ -80,8 +80,7 @@ fn has_repeated_name(members: &[Member<'_>]) -> bool {
 
 type Member<'a> = (Cow<'a, str>, &'a RawValue);
 
-/// The types that a body gives for properties, sorted by property. If one is given twice, the last
-/// counts.
+/// The type annotations in a body, sorted by property. If a property has two, the last counts.
 struct Annotations<'a>(Vec<(&'a str, Cow<'a, str>)>);
 
 impl<'a> Annotations<'a> {
@@ -116,12 +115,12 @@ fn set_key(key: &mut Option<String>, raw: &RawValue) -> Result<(), Error> {
     }
 }
 
-/// Most members of an entity: its properties, and the four annotations that clients know for each,
-/// are about as many. A member takes many times the memory of a short text.
+/// Maximum number of members of an entity: 255 properties, with the four annotations that clients
+/// know for each. A member takes many times the memory of a short text.
 const MEMBERS_MAX: usize = 5 * 255;
 
-/// Reads the members of an object in order, repeated ones too. Stops after one more than
-/// [`MEMBERS_MAX`].
+/// Reads the members of an object in order, repeated ones too. Keeps at most one more than
+/// [`MEMBERS_MAX`], and skips the rest.
 struct Members;
 
 impl<'de> Visitor<'de> for Members {

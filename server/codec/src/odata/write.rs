@@ -231,8 +231,8 @@ pub fn entity_path(table: &str, partition_key: &str, row_key: &str) -> String {
     )
 }
 
-/// Characters that are escaped in keys of addresses. A quote is only doubled, as recorded answers
-/// of the service show.
+/// Characters that are percent-encoded in the keys of an entity's address. A quote is only doubled,
+/// as recorded answers of the service show.
 const IN_KEYS: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

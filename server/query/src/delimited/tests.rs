@@ -216,8 +216,8 @@ fn dialects_with_two_readings_are_refused() {
     }
 }
 
-/// Every dialect of separators that share bytes with each other, with the values and with the quote
-/// and the escape.
+/// Generates dialects whose separators share bytes with each other, with the values, and with the
+/// quote and the escape.
 fn dialects() -> impl Strategy<Value = Dialect> {
     let separator = prop_oneof![
         prop::sample::select(vec![",", ";", "\t", "\n", "\r\n", "\r", "|"]),

@@ -42,7 +42,7 @@ const BATCH_ROWS: usize = 256;
 const WINDOWS_BYTES: usize = 32 << 20;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 const WINDOW_BYTES_MIN: usize = 8 << 10;
-/// Least bytes of a page with its header, and most values of one.
+/// Minimum number of bytes of a page with its header, and maximum number of its values.
 const PAGE_BYTES_MIN: u64 = 8;
 const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
 const MAGIC: &[u8] = b"PAR1";
@@ -121,8 +121,8 @@ impl ParquetReader {
         })
     }
 
-    /// Opens the file. Returns all columns with their types, and the number of rows; the rows that
-    /// follow have the first `most` columns of those that can be read. The error is a sentence.
+    /// Opens the file. Returns all columns with their types, and the number of rows. The rows that
+    /// are read next have the first `most` readable columns. The error is a sentence.
     pub fn open_first(&mut self, most: usize) -> std::result::Result<Opened, String> {
         let opened = decoding(|| self.select_first(most));
         opened.map_err(|error| match error {
@@ -267,9 +267,9 @@ impl ParquetReader {
         }
     }
 
-    /// The number of rows that a group declares, if its columns agree and have room for them. A
-    /// column of nulls takes next to no bytes, so the size of the content does not limit their
-    /// number.
+    /// The number of rows that a group declares. Fails if its columns declare other numbers, or if
+    /// their pages cannot hold so many values. A column of nulls takes almost no bytes, so a short
+    /// file can still declare many rows.
     fn row_count(&self, group: &RowGroupMetaData) -> Result<u64> {
         let rows = u64::try_from(group.num_rows())
             .map_err(|_| failed("a row group has a negative number of rows"))?;

@@ -16,7 +16,7 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Most bytes of pages in memory for one query.
+/// Maximum number of bytes of pages in memory for one query.
 pub const MEMORY_BYTES_MAX: usize = 128 << 20;
 /// Longest header of a page, including statistics.
 const HEADER_BYTES_MAX: usize = 1 << 20;
@@ -113,8 +113,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Reads `window_bytes` at a time. Errors: the chunk is not within the content, or has a
-    /// negative size.
+    /// A reader of the pages of a chunk, `window_bytes` at a time. Errors: the chunk is not within
+    /// the content, or has a negative size.
     pub fn new(
         content: Arc<dyn Content>,
         memory: Memory,
@@ -323,8 +323,8 @@ impl Pages {
 }
 
 impl Pages {
-    /// Fails for an encoding that pages of this kind and type do not have. The decoder panics on
-    /// some of them.
+    /// Fails for an encoding that pages of this kind and type cannot have, because the decoder
+    /// panics on some of them.
     fn check_encoding(&self, kind: usize, encoding: Encoding) -> Result<()> {
         use Encoding as E;
         let is_one = match (kind, encoding) {
@@ -440,8 +440,8 @@ impl Header {
     }
 }
 
-/// Accepts encodings whose decoders do not allocate memory by a size that the page declares. The
-/// decoders for delta-encoded lengths and texts do.
+/// Accepts only encodings whose decoders do not allocate memory by a size that the page declares,
+/// as the decoders for delta-encoded lengths and texts do.
 fn encoding(number: usize) -> Result<Encoding> {
     Ok(match number {
         0 => Encoding::PLAIN,

@@ -257,8 +257,8 @@ fn deltas_of_numbers_are_read() {
     );
 }
 
-/// The file with another footer, which declares these numbers of rows in its groups and of values
-/// in its columns.
+/// Replaces the footer of a file by one that declares these numbers of rows in its groups and of
+/// values in its columns.
 fn declaring(content: &[u8], rows: i64, values: i64) -> Vec<u8> {
     let length = content.len();
     let footer_bytes =

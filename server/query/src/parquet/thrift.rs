@@ -2,7 +2,7 @@
 //! before they are decoded: the decoder trusts their declared list lengths and nesting. Source:
 //! Apache Thrift, "Compact protocol".
 
-/// Most elements of one list.
+/// Maximum number of elements of one list.
 const LIST_ELEMENTS_MAX: usize = 64 << 10;
 /// Deepest nesting of structs and lists.
 const DEPTH_MAX: usize = 16;

@@ -1,8 +1,8 @@
 //! The observer that hands finished requests to the advisor (crate `lazurite-advisor`), and the
 //! pages that show its advice.
 //!
-//! Most facts stand in the head of a request and of its answer. What only a handler knows, it
-//! [notes](note) as an extension of the response, and only where a rule depends on it.
+//! Most facts are in the heads of a request and its answer. A handler adds facts that only it knows
+//! to the response ([`note`]), and only where a rule needs them.
 
 mod pages;
 
@@ -21,8 +21,8 @@ use lazurite_advisor::{
 };
 use lazurite_table::Entity;
 
-/// Requests with this header and the value `ignore` are not watched: a tool that measures a store
-/// would get advice on its own reads.
+/// Requests with this header and the value `ignore` are not watched, so that tools that measure a
+/// store get no advice about their own reads.
 pub const HEADER: &str = "x-lazurite-advisor";
 
 /// A sampled request that is under way.
@@ -31,8 +31,8 @@ pub struct Watched {
     /// How many requests it stands for.
     weight: u32,
     request: Request,
-    /// Without credentials: such requests count only if they succeed, so that strangers cannot
-    /// displace what is watched.
+    /// The request has no credentials. Such requests count only if they succeed, so that anonymous
+    /// callers cannot displace watched resources.
     is_anonymous: bool,
 }
 
@@ -70,8 +70,7 @@ pub fn note<T: Clone + Send + Sync + 'static>(response: &mut Response<Body>, fac
     }
 }
 
-/// Fewer properties cannot make a large entity: the longest value has 64 KiB, the longest name 510
-/// bytes.
+/// Entities with fewer properties cannot be large: a value has at most 64 KiB, a name 510 bytes.
 const LARGE_PROPERTIES_MIN: usize = LARGE_BYTES as usize / (66 * 1024);
 
 /// The size of an entity if it is near a limit.
@@ -86,8 +85,8 @@ pub fn large_entity(entity: &Entity) -> Option<EntitySize> {
     (size.bytes >= LARGE_BYTES || size.properties >= LARGE_PROPERTIES).then_some(size)
 }
 
-/// Notes the messages that Get Messages delivered, unless none returned so often that a rule would
-/// need it.
+/// Facts of a Get Messages for the advisor: it delivered nothing, or a message that returned so
+/// often that a rule needs it. `None` otherwise.
 pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<Delivered> {
     let messages = dequeue_counts.len() as u32;
     let dequeue_count_max = dequeue_counts.max().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! `/_lazurite/advice`, `/_lazurite/heatmap` and `/_lazurite/record`, as JSON.
 //!
-//! They name keys and filters. So programs on this machine receive them without credentials for
-//! accounts with the well-known key only; below the path of an account, owners of its key receive
-//! them for that account. The record of requests is for owners alone.
+//! The pages show keys and filters. So programs on this machine get them without credentials only
+//! for accounts with the well-known key. Below the path of an account, clients with its key get the
+//! pages of that account; the record of requests is for them alone.
 
 use crate::accounts::Accounts;
 use crate::advisor::log_new;
@@ -28,8 +28,8 @@ pub enum Page {
 }
 
 impl Page {
-    /// The page of a path without its first slash and without an account, and of a query. These
-    /// names are invalid for containers, queues and tables.
+    /// The page at a path, without its first slash and without an account, with this query.
+    /// `_lazurite` is no valid name of a container, queue or table.
     pub fn of(method: &Method, path: &str, query: Option<&str>) -> Option<Page> {
         match path {
             _ if method != Method::GET => None,
@@ -45,8 +45,8 @@ impl Page {
     }
 }
 
-/// Answers a request without credentials. Errors: it comes from another machine, through a proxy,
-/// or from a page of another origin.
+/// Answers a request without credentials. Errors: the request comes from another machine, through a
+/// proxy, or from a page of another origin.
 pub fn answer(
     advisor: &Advisor,
     accounts: &Accounts,

@@ -1,5 +1,6 @@
-//! The capacity of accounts, once a day: containers, blobs and their bytes, of clients and of the
-//! account's logs. Source: Storage Analytics metrics table schema, "Capacity metrics".
+//! Capacity metrics, once a day: an account's containers, blobs and bytes, counted separately for
+//! clients' data and for the account's logs. Source: Storage Analytics metrics table schema,
+//! "Capacity metrics".
 
 use crate::analytics::inputs::Inputs;
 use crate::connection::blocking_pool::on_blocking_pool;

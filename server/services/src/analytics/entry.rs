@@ -94,8 +94,8 @@ pub struct Entry {
     pub operation: Logged,
     /// Whether the account wants such in its log.
     wanted: bool,
-    /// The settings by which it is counted, in the order of [`Grain::ALL`]: those of the time when
-    /// it came, as later ones are for later requests.
+    /// The metrics settings when the request arrived, in the order of [`Grain::ALL`]. Later changes
+    /// apply to later requests.
     pub metrics: [Metrics; 2],
     pub started_at: SystemTime,
     answered_after: Duration,
@@ -259,8 +259,8 @@ impl Entry {
         self.operation.class
     }
 
-    /// Failures of anonymous requests are not logged, unless they are the server's or only say that
-    /// nothing has changed. Source: Storage Analytics logging, "Logging anonymous requests".
+    /// True if the account logs such requests. Client errors (4xx) of anonymous requests are not
+    /// logged. Source: Storage Analytics logging, "Logging anonymous requests".
     pub fn is_logged(&self) -> bool {
         let refused = (400..500).contains(&self.status);
         self.wanted && !(self.access == Access::Anonymous && refused)
@@ -273,9 +273,10 @@ impl Entry {
         }
     }
 
-    /// Source: Storage Analytics logged operations and status messages, "Storage Analytics request
-    /// status messages": `NetworkError` if the client closed the connection too early, which it may
-    /// do within its own body; a time limit that passed is the client's if it set one.
+    /// Classifies how the request ended. `NetworkError`: the client closed the connection before
+    /// the answer, or its own body, had ended. A timeout is the client's if the request set a time
+    /// limit. Source: Storage Analytics logged operations and status messages, "Storage Analytics
+    /// request status messages".
     fn ending(&self) -> &'static str {
         match (self.how, self.status) {
             (HowEnded::Disconnected, 200..300 | CLIENT_CLOSED_REQUEST) => "NetworkError",
@@ -391,8 +392,7 @@ impl Entry {
 struct Line(String);
 
 impl Line {
-    /// Writes a field of ours. A name of letters, digits and hyphens, like an id, needs no quotes;
-    /// others get them.
+    /// Writes an id, in quotes unless it has only letters, digits and hyphens.
     fn id(&mut self, text: &str) {
         let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         if text.bytes().all(is_id) {

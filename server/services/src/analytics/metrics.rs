@@ -1,9 +1,9 @@
 //! Storage Analytics metrics: figures of an account's requests by hour and by minute, as entities
 //! of tables of its own.
 //!
-//! Figures are gathered in memory and added to the tables each time the logs are written: a crash
-//! loses the figures since then. The keys of a row are its interval, `20261122T1300`, and its
-//! subject, `user;All` or `user;GetBlob`. Source: Storage Analytics metrics; Storage Analytics
+//! Figures are gathered in memory and added to the tables at the interval of the logs: a crash
+//! loses the figures since the last time. The keys of a row are its interval, `20261122T1300`, and
+//! its subject, `user;All` or `user;GetBlob`. Source: Storage Analytics metrics; Storage Analytics
 //! metrics table schema.
 
 use crate::accounts::Accounts;
@@ -15,8 +15,8 @@ use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-/// Most intervals that wait to be written. While they cannot be written, further intervals are not
-/// counted.
+/// Maximum number of intervals that wait to be written. If the tables cannot be written, further
+/// intervals are not counted.
 const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

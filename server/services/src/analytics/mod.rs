@@ -1,12 +1,12 @@
 //! Storage Analytics: logs of an account's requests, as blobs of its container `$logs`, and
 //! metrics, as entities of its tables `$Metrics…`.
 //!
-//! A request pushes one [`Entry`] into a bounded queue and goes on; a task of its own gathers them
-//! by account, service and hour and writes them (`writer.rs`), and their figures (`metrics.rs`).
-//! When entries come faster than they are taken, some are dropped, and their number is logged: logs
-//! never delay a request. A crash loses entries that were not written yet, as on the hosted
-//! service. Source: Storage Analytics logging; Storage Analytics log format; Storage Analytics
-//! metrics.
+//! A request pushes one [`Entry`] into a bounded queue and goes on. A background task gathers the
+//! entries by account, service and hour and writes them (`writer.rs`), with their figures
+//! (`metrics.rs`). If entries arrive faster than the task takes them, some are dropped and their
+//! number is logged: logs never delay a request. A crash loses entries that were not written yet,
+//! as on the hosted service. Source: Storage Analytics logging; Storage Analytics log format;
+//! Storage Analytics metrics.
 
 mod capacity;
 mod entry;
@@ -36,8 +36,8 @@ pub struct Analytics {
 }
 
 impl Analytics {
-    /// Starts the task that writes logs, each at most `interval` after its first entry. It ends,
-    /// with everything written, after [`Analytics::close`].
+    /// Starts the task that writes logs, each at most `interval` after its first entry. After
+    /// [`Analytics::close`], the task writes everything that is left and ends.
     pub fn start(&self, inputs: Inputs, interval: Duration) -> JoinHandle<()> {
         let (sender, receiver) = mpsc::channel(ENTRIES_WAITING_MAX);
         let _ = self.entries.set(sender);

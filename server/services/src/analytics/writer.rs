@@ -1,9 +1,9 @@
-//! Entries become blobs: gathered by account, service and hour, written when they have waited long
-//! enough, are many, or the server ends; and removed again when the account's retention says so.
-//! Their figures go the same way (`metrics.rs`).
+//! Gathers entries by account, service and hour, and writes them as blobs once they have waited
+//! long enough, fill a log, or the server stops. Removes logs when the account's retention has
+//! ended. Figures are gathered and written in the same way (`metrics.rs`).
 //!
-//! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`, written once and whole, and never
-//! over another.
+//! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`. It is written once, as a whole, and
+//! never replaces an existing blob.
 
 use crate::analytics::entry::Entry;
 use crate::analytics::inputs::Inputs;
@@ -28,13 +28,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// A log that has come to this many bytes is written at once.
 const LOG_BYTES_MAX: usize = 4 << 20;
-/// The same for a log that could not be written before. If the next attempt fails too, it is lost.
+/// A log that could not be written is tried at once again when it has come to this many bytes. If
+/// that fails too, it is lost.
 const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
-/// Most logs that could not be written and wait for another attempt. Further logs are lost, which
-/// bounds memory.
+/// Maximum number of logs that could not be written and are kept for another attempt. Further ones
+/// are lost, which bounds memory.
 const UNWRITTEN_MAX: usize = 8;
-/// Interval at which logs and figures past their retention are removed, unless they are written
-/// more often.
+/// Interval of retention cleanup; shorter if the write interval is.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 /// Logs that are removed at a time.
 const REMOVALS_MAX: u32 = 1000;
@@ -132,8 +132,8 @@ impl Writer {
         }
     }
 
-    /// Removes logs whose retention has ended, and begins the figures of the hour if there are none
-    /// yet.
+    /// Removes logs and metrics whose retention has ended, and begins the figures of the hour if
+    /// there are none yet.
     async fn begin_interval(&mut self) {
         self.remove_old().await;
         let Inputs {
@@ -188,8 +188,8 @@ impl Writer {
         }
     }
 
-    /// Writes a log that has grown. A log that cannot be written, for lack of space for instance,
-    /// grows further and is tried again.
+    /// Writes the entries gathered for a log. If that fails, for lack of space for instance, the
+    /// log is kept and tried again, unless it is full or too many logs wait.
     async fn write(&mut self, key: LogKey) {
         let Some(log) = self.logs.remove(&key) else {
             return;
@@ -217,8 +217,8 @@ impl Writer {
         }
     }
 
-    /// Records that the log of that number was written. Late entries of the hour before do not make
-    /// the logs of this hour be counted again.
+    /// Records that the log with this number was written. Keeps the counters of this hour and later
+    /// ones, so that late entries of the hour before do not cause a new count of this hour's logs.
     fn count(&mut self, key: LogKey, number: u32) {
         self.counters.retain(|other, _| other.hour >= key.hour);
         self.counters.insert(key, number + 1);
@@ -390,8 +390,8 @@ fn address<'a>(account: &'a str, blob: &'a str) -> BlobAddress<'a> {
     }
 }
 
-/// Removes logs that are older than their retention: the oldest first, and a limited number in each
-/// call. Those that cannot be removed are passed over; the error is that of the first of them.
+/// Removes logs that are older than their retention, oldest first, at most [`REMOVALS_MAX`] in each
+/// call. Skips those that cannot be removed, and returns the first error.
 fn remove_old(
     blobs: &BlobService,
     account: &str,

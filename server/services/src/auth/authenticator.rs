@@ -25,8 +25,8 @@ pub struct Authenticator {
 }
 
 impl Authenticator {
-    /// The caller of a request. A stored access policy is read first: a SAS may take its times and
-    /// permissions from it.
+    /// Finds the caller of a request. If its SAS names a stored access policy, reads the policy
+    /// first, because it may hold the times and permissions of the SAS.
     pub fn authenticate(&self, context: &Context) -> Result<Caller> {
         let sas = sas_of(context)?;
         if let Some(sas) = &sas {
@@ -86,8 +86,8 @@ pub fn authenticate(
         None => None,
     };
     match (sas, bearer, authorization) {
-        // Bearers of tokens get these keys. If tokens are not accepted, keys from before must not
-        // be either.
+        // Only bearers of tokens get user delegation keys. A server that accepts no tokens must not
+        // accept keys that were issued earlier either.
         (Some(sas), _, _) if sas.kind == sas::Kind::UserDelegation && !takes_tokens => Err(failed(
             "A user delegation SAS is taken by a server that was started with --oauth basic.",
         )),
@@ -104,9 +104,10 @@ pub fn authenticate(
     }
 }
 
-/// The SAS that counts for a request. An `Authorization` header replaces it, except with a SAS that
-/// is for a single user, which needs a token of that user. Source: Create a user delegation SAS,
-/// "Specify a signed delegated user object ID".
+/// The SAS that authorizes a request. `None` with an `Authorization` header, which takes
+/// precedence, unless the SAS is for a single user (`sduoid`): such a SAS needs the header, with a
+/// token of that user. Source: Create a user delegation SAS, "Specify a signed delegated user
+/// object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
     if context.headers.contains_key("authorization") && !context.query.has("sduoid") {
         return Ok(None);

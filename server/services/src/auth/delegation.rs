@@ -1,5 +1,5 @@
-//! User delegation keys, with which the bearer of a token signs SAS. A key's value is made of its
-//! other fields and a key of the account, so nothing is stored, and changing the account's key ends
+//! User delegation keys, with which the bearer of a token signs SAS. A key's value is derived from
+//! its other fields and the account key, so nothing is stored, and a new account key invalidates
 //! it. Source: Get User Delegation Key; Create a user delegation SAS.
 
 use crate::codec::date;
@@ -57,9 +57,9 @@ impl DelegationKey {
         })
     }
 
-    /// The value of the key, which makes signatures. It depends on every field and its length, and
-    /// on the key of the account. The account's key never signs a bearer's input as it is, because
-    /// the bearer could choose a string to sign.
+    /// The value of the key, which signs SAS. It depends on the account key, and on every field and
+    /// its length. The account key signs only a fixed text here, never fields chosen by the bearer:
+    /// they could be the string to sign of a request.
     pub fn value(&self, account_key: &[u8]) -> Vec<u8> {
         let fields = [
             &self.object_id,

@@ -1,5 +1,5 @@
-//! The endpoints from which credentials get tokens without leaving this machine: the token endpoint
-//! of a tenant, and those of managed identities.
+//! Local endpoints that issue tokens to clients: the token endpoint of a tenant, and those of
+//! managed identities.
 //!
 //! With the environment that is printed at start, `DefaultAzureCredential` works as it does on
 //! Azure. Secrets and assertions are not checked: tokens carry no signature that a client could not
@@ -28,8 +28,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub const APP_SERVICE_PATH: &str = "/_lazurite/identity";
 /// Where one of a virtual machine does, below `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
 const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
-/// The tenant for which clients do not ask Microsoft whether the host of their authority can be
-/// trusted.
+/// The tenant to use with this server. Clients do not ask Microsoft whether the authority of the
+/// tenant `adfs` can be trusted.
 pub const TENANT: &str = "adfs";
 /// The tenant in tokens, which is also the id of a bearer that has none.
 const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";

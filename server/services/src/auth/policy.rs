@@ -9,14 +9,14 @@ use crate::request::context::ServiceKind;
 use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Failure, Result, common};
 
-/// Refuses operations that the caller may not perform. Anonymous callers are always refused: public
-/// access was granted before this call.
+/// Refuses operations that the caller may not perform. Always refuses anonymous callers: public
+/// access must be granted before this call.
 pub fn authorize(caller: &Caller, service: ServiceKind, needs: &RequiredPermissions) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
-        // Source: Get Table ACL, "Authorization"; the code is what the service answered the .NET
-        // client (azure-sdk-for-net, issue 21913: "by design"). The access control lists of
-        // containers and, by now, of queues are open to tokens.
+        // Bearers may use the access control lists of containers and queues, but not of tables.
+        // Source: Get Table ACL, "Authorization". The error code is the service's answer to the
+        // .NET client (azure-sdk-for-net, issue 21913: "by design").
         Caller::Bearer(_) if needs.is_for_owner() && service == ServiceKind::Table => {
             Err(common::RESOURCE_NOT_FOUND.into())
         }

@@ -72,15 +72,16 @@ const DIRECTORY_VERSION_MIN: &str = "2020-02-10";
 /// The first version that signs the overrides of response headers.
 const OVERRIDES_VERSION_MIN: &str = "2013-08-15";
 
-/// The parameters of all kinds of SAS. Each may be given once: otherwise one reader could take the
-/// signed value and another the other.
+/// The parameters of all kinds of SAS. Each may be given only once: otherwise the value that is
+/// verified could differ from the value that is used.
 const PARAMETERS: [&str; 36] = [
     "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "ses", "sig", "sr", "si", "sdd", "skoid",
     "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid", "sduoid", "skdutid", "srh",
     "srq", "tn", "spk", "srk", "epk", "erk", "rscc", "rscd", "rsce", "rscl", "rsct",
 ];
 
-/// Most names in `srh` or `srq`. Each is looked up and copied before the signature is verified.
+/// Maximum number of names in `srh` or `srq`. Each is looked up and copied before the signature is
+/// verified.
 const SIGNED_NAMES_MAX: usize = 32;
 
 fn is_parameter(name: &str) -> bool {
@@ -89,8 +90,8 @@ fn is_parameter(name: &str) -> bool {
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The first parameter that is given twice, of those that belong to a SAS or that it covers. The
-/// list of covered names is short by now.
+/// Returns the first repeated parameter that belongs to a SAS or is listed in its `srq`. Call
+/// [`check_signed_names`] first, which limits that list.
 fn repeated(query: &Query) -> Option<&str> {
     let covered = query.get_literal("srq").unwrap_or_default();
     let is_covered = |name: &str| covered.split(',').any(|one| one.eq_ignore_ascii_case(name));
@@ -107,8 +108,9 @@ fn with_control(query: &Query) -> Option<&str> {
     names.find(|name| is_parameter(name))
 }
 
-/// Checks that the values of the names in `srh` and `srq` are distinct in the string to sign, and
-/// that each name is listed once: values are copied into that string for every mention.
+/// Checks that `srh` and `srq` list a limited number of valid names, each once, because each
+/// mention copies a value into the string to sign, and that no parameter in `srq` has a control
+/// character, which could make that string ambiguous.
 fn check_signed_names(query: &Query) -> Result<()> {
     let is_name = |name: &str| {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
@@ -181,9 +183,9 @@ impl<'a> Sas<'a> {
         }))
     }
 
-    /// Refuses a SAS that is valid for longer than the account allows. If its times are in a stored
-    /// access policy, the owner of the account has decided them. Source: Configure an expiration
-    /// policy for shared access signatures.
+    /// Refuses a SAS that is valid for longer than the account allows. Exempts a SAS whose expiry
+    /// is in a stored access policy: the account's owner has set it. Source: Configure an
+    /// expiration policy for shared access signatures.
     pub fn check_life(&self, longest: Option<Duration>) -> Result<()> {
         let ends_with_policy = self.policy_name().is_some() && self.optional("se").is_none();
         let Some(longest) = longest.filter(|_| !ends_with_policy) else {
@@ -278,8 +280,9 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// Checks the user that the SAS is for, whose rights its signer vouches for (`saoid`) or wants
-    /// to be checked (`suoid`). Source: Create a user delegation SAS, "Specify a signed object ID".
+    /// Checks the user that the SAS names. With `saoid`, the signer vouches for the user's rights.
+    /// With `suoid`, the service would have to check them, which is not supported. Source: Create a
+    /// user delegation SAS, "Specify a signed object ID".
     fn check_agent(&self) -> Result<()> {
         let (vouched, checked) = (self.optional("saoid"), self.optional("suoid"));
         if vouched.is_some() && checked.is_some() {
@@ -321,8 +324,9 @@ impl<'a> Sas<'a> {
                 .ok_or_else(|| failed(format!("{name} is mandatory. Cannot be empty")))
         };
         let (start, expiry) = (time("skt")?, time("ske")?);
-        // Keys are dated by the machine's clock, not by that of the store. A SAS with a later expiry
-        // ends with its key. Source: Create a user delegation SAS for a container or blob.
+        // User delegation keys are dated by the machine's clock, not by the store's. No SAS is
+        // valid after its key expires. Source: Create a user delegation SAS for a container or
+        // blob.
         check_times(Some(start), expiry, context.system_now)?;
         self.check_agent()?;
         let user = self.optional("sduoid");
@@ -373,8 +377,8 @@ impl<'a> Sas<'a> {
         })
     }
 
-    /// Checks that the version knows the SAS's `sr`, and that the request is for that kind of
-    /// resource only. Source: Create a service SAS, "Specify the signed resource field".
+    /// Checks that the SAS's version has its `sr`, and that the request is for a resource of that
+    /// kind. Source: Create a service SAS, "Specify the signed resource field".
     fn check_resource(&self, context: &Context, names: &Names) -> Result<()> {
         if self.kind == Kind::Account || context.service != ServiceKind::Blob {
             return Ok(());
@@ -635,8 +639,8 @@ impl Names {
         Names::read(context, blob_names)
     }
 
-    /// The names as sent: the service takes a backslash in a blob's name for a slash, but some
-    /// clients sign the name as it was given to them.
+    /// The names as sent. The service treats a backslash in a blob's name as a slash, but some
+    /// clients sign the name with the backslash.
     fn as_sent(context: &Context) -> Result<Names> {
         Names::read(context, blob_names_as_sent)
     }

@@ -18,8 +18,9 @@ use std::time::Duration;
 /// How far a request's date may be from ours, either way.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Most bytes that are hashed to find the form that a client signs. Of usual requests all forms are
-/// tried; the longer a request, the fewer, so that none costs much before it is authenticated.
+/// Maximum number of bytes hashed to find the form that a client signed. It suffices to try all
+/// forms of a usual request. Longer requests get fewer tries, so that no unauthenticated request
+/// costs much.
 const HASHED_BYTES_MAX: usize = 256 * 1024;
 
 /// A request and the names its signature may have been computed over.
@@ -143,8 +144,8 @@ fn check_date(context: &Context) -> Result<()> {
     }
 }
 
-/// The forms worth trying for this request: the usual one first, then by the number of parts in
-/// which they differ from it.
+/// The forms that could apply to this request: the usual one first, the others by the number of
+/// details in which they differ from it.
 fn forms(context: &Context) -> impl Iterator<Item = Form> {
     let mut forms: Vec<Form> = path_forms(context)
         .into_iter()
@@ -211,8 +212,8 @@ fn alternate(forms: &mut Vec<Form>, applies: bool, change: impl Fn(&mut Form)) {
     }
 }
 
-/// True if a parameter is given several times, always with one value: a signature over one of two
-/// values would not cover the other.
+/// True if parameters are repeated, and every repetition has the same value. With different values,
+/// a signature over one would not cover the other.
 fn values_repeat(query: &Query) -> bool {
     let lower = |(name, value): (&str, &str)| (name.to_lowercase(), value.to_owned());
     let mut pairs: Vec<_> = query.pairs().map(lower).collect();
@@ -426,8 +427,8 @@ fn header_orders_differ(context: &Context) -> bool {
     !names.is_sorted_by(|a, b| culture_order(a.as_str(), b.as_str()) != Ordering::Greater)
 }
 
-/// The order in which the service compares header names: hyphens count only between names that are
-/// equal otherwise.
+/// The order in which the service compares header names: hyphens and apostrophes count only between
+/// names that are otherwise equal.
 fn culture_order(a: &str, b: &str) -> Ordering {
     fn ranked(name: &str) -> impl Iterator<Item = u8> {
         name.bytes()

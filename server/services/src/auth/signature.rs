@@ -21,12 +21,12 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// Most keys whose states a thread keeps.
+/// Maximum number of keys whose states a thread keeps.
 const KEYS_KEPT: usize = 8;
 
 thread_local! {
-    /// Keys with HMACs that have already hashed them: the key is two of the five blocks that a
-    /// usual request has to hash.
+    /// HMACs that have hashed their key, by key. Reuse saves two of the five blocks hashed for a
+    /// usual request.
     static KEYED: RefCell<Vec<(Vec<u8>, Hmac<Sha256>)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -56,8 +56,8 @@ pub fn hashed_bytes() -> usize {
     HASHED_BYTES.get()
 }
 
-/// True if `signature` is that of `text` by one of the keys. The time does not depend on where they
-/// differ.
+/// True if `signature` is the base64 HMAC-SHA256 of `text` with one of the keys. Takes the same
+/// time wherever the signatures differ.
 pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     let Ok(signature) = STANDARD.decode(signature) else {
         return false;
@@ -66,8 +66,8 @@ pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     keys.iter().fold(false, |found, key| found | matches(key))
 }
 
-/// Longest detail of a refusal, in bytes. Details repeat the string to sign, which is as long as
-/// the request.
+/// Maximum number of bytes of a refusal's detail, which may repeat the string to sign and so be as
+/// long as the request.
 const DETAIL_BYTES_MAX: usize = 8 * 1024;
 
 /// `AuthenticationFailed` with a sentence about the likely cause, cut at [`DETAIL_BYTES_MAX`].

@@ -11,8 +11,9 @@ use crate::response::error::ClientSigned;
 /// Longer strings are not tried: each attempt hashes the whole.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
-/// The string that `signature` matches, with the mistake; `None` if no known mistake explains it.
-/// `text` is the string of the server, and `query` the part of it that comes from the query.
+/// Returns the string that matches `signature`, with the mistake; `None` if no known mistake
+/// explains it. `text` is the server's string to sign, and `query` the part of it that comes from
+/// the query.
 pub fn client_signed(
     context: &Context,
     text: &str,

@@ -7,8 +7,8 @@ use crate::response::error::Result;
 use crate::services::Services;
 use lazurite_base::policies::StoredPolicy;
 
-/// The policy of that name of the resource that a request addresses. `None`: there is no such
-/// resource or policy. Reads one record.
+/// Reads the stored access policy `name` of the resource that a request addresses. `None` if there
+/// is no such resource or policy. Reads one record.
 pub fn stored_policy(
     services: &Services,
     context: &Context,

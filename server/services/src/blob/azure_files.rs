@@ -1,5 +1,6 @@
-//! Refuses requests of Azure Files, whose clients accept any endpoint: each gets `501` with its
-//! name. Source: Azure Files REST API, "Operations on shares" and "Operations on directories".
+//! Refuses requests of Azure Files with `501` and the name of the operation, because its clients
+//! accept any endpoint. Source: Azure Files REST API, "Operations on shares" and "Operations on
+//! directories".
 
 use crate::response::error::{Failure, Result};
 

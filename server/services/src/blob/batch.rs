@@ -13,7 +13,7 @@ use crate::response::long_responses;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, Response, request::Parts};
 
-/// Most requests in a batch.
+/// Maximum number of requests in a batch.
 const REQUESTS_MAX: usize = 256;
 
 pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>> {
@@ -50,8 +50,8 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     Ok(long_responses::hold(grant, response))
 }
 
-/// Refuses a batch whose operations are not all of one kind. An unreadable request gets its own
-/// response later.
+/// Refuses a batch unless its operations are all Delete Blob or all Set Blob Tier. A request that
+/// cannot be read gets its own response later.
 async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) -> Result<()> {
     let mut kind = None;
     for (_, sub) in requests {

@@ -119,8 +119,8 @@ pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
 }
 
 /// The conditions of Put Block, which has no conditional headers (Source: Put Block, "Request
-/// headers"). A caller that may only create may not stage a block that another client's commit
-/// could include.
+/// headers"). A caller that may only create blobs must not stage a block of an existing blob:
+/// another client's commit could include it.
 pub fn conditions_of_block(request: &Request) -> Result<Conditions> {
     let context = &request.context;
     Ok(Conditions {
@@ -161,8 +161,8 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     Ok(response)
 }
 
-/// Elements in document order: their order is that of the content. Source: Put Block List, "Request
-/// body".
+/// Reads the blocks of the document in its order, which is that of the content. Source: Put Block
+/// List, "Request body".
 fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
     // Room for all at once: a vector that grows takes three times as much.
     let room = COMMITTED_BLOCKS_MAX.min(document.len() / CHOICE_BYTES_MIN);

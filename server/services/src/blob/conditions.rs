@@ -1,5 +1,4 @@
-//! The snapshot or version that a request is about, and its conditions: headers and parameters that
-//! most operations share.
+//! Headers and parameters that most operations share: the snapshot or version, and the conditions.
 
 use crate::blob::encryption;
 use crate::request::context::Context;
@@ -19,7 +18,8 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
     })
 }
 
-/// The same whose names begin with `prefix`: of a source, or of a blob's own state.
+/// Conditions in headers whose names begin with `prefix`: those on a source, or on a blob's own
+/// state.
 pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
     let named = |name: &'static str| match prefix {
         "" => Cow::Borrowed(name),

@@ -58,8 +58,8 @@ pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     }
 }
 
-/// Copy Blob From URL within this server. The source is read for its checksum alone: the copy
-/// shares its content.
+/// Copy Blob From URL within this server. The copy shares the content of the source, which is read
+/// only to compute its checksum.
 async fn copy_own_blob(
     request: Request,
     source: Source,
@@ -228,8 +228,8 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let copied = copied.map_err(|failure| refuse_overwrite(failure, create_only));
     let (outcome, ticket) = copied.map_err(missing_source)?;
     ticket.await?;
-    // The copy is complete, and reads say so. The hosted service answers `pending` here, and
-    // clients then poll.
+    // The copy is complete, and reads of the blob say so. This response says `pending`, like the
+    // hosted service's; clients then poll.
     Ok(copy_response(&CopyOutcome {
         status: CopyStatus::Pending,
         ..outcome
@@ -265,8 +265,8 @@ struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
     metadata: Metadata,
-    /// Reading the tags of a source on another server takes a request of its own: `None` for such a
-    /// source unless the request copies its tags.
+    /// `None` for a source on another server, unless the request copies its tags: reading them
+    /// takes another request.
     tags: Option<Tags>,
 }
 
@@ -300,8 +300,8 @@ async fn fetch_remote(
     })
 }
 
-/// Reads a source, or a range of it, into a body of this kind. A refusal is reported as one of the
-/// source.
+/// Reads a source, or a range of it, into an upload of this kind. If the source cannot be read,
+/// reports its refusal as `CannotVerifyCopySource`.
 async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) -> Result<Fetched> {
     refuse_content(request)?;
     let (services, claimed) = (request.state.services.clone(), source_checksums(request)?);
@@ -334,8 +334,8 @@ async fn fetch(request: &Request, kind: UploadKind, range: Option<ByteRange>) ->
     .await
 }
 
-/// An error while reading a source. Errors of the store itself are not reported as errors of the
-/// source.
+/// The failure for an error while reading a source: a refusal of the source, unless the error is
+/// the store's own.
 fn of_source(error: Error) -> Failure {
     match error {
         Error::Engine(_) | Error::InternalError { .. } => error.into(),
@@ -343,9 +343,9 @@ fn of_source(error: Error) -> Failure {
     }
 }
 
-/// Like [`of_source`], for copies in one call: their destination need not exist, so a missing blob
-/// is the source. Copy Blob answers `BlobNotFound` itself. Source: the .NET client's tests of
-/// copies whose source does not exist.
+/// Reports a missing blob as a missing source. For copies in one call, whose destination need not
+/// exist, so that only the source can be missing. Copy Blob itself answers `BlobNotFound`. Source:
+/// the .NET client's tests of copies whose source does not exist.
 fn missing_source(failure: Failure) -> Failure {
     match &*failure.code {
         "BlobNotFound" => unverified(failure),

@@ -1,6 +1,6 @@
-//! Which other servers copies may come from, and at which addresses. Allowing a name does not allow
-//! every address it may resolve to: addresses are checked when the name is resolved, and the
-//! connection uses only addresses that passed. So a name that later resolves differently (DNS
+//! The other servers that copies may come from, and their permitted addresses. Allowing a name does
+//! not allow every address it may resolve to: addresses are checked when the name is resolved, and
+//! the connection uses only addresses that passed. So a name that later resolves differently (DNS
 //! rebinding) gains nothing.
 
 use std::fmt;
@@ -88,8 +88,8 @@ pub fn is_this_machine(host: &str) -> bool {
     is_usual_name || host_lower.ends_with(".localhost") || address_of(host).is_some_and(is_usual)
 }
 
-/// True for an address outside this machine and its networks, as far as the address shows. Source:
-/// the IANA special-purpose address registries (RFC 6890).
+/// True if an address is outside this machine and its networks, judged by the address alone.
+/// Source: the IANA special-purpose address registries (RFC 6890).
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -121,8 +121,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         // Documentation, Teredo and the like.
         [0x2001, second, ..] => second >= 0x0200 && second != 0x0db8,
         [0x3fff, second, ..] => second >= 0x1000,
-        // The prefix of global unicast. All other addresses are of this machine, its networks, a
-        // group, or unassigned.
+        // Global unicast (2000::/3). Everything else is loopback, local, multicast or unassigned.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
@@ -172,8 +171,9 @@ impl fmt::Debug for Resolver {
 }
 
 impl Resolver {
-    /// The addresses of a host, without ports, that copies may connect to. For an IP address, the
-    /// address itself. Error: [`PrivateAddress`] inside, if there are only forbidden ones.
+    /// Resolves a host to its permitted addresses, with port 0. An IP literal is returned
+    /// unchecked: `CopyAllowList::names` must have checked it. If every address is forbidden, the
+    /// I/O error wraps [`PrivateAddress`].
     pub async fn addresses(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
         if let Some(address) = address_of(host) {
             return Ok(vec![SocketAddr::new(address, 0)]);

@@ -1,6 +1,6 @@
 //! Slots for copies from other servers. Such a copy continues after its request has ended, so only
 //! the slots limit their number. When no slot is free, the copy is refused with `ServerBusy` before
-//! it asks or changes anything.
+//! it sends or changes anything.
 
 use crate::response::error::{Failure, Result};
 use lazurite_blob::Guid;
@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// Most copies from other servers under way at once, for all accounts together. Each has a
-/// connection and at most a few pieces of content in memory.
+/// Maximum number of copies from other servers under way at once, for all accounts together. Each
+/// has a connection and at most a few pieces of content in memory.
 pub const COPIES_MAX: usize = 64;
 
 /// The slots, and the copies that hold one.

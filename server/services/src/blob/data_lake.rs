@@ -1,7 +1,8 @@
-//! Refuses requests of Data Lake Storage, which its clients send to the endpoint of Blob: each gets
-//! `501` with its name. Served as requests for blobs, they would fail with misleading errors, or
-//! succeed with a parameter ignored. `request/inputs.rs` has their headers, which requests for
-//! blobs would ignore. Source: Azure Data Lake Storage Gen2 REST API, "Filesystem" and "Path".
+//! Refuses requests of Data Lake Storage, which its clients send to the endpoint of Blob, with
+//! `501` and the name of the feature. Served as requests for blobs, they would fail with misleading
+//! errors, or succeed with a parameter ignored. `request/inputs.rs` has the headers of Data Lake
+//! Storage that requests for blobs would ignore. Source: Azure Data Lake Storage Gen2 REST API,
+//! "Filesystem" and "Path".
 
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result};
@@ -10,8 +11,8 @@ use axum::http::Method;
 /// Parameters that no request for a blob has, with any `comp`.
 const PARAMETERS: [&str; 2] = ["resource", "action"];
 
-/// Parameters of paths. They count only without `comp` and `restype`, which no request of Data Lake
-/// Storage has.
+/// Parameters of operations on paths. They identify Data Lake Storage only without `comp` and
+/// `restype`, which its requests never have.
 const PATH_PARAMETERS: [&str; 13] = [
     "recursive",
     "paginated",

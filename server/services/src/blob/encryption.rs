@@ -43,8 +43,8 @@ pub const OF_SOURCE: KeyHeaders = KeyHeaders {
     algorithm: "x-ms-source-encryption-algorithm",
 };
 
-/// The key that a request brings, with its SHA-256 and its algorithm: all three or none, and only
-/// over HTTPS.
+/// Reads the key that a request brings, with its SHA-256 and its algorithm. A request must have all
+/// three headers or none, and may have them only over HTTPS.
 pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<CustomerKey>> {
     let names = [headers.key, headers.sha256, headers.algorithm];
     if names.iter().all(|name| context.header(name).is_none()) {
@@ -88,8 +88,8 @@ pub fn scope_of_sas(context: &Context) -> Option<String> {
 
 /// The settings of a new container: the scope of blobs that name none (`None` for the account's own
 /// key), and whether blobs may not name another one. Source: Create Container, "Request headers
-/// (encryption scopes)": both headers, or neither; and Shared access signature error codes, of a
-/// SAS for another scope.
+/// (encryption scopes)": both headers, or neither; Shared access signature error codes: the error
+/// for a SAS with another scope.
 pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {
     if context.header(DEFAULT_SCOPE).is_none() && context.header(DENIES_OTHERS).is_none() {
         return Ok((None, false));

@@ -22,10 +22,10 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// Most connections to one origin that wait for their next request.
+/// Maximum number of connections to one origin that wait for their next request.
 const IDLE_MAX: usize = 8;
-/// A connection is reused for at most this long after a request: later, the name may resolve to
-/// other addresses.
+/// How long after its last request a connection may be reused. Later, the name may resolve to other
+/// addresses.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// How long another server may take.
@@ -124,8 +124,8 @@ impl Fetcher {
         })
     }
 
-    /// True if the host of the URL is on the allow list. Its addresses are checked before the
-    /// connection.
+    /// True if the host of the URL is on the allow list. Its addresses are checked later, when it
+    /// is resolved.
     pub fn may_ask(&self, uri: &Uri) -> bool {
         uri.host()
             .is_some_and(|host| self.resolver.reach.names(host))
@@ -153,8 +153,8 @@ impl Fetcher {
         }
     }
 
-    /// Sends a GET over an idle connection, or over a new one: the other server may have closed an
-    /// idle one.
+    /// Sends a GET over an idle connection, if there is one that the other server has not closed,
+    /// otherwise over a new one.
     async fn send(&self, uri: &Uri, headers: &HeaderMap) -> io::Result<Response<Incoming>> {
         let origin = Origin::of(uri)?;
         while let Some(mut waiting) = self.take_idle(&origin) {
@@ -254,8 +254,8 @@ fn get(uri: &Uri, headers: &HeaderMap) -> io::Result<Request<Upload>> {
     Ok(request)
 }
 
-/// The host with its port, unless that is the usual one of the scheme: a signature may cover the
-/// header.
+/// The value of `Host`: the port is left out if it is the scheme's default, because a signature may
+/// cover the header.
 fn host_header(uri: &Uri) -> String {
     let usual = default_port(uri.scheme_str().unwrap_or_default());
     let host = uri.host().unwrap_or_default();
@@ -284,10 +284,10 @@ pub fn unreachable(reason: &str) -> Failure {
     unverified(Failure::new(500, "InternalError", message))
 }
 
-/// A refusal of the source as a refusal of the copy, with the status and message of the source.
-/// Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's test of
-/// an incremental copy whose source does not exist expects this code with "The specified blob does
-/// not exist."
+/// Reports a refusal of the source as a refusal of the copy, with the status and message of the
+/// source. Source: Copy Blob From URL, "Response", `x-ms-copy-source-error-code`; the .NET client's
+/// test of an incremental copy whose source does not exist expects this code with "The specified
+/// blob does not exist."
 pub fn unverified(failure: Failure) -> Failure {
     let status = failure.status.as_u16().to_string();
     let mut refusal = Failure::new(

@@ -1,10 +1,9 @@
 //! The texts of headers that a blob keeps: Content-Type and the like. Reads return the bytes that
 //! were sent.
 //!
-//! Most values are ASCII or UTF-8 and are kept as they are. Of other values, which are Latin-1 as a
-//! rule, each byte beyond ASCII is kept as a character of the private use area, 0xF700 above it.
-//! Text that has such characters of its own is kept in the same way, so that no two values are kept
-//! alike.
+//! Most values are ASCII or UTF-8 and are kept as they are. In other values, usually Latin-1, each
+//! byte above 0x7F becomes a character of the private use area: 0xF700 plus the byte. Text that
+//! already has such characters is treated as bytes too, so that different values stay different.
 
 use crate::request::context::{Context, text_of};
 use axum::http::header::HeaderValue;

@@ -3,8 +3,8 @@
 
 use crate::request::inputs::{CHECKSUMS, Inputs, headers, parameters, union};
 
-/// The inputs of an operation on a blob, all of which may name a snapshot or version: it is for the
-/// service to refuse one.
+/// The inputs of an operation on a blob: `groups`, and a snapshot or version, which the service
+/// refuses where the operation does not take one.
 pub const fn of_blob(groups: &[Inputs]) -> Inputs {
     union(&[SNAPSHOT_OR_VERSION, union(groups)])
 }
@@ -73,8 +73,8 @@ pub const IMMUTABILITY_POLICY: Inputs = headers(&[
 pub const LEGAL_HOLD: Inputs = headers(&["x-ms-legal-hold"]);
 pub const TIER: Inputs = headers(&["x-ms-access-tier"]);
 pub const REHYDRATION: Inputs = headers(&["x-ms-rehydrate-priority"]);
-/// The inputs of an operation that creates a blob, besides its content and [`BLOB_HEADERS`],
-/// conditions included.
+/// The inputs of an operation that creates a blob, with conditions, but without its content and
+/// [`BLOB_HEADERS`].
 pub const NEW_BLOB: Inputs = union(&[
     CONDITIONS,
     LEASE,

@@ -1,4 +1,4 @@
-//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes the latter as
+//! Listings: containers, and blobs flat or by delimiter, as XML; `list_arrow` writes blobs as
 //! Arrow.
 
 use crate::blob::container::{access_text, default_scope};
@@ -20,8 +20,8 @@ use lazurite_blob::{BlobEntry, BlobService, Container, ListBlobs, ListContainers
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 
-/// The items of `include` in List Blobs. Listings always show protection; there are no permissions
-/// of paths here.
+/// The items of `include` in List Blobs. Listings always show protection, and never permissions of
+/// paths, which do not exist here.
 const INCLUDABLE_OF_BLOBS: &[&str] = &[
     "snapshots",
     "metadata",
@@ -118,8 +118,8 @@ pub async fn list_blobs(request: Request) -> Result<Response<Body>> {
         copies: has("copy"),
     };
     let (now, wants_arrow) = (request.now(), list_arrow::is_wanted(&request));
-    // A page of thousands takes as long to write as to read: both happen off the threads that serve
-    // connections.
+    // Writing a page of thousands of entries takes as long as reading it, so both run on the
+    // blocking pool.
     let call = move |blobs: &BlobService, r: &Request| {
         let page = blobs.list_blobs(r.account(), &r.container, &list)?;
         if wants_arrow {

@@ -1,5 +1,5 @@
-//! List Blobs as an Arrow IPC stream. Columns are named as the elements of the XML; those without a
-//! value are left out. Source: the official Python and C++ clients' readers of the stream.
+//! List Blobs as an Arrow IPC stream. Columns have the names of the XML's elements. Columns without
+//! a value are left out. Source: the official Python and C++ clients' readers of the stream.
 
 use crate::blob::listed::{Properties, Shown, hides_metadata, write_properties, write_state};
 use crate::blob::request::Request;
@@ -24,7 +24,7 @@ const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
 const SINCE: &str = "2026-10-06";
 
 /// The columns that clients know, in the order of the XML. Elements without a column are left out.
-/// An empty text is null, and a date of HTTP becomes seconds.
+/// An empty text becomes null, and an HTTP date becomes seconds.
 const COLUMNS: [(&str, NewColumn); 50] = [
     ("Name", Column::text),
     ("ResourceType", Column::text),
@@ -125,8 +125,8 @@ impl Column {
         }
     }
 
-    /// Appends the value of an element of the XML: null if it has no text, or one that the type
-    /// does not represent.
+    /// Appends the text of an XML element, or null if it is empty or not a value of the column's
+    /// type.
     fn append(&mut self, text: &str) {
         let is_null = text.is_empty();
         match self {

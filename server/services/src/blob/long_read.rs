@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 /// How long one snapshot is read from.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// A read of at most this many bytes ends before its snapshot is old, even at the slowest allowed
-/// pace.
+/// Reads of at most this many bytes end before their snapshot is old, even at the slowest allowed
+/// pace, and are never renewed.
 const SHORT_BYTES: u64 = 64 << 10;
 
 /// Reads a blob, or a range of it, from front to back.
@@ -58,8 +58,8 @@ pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download
     (download.blob, download.range, read)
 }
 
-/// Opens a blob again while it has the same ETag. Keeps nothing else of the request, which may have
-/// long headers.
+/// Reopens a blob while it has the same ETag. Does not keep the request, which may have long
+/// headers.
 pub struct Reopen {
     services: Arc<Services>,
     /// Shows that the store is in use: a fork does not end while a response comes from it.
@@ -105,8 +105,9 @@ impl Reopen {
         }
     }
 
-    /// Errors: as [`BlobService::get_blob`](lazurite_blob::BlobService::get_blob);
-    /// `ConditionNotMet` if the blob was changed.
+    /// Opens a range of the blob. Errors: those of
+    /// [`BlobService::get_blob`](lazurite_blob::BlobService::get_blob); `ConditionNotMet` if the
+    /// blob was changed.
     pub fn open(&self, range: ByteRange) -> lazurite_blob::Result<BlobReader> {
         let address = BlobAddress {
             account: &self.account,
@@ -138,8 +139,8 @@ impl LongRead {
         }
     }
 
-    /// Like [`BlobReader::next_chunk`]. Error: also that the blob has changed, if the read has
-    /// lasted long.
+    /// Like [`BlobReader::next_chunk`]. Also fails if the snapshot is old and the blob has changed
+    /// since.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.renew()?;
         Ok(self.reader.next_chunk(bytes_max)?)

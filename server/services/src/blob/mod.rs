@@ -1,5 +1,5 @@
-//! The Blob service on the wire: finds the handler of a routed request, and refuses unsupported
-//! ones by name.
+//! The Blob service on the wire: runs the handler of a routed request, and refuses unsupported
+//! requests by name.
 
 mod append_blob;
 mod azure_files;

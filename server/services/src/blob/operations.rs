@@ -851,8 +851,8 @@ enum LeaseAction {
     Break,
 }
 
-/// The action of a lease operation, for its name in logs. `None` for unknown ones: the header is
-/// arbitrary text, and the name is logged as it is.
+/// The action of a lease operation, for its name in logs. `None` for unknown actions: the header is
+/// arbitrary text, which must not get into the name.
 fn lease_action(context: &Context) -> Option<LeaseAction> {
     let action = context.header("x-ms-lease-action")?.to_ascii_lowercase();
     match &*action {
@@ -865,8 +865,8 @@ fn lease_action(context: &Context) -> Option<LeaseAction> {
     }
 }
 
-/// The operation that a request asks for, and the names in its path, decoded. A name that the path
-/// leaves out is empty.
+/// The operation that a request asks for, and the decoded names in its path. A name that the path
+/// lacks is empty.
 pub struct Route {
     pub operation: &'static Row,
     pub container: String,

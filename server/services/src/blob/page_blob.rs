@@ -106,8 +106,8 @@ pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
     })
 }
 
-/// Set Blob Properties with a length or a sequence number. Headers that are not given stay as they
-/// are.
+/// Set Blob Properties with a length or a sequence number. Blob headers all stay as they are if the
+/// request has none of them; otherwise those that it leaves out are cleared.
 pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>> {
     let length = request.context.number("x-ms-blob-content-length")?;
     let action = sequence_action(&request.context)?;
@@ -173,8 +173,8 @@ fn validators(blob: &Blob) -> Written {
     }
 }
 
-/// `prevsnapshot`, or the URL of the snapshot, which must belong to this blob. If both are given
-/// they must agree.
+/// The earlier snapshot, by `prevsnapshot` or by its URL, which must belong to this blob. If both
+/// are given, they must agree.
 fn previous_snapshot(request: &Request) -> Result<Option<SnapshotTime>> {
     let context = &request.context;
     let parameter = "prevsnapshot";

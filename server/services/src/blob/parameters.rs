@@ -22,8 +22,8 @@ pub fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
     }
 }
 
-/// `maxresults`. The service refuses numbers below 1, and takes numbers above the maximum as the
-/// maximum.
+/// Reads `maxresults`. The service refuses numbers below 1, and treats numbers above the maximum as
+/// the maximum.
 pub fn max_results(request: &Request) -> Result<Option<u32>> {
     let Some(number) = request.context.integer("maxresults")? else {
         return Ok(None);

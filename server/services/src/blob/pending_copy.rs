@@ -68,8 +68,8 @@ async fn start(
     Ok(outcome)
 }
 
-/// Fetches the content of a pending copy, and ends the copy. If it was aborted meanwhile, nothing
-/// changes.
+/// Fetches the content of a pending copy, and ends the copy. If a client has aborted it meanwhile,
+/// nothing changes.
 async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place: CopySlot) {
     let finished = finish(&request, found, copy_id, &place);
     if let Err(failure) = finished.await {
@@ -78,8 +78,8 @@ async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place
     }
 }
 
-/// Ends a pending copy with the fetched content. Errors: of the source; `NoPendingCopyOperation` if
-/// it is aborted meanwhile, which is noticed without waiting for the source.
+/// Ends a pending copy with the fetched content. Errors: those of the source;
+/// `NoPendingCopyOperation` as soon as a client aborts the copy.
 async fn finish(
     request: &Arc<Request>,
     found: Found,
@@ -113,14 +113,14 @@ async fn fetch_and_finish(request: &Arc<Request>, found: Found, copy_id: Guid) -
     Ok(written)
 }
 
-/// Pause before a copy is ended again that the store could not end. Each pause is twice as long as
-/// the one before.
+/// Pause before the store is asked again to end a copy. It doubles after each failure, up to
+/// [`RETRY_PAUSE_MAX`].
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Ends a pending copy that got no content, with the reason in the service's form: status and code,
-/// then a sentence. Otherwise the blob could not be written until the next start, so errors of the
-/// store are retried until the copy ends or the store refuses all writes.
+/// then a sentence. While the copy is pending, the blob cannot be written, so errors of the store
+/// are retried until the copy ends or the store refuses all writes.
 async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);

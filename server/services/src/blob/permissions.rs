@@ -110,9 +110,8 @@ fn creates_by_blocks(context: &Context) -> bool {
     version.is_some_and(|version| version.is_at_least("2026-06-06"))
 }
 
-/// Whether a request is for one version of a blob. Public containers show their blobs and
-/// snapshots, but no older versions: a blob may have been overwritten because its content was
-/// secret.
+/// True if a request names a version of a blob. Public containers show blobs and snapshots, but no
+/// older versions: a blob may have been overwritten because its content was secret.
 pub fn names_version(context: &Context) -> bool {
     let version = context.query.get("versionid");
     version.is_some_and(|version| !version.is_empty())

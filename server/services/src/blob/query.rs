@@ -30,18 +30,18 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
-/// Bytes read, and time, between two records of progress. After each, the query waits for its next
-/// turn.
+/// A query reports its progress after reading this many bytes, or after this time, and then waits
+/// for its next turn.
 const PROGRESS_BYTES: usize = 4 << 20;
 const PROGRESS_TIME: Duration = Duration::from_millis(100);
 
-/// How long a query may compute without producing a row: this long, and longer for each MiB that it
-/// has read.
+/// How long a query may compute without producing a row: the first time, plus the second for each
+/// MiB that it has read.
 const FRUITLESS_TIME_MAX: Duration = Duration::from_secs(60);
 const FRUITLESS_TIME_MAX_PER_MIB: Duration = Duration::from_secs(1);
 
-/// Turns of all queries after their first one: they leave half of the processors, and most threads,
-/// to other work.
+/// Turns to compute, which all queries share after their first chunk. Queries take at most half of
+/// the processors (rounded up), and leave most threads to other work.
 static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Arc::new(Semaphore::new(processors.div_ceil(2)))
@@ -51,8 +51,8 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     let (conditions, range) = (request.conditions()?, range(&request));
     let query = collect_parsed(body, DOCUMENT_BYTES_MAX, read_query).await?;
     let (now, sync) = (request.now(), RandomIds.next_id());
-    // Held by this future, then by the body of the response: both are dropped when the client
-    // leaves.
+    // This future owns the listener, then the body of the response does. Both are dropped when the
+    // client disconnects.
     let listener = Listener::default();
     let is_gone = listener.is_gone.clone();
     let begin = move || {
@@ -120,8 +120,8 @@ fn put_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     }
 }
 
-/// The content of a blob, or a range of it, read as needed. Fails once the blob was written to:
-/// parts of two states do not fit together.
+/// The content of a blob, or a range of it, read as needed. Reads fail once the blob has changed,
+/// because parts of two states do not fit together.
 struct StoredContent {
     reopen: Reopen,
     range: Range<u64>,
@@ -171,12 +171,13 @@ struct Answering {
     chunk: Bytes,
     is_last: bool,
     running: Running,
-    /// Whether the head of the response may have been sent. An error of the store is then part of
-    /// the answer.
+    /// True once the head of the response may have been sent. Later errors of the store become part
+    /// of the answer.
     has_begun: bool,
     ended: bool,
-    /// True if the last chunk is a record of progress. Sending it also shows whether the client is
-    /// gone: a client that closes its connection looks like one that has finished sending.
+    /// True if the last chunk is a record of progress. Sending one is the way to notice that a
+    /// client is gone: a client that closes its connection looks like one that has finished
+    /// sending.
     tells_progress: bool,
     is_gone: Arc<AtomicBool>,
     budget: Budget,
@@ -338,8 +339,8 @@ fn format(root: &Element, name: &str) -> Result<Option<Format>> {
     }
 }
 
-/// The dialect of a configuration, with defaults for absent elements. An empty quote or escape is
-/// none.
+/// Reads the dialect of a configuration, with defaults for absent elements. An empty quote or
+/// escape means that there is none.
 fn dialect(configuration: Option<&Element>) -> Result<Dialect> {
     let usual = Dialect::default();
     if configuration.is_none() {

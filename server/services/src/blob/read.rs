@@ -33,11 +33,11 @@ use lazurite_blob::{Blob, BlobHeaders, BlobService, BlobType, ByteRange, Checksu
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-/// Bytes of a body that are read at a time: a chunk of the value log, which must be read as a whole
-/// to be verified.
+/// Bytes of a body that are read at a time: one chunk of the value log, which can only be verified
+/// as a whole.
 pub const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
-/// Longest range whose checksum is computed. Source: Get Blob, "Request headers",
-/// `x-ms-range-get-content-md5`.
+/// Maximum number of bytes of a range whose checksum is computed. Source: Get Blob, "Request
+/// headers", `x-ms-range-get-content-md5`.
 const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
 
 /// The checksum of a range that its reader asks for.
@@ -58,8 +58,8 @@ struct Begun {
     rest: LongRead,
 }
 
-/// Get Blob. A browser shows a blob without running it: its scripts would have the origin of the
-/// service, and so access to everything that the service shows.
+/// Get Blob. Keeps browsers from running scripts in a blob: they would have the origin of the
+/// service, and could read everything that it shows.
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let mut response = download(request).await?;
     let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
@@ -71,8 +71,8 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// True if no browser runs scripts in a document of this type. Covers only types that all browsers
-/// read alike: some end a type at a blank or a parenthesis, take the last of several between
+/// True if no browser runs scripts in a document of this type. Accepts only types that all browsers
+/// parse alike: some end a type at a blank or a parenthesis, take the last of several between
 /// commas, or know other XML types. A sandbox for every type would keep browsers from showing PDF.
 fn is_inert(content_type: &str) -> bool {
     const TYPES: [&str; 15] = [
@@ -271,8 +271,9 @@ fn structured(request: &Request, checksum: Option<RangeChecksum>) -> Result<bool
     }
 }
 
-/// Headers with which a SAS overrides the blob's. Its signature must cover them: otherwise each
-/// holder of the link could change them. Source: Create a service SAS, "Override response headers".
+/// The response headers that a SAS sets in place of the blob's. The signature must cover them:
+/// otherwise each holder of the link could change them. Source: Create a service SAS, "Override
+/// response headers".
 fn overrides(request: &Request) -> Vec<(&'static str, String)> {
     const PARAMETERS: [(&str, &str); 5] = [
         ("rscc", "cache-control"),
@@ -328,7 +329,7 @@ fn body(begun: Begun) -> Body {
     }
 }
 
-/// The same in segments with checksums, which are computed as the client takes them.
+/// The body in segments with checksums, which are computed as the client takes them.
 fn structured_body(begun: Begun) -> Body {
     let left = begun.rest.remaining();
     let mut encoder = Encoder::new(begun.first.len() as u64 + left);

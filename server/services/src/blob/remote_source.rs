@@ -1,8 +1,8 @@
-//! Content from other servers, for copies whose source is not a blob of this server: over HTTP or
-//! HTTPS, with the source's own credentials, in pieces of bounded size. Only from hosts of
-//! `--allow-copy-from`, at addresses that `copy_allow_list.rs` accepts: otherwise a client that may
-//! write could make the server send requests to any address. Source: Copy Blob; Put Blob From URL;
-//! Put Block From URL; Append Block From URL; Put Page From URL.
+//! Fetches content from other servers, for copies whose source is not a blob of this server: over
+//! HTTP or HTTPS, with the source's own credentials, in pieces of bounded size. The host must be
+//! allowed by `--allow-copy-from`, and its address by `copy_allow_list.rs`: otherwise a client that
+//! may write could make the server send requests to any address. Source: Copy Blob; Put Blob From
+//! URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
 use crate::blob::copy_slots::CopySlot;
 use crate::blob::fetcher::{Fetcher, unreachable, unverified};
@@ -24,8 +24,8 @@ use lazurite_blob::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest document with the tags of a source: ten tags of 128 and 256 characters, fully escaped,
-/// with room to spare.
+/// Maximum number of bytes of a document with the tags of a source: ten tags of 128 and 256
+/// characters, fully escaped, with room to spare.
 const TAGS_BYTES_MAX: usize = 64 << 10;
 
 /// Headers of a request that are about its source, and what they are called there.
@@ -82,8 +82,8 @@ impl RemoteSource {
         self.fetcher.slots.take()
     }
 
-    /// Like [`RemoteSource::get`], for a copy of the whole. Error: `SourceConditionNotMet` if its
-    /// conditions are not met.
+    /// Gets the whole source for a copy. Errors: those of [`RemoteSource::get`];
+    /// `SourceConditionNotMet` if the conditions on the source are not met.
     pub async fn get_for_copy(&self) -> Result<Found> {
         self.get(None)
             .await
@@ -96,7 +96,8 @@ impl RemoteSource {
     }
 
     /// Gets the tags of a source that is a blob, with the credentials of the source. Errors:
-    /// `CannotVerifyCopySource` with the other server's message, or because it has no tags to give.
+    /// `InvalidHeaderValue` if the source's URL has no form for tags; `CannotVerifyCopySource` with
+    /// the other server's message, or if its answer cannot be read.
     pub async fn get_tags(&self) -> Result<Tags> {
         let malformed = || Failure::header("x-ms-copy-source", self.url.as_str());
         let uri = tags_of(&self.uri).ok_or_else(malformed)?;
@@ -246,8 +247,8 @@ impl Found {
     }
 
     /// Stores the content as it arrives, at most `bytes_max`. Errors: `RequestBodyTooLarge`, before
-    /// anything is read if the length is known; those of the checksums; of a source that ends
-    /// early, or stalls.
+    /// anything is read if the length is known; a checksum differs; the source ends early, or
+    /// stalls.
     pub async fn store(
         self,
         blobs: &BlobService,

@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 /// Long enough to be reached by what answers at all, and short enough to be waited for.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// A server that gives each connection the next of these answers, and then no answer. It closes
-/// when it is dropped.
+/// A server that gives each connection the next of these answers, and an empty one after the last.
+/// Stops when it is dropped.
 struct Origin {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
@@ -269,8 +269,8 @@ async fn silent_servers_are_probed() {
     }
 }
 
-/// A server that answers every request, `answers_max` of them on each connection before it closes
-/// that. Returns the number of connections so far.
+/// Starts a server that answers every request, and closes each connection after `answers_max`
+/// answers. Returns its address and the number of connections so far.
 async fn serving(answers_max: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

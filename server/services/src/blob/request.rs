@@ -66,8 +66,8 @@ impl Request {
         matches!(&self.caller, Caller::Sas(grant) if !grant.permissions.contains('w'))
     }
 
-    /// Whether the request has a SAS whose signature covers the headers of the response that its
-    /// parameters override.
+    /// True if the request has a SAS whose signature covers the parameters that override response
+    /// headers.
     pub fn overrides_headers(&self) -> bool {
         matches!(&self.caller, Caller::Sas(grant) if grant.signs_response_headers)
     }
@@ -89,8 +89,8 @@ impl Request {
         conditions(&self.context)
     }
 
-    /// Runs a call of the service. If a snapshot or version does not exist, the failure says
-    /// whether it can be restored. Source: recorded answers of the hosted service.
+    /// Runs a call of the service. If a missing snapshot or version is soft-deleted, a header of
+    /// the failure says so. Source: recorded answers of the hosted service.
     pub fn run<T>(
         &self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,
@@ -128,9 +128,9 @@ impl Request {
     }
 
     /// Runs a call of the service that writes and may take long, or may wait for all operations in
-    /// a container. Waits for its turn before it takes a thread: a disk that hangs leaves threads
-    /// to readers. A refusal is sent once the state behind it is as durable as an acknowledged
-    /// write: see [`blocking_pool::write`].
+    /// a container. Waits for its turn before it takes a thread, so that a disk that hangs leaves
+    /// threads to readers. A refusal is sent once the state that it reports is as durable as an
+    /// acknowledged write: see [`blocking_pool::write`].
     pub async fn change<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,

@@ -88,8 +88,8 @@ fn source_uri(request: &Request) -> Result<Uri> {
 }
 
 /// Finds the source of a request and checks that the request may read it. Errors:
-/// `InvalidHeaderValue` if it is not a URL; `501` for other servers; `CannotVerifyCopySource` with
-/// the answer that a read would have got.
+/// `InvalidHeaderValue` if the source is not the URL of a blob; `501` for other servers;
+/// `CannotVerifyCopySource` with the refusal that a read of the source would get.
 pub async fn source(request: &Request, credentials: Credentials) -> Result<Source> {
     let uri = source_uri(request)?;
     let context = context_of(request, &uri)?;
@@ -114,9 +114,9 @@ pub async fn source(request: &Request, credentials: Credentials) -> Result<Sourc
     })
 }
 
-/// True if the credentials of the request open the source. A source with its own credentials is
-/// opened only by those: a SAS that grants too little, or has expired, must not be ignored. Source:
-/// Copy Blob, "Authorization".
+/// True if the request's own credentials are enough to read the source. If the source's URL has
+/// credentials, only those count: a SAS that grants too little, or has expired, must not be
+/// ignored. Source: Copy Blob, "Authorization".
 fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Context) -> bool {
     let has_its_own = source.query.has("sig") || source.headers.contains_key("authorization");
     credentials == Credentials::Shared
@@ -152,8 +152,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
         system_now: outer.system_now,
         sas_now: outer.sas_now,
         peer: outer.peer,
-        // The caller chose the scheme of the URL. A source on this server travels no further than
-        // the request did.
+        // Not by the scheme of the URL, which the caller chose. The source is on this server, so
+        // its content takes only the way of this request's response.
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
@@ -196,8 +196,7 @@ fn own_authority(request: &Request) -> Option<Authority> {
 }
 
 /// True if a host is this server: the host of the request, this machine, or one that
-/// `--allowed-host` names. Another host with the same port is another server, as often in one
-/// network.
+/// `--allowed-host` names. Any other host is another server, even with the same port.
 fn is_own_host(request: &Request, host: &str) -> bool {
     is_same_host(request, host)
         || is_this_machine(host)

@@ -1,9 +1,9 @@
 //! Small bodies that arrive at the same time are hashed and stored together, which costs a fraction
 //! of storing them one by one ([`Upload::store_together`]).
 //!
-//! The first body yields once, so that the other requests of its thread are read this far, and then
-//! stores all pending bodies. No body waits for requests that have not arrived, or for another
-//! thread.
+//! The request of the first body yields once, so that other requests of its thread can add their
+//! bodies, and then stores all pending bodies. No body waits for requests that have not arrived, or
+//! for another thread.
 
 use crate::connection::blocking_pool;
 use crate::response::error::{Result, common};
@@ -18,8 +18,8 @@ thread_local! {
     static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Stores a complete body if it is small. The size of a small body and the number of connections
-/// bound the memory.
+/// Stores a complete body if it is small. The memory of pending bodies is bounded by the size of a
+/// small body and the number of connections.
 pub async fn store_small_body(upload: Upload) -> Result<Upload> {
     if !upload.is_small_and_unstored() {
         return Ok(upload);

@@ -14,8 +14,8 @@ pub trait SubRequests: Send + Sync {
     /// none.
     fn operation(&self, context: &Context) -> Option<&'static str>;
 
-    /// The response to one request of the batch `outer`, for its part: authenticated, logged and
-    /// counted like a single request.
+    /// Responds to one request of the batch `outer`. The request is authenticated, logged and
+    /// counted like a single one.
     fn respond<'a>(
         self: Arc<Self>,
         outer: &'a Context,

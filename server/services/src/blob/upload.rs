@@ -17,7 +17,8 @@ use lazurite_blob::{
     BlobAddress, BlobService, Checksums, Conditions, CustomerKey, Upload, UploadKind, WrittenPart,
 };
 
-/// Most bytes that an upload holds in memory: a part that is filled, and one that is written.
+/// Maximum number of bytes that an upload holds in memory: a part that is filled, and one that is
+/// written.
 const UPLOAD_BYTES_HELD: u64 = 512 << 10;
 
 /// Refuses an upload before its client is asked for the body, if the client waits for that.
@@ -50,8 +51,8 @@ pub async fn check_before_body(
     checked.map_err(|failure| refuse_overwrite(failure, request.is_create_only()))
 }
 
-/// Stores a body as it arrives, with at most two parts of it in memory. The client slows down to
-/// the speed of the store.
+/// Stores a body as it arrives, with at most two parts of it in memory, so that a fast client is
+/// slowed down to the speed of the store.
 pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind) -> Result<Upload> {
     let limit = kind.bytes_max();
     if body.length_at_least() > limit {
@@ -70,8 +71,8 @@ pub async fn receive(request: &Request, mut body: RequestBody, kind: UploadKind)
     store_small_body(upload).await
 }
 
-/// Writes a body to an upload as it arrives, and decodes segments. The next part is filled while
-/// one is written.
+/// Writes a body to an upload as it arrives, and decodes its segments if `structure` is set. The
+/// next part is received while one is written.
 pub async fn drain(
     mut upload: Upload,
     mut body: RequestBody,

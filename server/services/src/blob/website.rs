@@ -1,9 +1,9 @@
 //! The static website of an account: serves the blobs of its container `$web` to browsers.
 //!
 //! Its address is a host name on the Blob service's listener, as on the hosted service:
-//! `http://ACCOUNT.web.localhost:10000/` (there `https://ACCOUNT.z6.web.core.windows.net/`). It is
-//! public, whatever the access of the container, and read-only. Source: Static website hosting in
-//! Azure Storage; Set Blob Service Properties, "StaticWebsite".
+//! `http://ACCOUNT.web.localhost:10000/` (there `https://ACCOUNT.z6.web.core.windows.net/`). A
+//! website is public, whatever the access of the container, and read-only. Source: Static website
+//! hosting in Azure Storage; Set Blob Service Properties, "StaticWebsite".
 
 use crate::accounts::Accounts;
 use crate::auth::Caller;
@@ -21,8 +21,8 @@ use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use lazurite_blob::BlobState;
 use std::sync::Arc;
 
-/// The account whose website a host name is: `ACCOUNT.web.…`, or `ACCOUNT.z6.web.…` with any
-/// number. `None` for other names.
+/// The account of a website's host name: `ACCOUNT.web.…`, or `ACCOUNT.z6.web.…` with any number.
+/// `None` for other hosts.
 pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
     let mut labels = host.split(['.', ':']);
     let account = labels.next()?;
@@ -78,9 +78,9 @@ pub async fn serve(
     Ok(not_found(&parts.method))
 }
 
-/// The blobs that may stand for a path, in the order in which they are looked for: the path itself,
-/// and what a directory shows. A directory may be named without its slash; it is answered with the
-/// index and without a redirect, as the hosted service does.
+/// The blobs to try for a path, in order: the blob of that name, unless the path ends in a slash,
+/// then the index document of the directory of that name. A directory named without its slash gets
+/// its index without a redirect, as on the hosted service.
 pub fn documents_of(website: &StaticWebsite, path: &str) -> Vec<String> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let is_directory = path.is_empty() || path.ends_with('/');

@@ -160,9 +160,9 @@ fn texts(request: &Request) -> BlobHeaders {
     }
 }
 
-/// The headers after Set Blob Properties, which clears those that are not given. A blob that never
-/// had a type is read as a stream of bytes. A blob whose type was cleared has none, which is stored
-/// as an empty one. Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
+/// The headers after Set Blob Properties, which clears those that are not given. A cleared type is
+/// stored as an empty text, because a blob without a stored type is read as a stream of bytes.
+/// Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
 pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
     let mut headers = blob_headers(request)?;
     headers.content_type.get_or_insert_default();

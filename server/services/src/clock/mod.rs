@@ -6,10 +6,10 @@
 //! of a SAS are checked against the machine's clock moved by the same distance.
 //!
 //! The clock never goes back: ETags, Timestamps and the order of messages depend on that. It is
-//! moved forward or frozen. Its state is a record in the store, so that a store whose clock was
-//! moved never shows times before those of its rows after a restart. The record is written before
-//! the clock moves; only a freeze is recorded afterwards, because the earlier record stands for
-//! later times.
+//! moved forward or frozen. Its state is a record in the store, so that after a restart the clock
+//! is never behind the times of the store's rows. The record is written before the clock moves.
+//! Only a freeze is recorded afterwards: until then the earlier record applies, which gives later
+//! times.
 
 pub mod duration;
 mod moves;

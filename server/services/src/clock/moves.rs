@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
-/// How far the clock may be ahead of the machine's. Times beyond it would come near those that a
-/// record can hold.
+/// Maximum lead of the clock over the machine's. Times further ahead would come near the latest
+/// that a record can hold.
 const LEAD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const KEYSPACE: &str = "server.clock";
 const KEY: &[u8] = b"adjustment";
@@ -129,8 +129,8 @@ pub struct Clock {
     keyspace: Keyspace,
 }
 
-/// Removes the record of a store's clock, for a copy whose clock follows that of the store. Blocks
-/// for the disk.
+/// Removes the record of the clock from a copy of a store, for a copy whose clock follows that of
+/// the original. Blocks for the disk.
 pub fn forget_moves(db: &Db) -> lazurite_engine::Result<()> {
     let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default())?;
     let mut batch = Batch::new();
@@ -175,7 +175,7 @@ impl Clock {
     pub fn now(&self) -> SystemTime {
         let now = self.followed.now();
         // Pairs with the fence of `begin_to_adjust`: if this thread does not see the first freeze,
-        // the freeze reads the clock after this, and so stops at no earlier time.
+        // the freeze reads the clock after `now` was read, and so stops at no earlier time.
         fence(Ordering::SeqCst);
         if !self.may_be_adjusted.load(Ordering::Relaxed) {
             return now;
@@ -209,8 +209,8 @@ impl Clock {
         }
     }
 
-    /// Sets the date of a response by this clock if that differs from the machine's, which the HTTP
-    /// library would use.
+    /// Sets the date of a response by this clock if the clock was moved. Otherwise the HTTP library
+    /// sets the date, by the machine's clock.
     pub fn put_date(&self, now: SystemTime, response: &mut Response<Body>) {
         if self.is_adjusted()
             && let Ok(text) = HeaderValue::try_from(date::rfc1123(now))

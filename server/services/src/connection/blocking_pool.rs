@@ -1,10 +1,10 @@
-//! Where the synchronous work of the services runs.
+//! Runs the synchronous work of the services.
 //!
 //! Most operations take microseconds, less than a hop to another thread and back. They run on the
-//! threads that serve connections ([`crate::connection::threads`]). There are more of these than
-//! processors, so that others continue while one waits for a page from the disk. Operations that
-//! may take long run on threads of their own, and so do writes while the store makes writers wait.
-//! Nothing here waits for a sync: callers await the ticket.
+//! threads that serve connections ([`crate::connection::threads`]). There are more of these threads
+//! than processors, so that others continue while one waits for a page from the disk. Operations
+//! that may take long run on threads of their own, and so do writes while the store makes writers
+//! wait. No thread waits for a sync: callers await the ticket.
 
 use crate::response::error::{Result, common};
 use lazurite_engine::{Db, Ticket};
@@ -12,8 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Most writers of one connection thread that wait on the blocking pool: while a disk hangs, reads
-/// still find threads.
+/// Maximum number of writers of one connection thread on the blocking pool, so that reads still
+/// find threads while a disk hangs.
 const WAITING_MAX: usize = 10;
 
 thread_local! {
@@ -21,7 +21,7 @@ thread_local! {
 }
 
 /// The state of a store that its writers depend on: whether they must wait, and when the rows that
-/// they have seen are as durable as an acknowledged write.
+/// they have read are as durable as an acknowledged write.
 #[derive(Debug, Clone)]
 pub struct Writers(Db);
 
@@ -54,9 +54,9 @@ pub fn on_blocking_pool<T: Send + 'static>(
     }
 }
 
-/// Like [`on_blocking_pool`], for work that may wait for the store, which must not take all
-/// threads. The outer future waits for one of the threads reserved for such work, the inner one for
-/// the work.
+/// Like [`on_blocking_pool`], for work that may wait for the store and must not take all threads.
+/// The outer future waits for one of the threads reserved for such work, the inner one for the
+/// work.
 pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
@@ -84,10 +84,10 @@ pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Runs work that reads and writes a bounded number of rows. It runs at once, on this thread,
-/// unless it would have to wait for the store. A refusal is sent once the state behind it is as
-/// durable as an acknowledged write: otherwise a power cut could take back the entity that "already
-/// exists", or bring back the one that is "not found".
+/// Runs work that reads and writes a bounded number of rows: at once, on this thread, unless the
+/// store makes writers wait. A refusal is returned once the state that it reports is as durable as
+/// an acknowledged write: otherwise a power cut could take back the entity that "already exists",
+/// or bring back the one that is "not found".
 pub fn write<T: Send + 'static>(
     writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -120,8 +120,8 @@ pub fn write_unless_blocked<T: Send + 'static>(
     }
 }
 
-/// Runs a write that may take long on a blocking thread, once it is its turn. Refusals wait like
-/// those of [`write()`].
+/// Runs a write that may take long on the blocking pool, after waiting for its turn. Refusals wait
+/// as in [`write()`].
 pub async fn change<T: Send + 'static>(
     writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,

@@ -11,8 +11,8 @@ use axum::http::{HeaderName, HeaderValue};
 use std::collections::VecDeque;
 
 const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
-/// Most bytes of a header line that are kept. The library refuses longer names, and no length needs
-/// more.
+/// Maximum number of bytes kept of a header line. The library refuses longer names, and no length
+/// needs more.
 const LINE_BYTES_KEPT: usize = 8 * 1024;
 
 /// Lines of a head after which its metadata does not go to the library, which takes a hundred.
@@ -32,8 +32,8 @@ pub struct RawHead {
     pub ambiguous_length: bool,
 }
 
-/// Reads a connection's bytes, in pieces of any size, and keeps the heads that have not been taken:
-/// as many as the library's read buffer has room for.
+/// Reads a connection's bytes, in pieces of any size, and keeps the heads that have not been taken,
+/// at most as many as the library's read buffer holds.
 #[derive(Debug, Default)]
 pub struct FramingReader {
     state: State,
@@ -50,8 +50,8 @@ pub struct FramingReader {
 pub struct Marks {
     /// Where the lines of a long head begin that do not go to the library at once.
     pub cut: Option<usize>,
-    /// Where a long head has ended, and its number among the heads that were not taken; no number
-    /// if it is malformed.
+    /// Where a long head has ended, and its index among the heads that were not taken; `None` as
+    /// index if the head is malformed.
     pub end: Option<(usize, Option<usize>)>,
 }
 
@@ -99,8 +99,8 @@ impl FramingReader {
         marks
     }
 
-    /// Marks the place after `read` bytes if a long head is cut or has ended there. `head`: the head
-    /// that ended with the last line.
+    /// Marks the place after `read` bytes if a long head is cut or has ended there. `head` is the
+    /// index of the head that ended with the last line, if one did.
     fn mark(&mut self, read: usize, head: Option<usize>, marks: &mut Marks) {
         let is_within = self.state == State::HeaderLine;
         if self.is_long && !is_within {

@@ -1,15 +1,16 @@
 //! The stream between the socket of a connection and the HTTP library. It follows the requests
 //! ([`crate::connection::framing`]) and does for heads what the library does not:
 //!
-//! - It keeps the case of `x-ms-meta-*` names, which users choose and expect back. The library turns
-//!   them to lower case in both directions. The names in the head of a response have the same
+//! - It keeps the case of `x-ms-meta-*` names, which users choose and expect back. The library
+//!   turns them to lower case in both directions. The names in the head of a response have the same
 //!   length in both cases, so they are rewritten in place.
 //! - It hands more metadata to a request than the library takes headers
 //!   ([`crate::connection::long_head`]).
 //! - It replaces the answers that the library gives to heads that it cannot read: they have no
-//!   request id. Such an answer is known by its form, and by a head of which no request was made.
-//! - It closes a connection with half a head after thirty seconds. One that is idle between
-//!   requests stays open as long as the listener says.
+//!   request id. An answer is recognised as the library's by its form, if a head has arrived that
+//!   became no request.
+//! - It closes a connection with half a head after thirty seconds. A connection that is idle
+//!   between requests stays open as long as the listener says.
 
 use crate::connection::framing::{FramingReader, Marks, RawHead};
 use crate::connection::long_head::LongHead;
@@ -83,8 +84,8 @@ impl HeaderNames {
         self.0.has_response_names.load(Ordering::Relaxed)
     }
 
-    /// Until the next request, ends the connection when the client has closed its end, although the
-    /// client could still read. Noticed when the task of the connection runs.
+    /// Until the next request, ends the connection once the client has closed its end, even if the
+    /// client could still read. Takes effect when the connection's task runs next.
     pub fn follow_client(&self) {
         self.0.follows_client.store(true, Ordering::Relaxed);
     }
@@ -148,8 +149,7 @@ impl<S, R: Fn(StatusCode) -> Vec<u8>> HeadStream<S, R> {
         }
     }
 
-    /// The error of a head that has taken too long; otherwise arranges that the task is woken at
-    /// the deadline.
+    /// Fails if the head has taken too long; otherwise registers `task` to wake at the deadline.
     fn check_deadline(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         let deadline = self.deadline.as_mut();
         let passed = deadline.is_some_and(|deadline| deadline.as_mut().poll(task).is_ready());
@@ -176,8 +176,8 @@ impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> HeadStream<S, 
         Poll::Ready(Ok(()))
     }
 
-    /// Puts into `pending` what is sent instead of these bytes, and returns how many of them it
-    /// stands for; `None` if they are sent as they are.
+    /// Puts the replacement of these bytes into `pending`, and returns how many bytes it replaces;
+    /// `None` if they are sent unchanged.
     fn rewrite(&mut self, bytes: &[u8]) -> Option<usize> {
         if let Some(status) = refused_by_library(bytes)
             && self.notes.has_head()
@@ -202,8 +202,8 @@ impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> HeadStream<S, 
     }
 }
 
-/// The status of the answer that the library makes by itself to a head that it cannot read. No
-/// answer of the server is as short.
+/// The status, if these bytes are the library's own answer to a head that it cannot read. All
+/// answers of the server are longer.
 fn refused_by_library(bytes: &[u8]) -> Option<StatusCode> {
     let rest = bytes.strip_prefix(b"HTTP/1.1 ")?;
     let is_it = rest.starts_with(b"4")
@@ -277,8 +277,8 @@ impl<S: AsyncWrite + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncWrite for
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_pending(task))?;
         if let Some(taken) = self.rewrite(bytes) {
-            // Bytes that the socket does not accept now are sent before anything else; the library
-            // flushes in any case.
+            // Bytes that the socket does not accept now are sent before anything else, at the
+            // latest when the library flushes.
             let _ = self.poll_pending(task)?;
             return Poll::Ready(Ok(taken));
         }

@@ -19,8 +19,8 @@ pub struct Connections {
     max_per_address: usize,
     open: AtomicUsize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
-    /// Changes when there is no room for another connection: those without a request under way then
-    /// close.
+    /// Changes when there is no room for another connection. Connections without a request under
+    /// way then close.
     crowded: watch::Sender<u64>,
     freed: Notify,
 }
@@ -44,8 +44,8 @@ impl Connections {
         }
     }
 
-    /// True if an address may have another connection. This machine has no limit of its own: its
-    /// programs cannot be told apart.
+    /// True if an address may have another connection. Loopback addresses have no limit of their
+    /// own, because all programs of this machine share them.
     pub fn has_room_for(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let open = self.lock().get(&address).copied();

@@ -27,13 +27,12 @@ use tokio_rustls::TlsAcceptor;
 pub enum Opening {
     Plain,
     Encrypted(TlsAcceptor),
-    /// The first byte decides: TLS begins with a handshake record, whose first byte begins no
-    /// request.
+    /// HTTP or HTTPS, by the first byte: that of a TLS handshake begins no request.
     Either(TlsAcceptor),
 }
 
-/// Most bytes of a connection that hyper buffers: a target, the headers, and enough more to tell
-/// which of them is too long.
+/// Maximum number of bytes of a connection that hyper buffers: a target and headers of the allowed
+/// sizes, and some more to determine which of them is too long.
 const BUFFER_BYTES_MAX: usize = 160 * 1024;
 /// The first byte of a TLS connection. Source: RFC 8446, section 5.1, `ContentType`.
 const TLS_HANDSHAKE: u8 = 22;
@@ -59,8 +58,8 @@ pub trait Server: Send + Sync + 'static {
         notes: &'a HeaderNames,
     ) -> impl Future<Output = Response<Body>> + Send;
 
-    /// The answer, as it goes over the wire, to a head that the HTTP library refuses with this
-    /// status. The connection ends with it.
+    /// The bytes of the answer to a head that the HTTP library refuses with this status. The
+    /// connection closes after it.
     fn refuse(&self, client: &Client, status: StatusCode) -> Vec<u8>;
 }
 
@@ -155,8 +154,8 @@ pub struct Client {
     pub service: ServiceKind,
     pub peer: SocketAddr,
     pub secure: bool,
-    /// It came to a port for requests of the server to itself. Other programs can connect there:
-    /// see [`is_own_request`](crate::own_requests::is_own_request).
+    /// The connection came to a port for the server's own requests. Other programs can connect
+    /// there too: see [`is_own_request`](crate::own_requests::is_own_request).
     pub is_own: bool,
     keep_alive: Duration,
 }
@@ -265,7 +264,7 @@ impl Activity {
     }
 }
 
-/// The state that the requests of a connection share. Each refers to it, not to the server, whose
+/// State that the requests of a connection share. Requests refer to it instead of the server, whose
 /// reference count all connections would write to.
 struct ConnectionState<S> {
     server: Arc<S>,
@@ -298,8 +297,9 @@ fn respond<S: Server>(
     }
 }
 
-/// Returns once the client is idle or within the head of a request. hyper would wait for the rest
-/// of the head, but only requests with a whole head get time to end.
+/// Returns once no request is under way and the client is within the head of the next one. hyper
+/// would wait for the rest of the head, but while the server stops only requests with a whole head
+/// get time to end.
 async fn half_a_head(seen: &HeaderNames, activity: &Activity) {
     while !(activity.is_idle() && seen.is_within_head()) {
         tokio::time::sleep(HALF_HEAD_STEP).await;

@@ -1,12 +1,13 @@
-//! A head with more lines than the HTTP library takes. The protocol allows any number of metadata,
-//! so the metadata among its later lines goes to the request, and the library reads the rest.
+//! Heads with more lines than the HTTP library accepts. The protocol allows any number of metadata,
+//! so the metadata in the later lines goes past the library to the request; the library reads the
+//! rest.
 
 use crate::connection::framing::{Marks, Metadata, is_metadata};
 use axum::http::{HeaderName, HeaderValue};
 use std::collections::VecDeque;
 use tokio::io::ReadBuf;
 
-/// Most bytes that are held. A longer head is refused in any case.
+/// Maximum number of bytes that are held. A longer head is refused in any case.
 const BYTES_MAX: usize = 160 << 10;
 
 /// The later lines of a long head, if there is one.
@@ -14,15 +15,15 @@ const BYTES_MAX: usize = 160 << 10;
 pub struct LongHead {
     /// Its lines, until the head has ended.
     held: Option<Vec<u8>>,
-    /// What the library has still to read: lines that are no metadata, and what came after the
-    /// head.
+    /// Bytes for the library to read: lines that are no metadata, and everything that came after
+    /// the head.
     ready: VecDeque<u8>,
 }
 
 impl LongHead {
-    /// Takes what belongs to a long head from the buffer, whose bytes up to `before` were there
-    /// already. Returns the metadata once the head has ended, with the number of its request among
-    /// those that were not taken.
+    /// Takes the later lines of a long head out of the buffer, of which the first `before` bytes
+    /// were there already. Once the head has ended, returns their metadata, with the index of its
+    /// request among the heads that were not taken.
     pub fn hold(
         &mut self,
         buffer: &mut ReadBuf<'_>,

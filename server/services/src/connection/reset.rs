@@ -18,8 +18,8 @@ use tokio_rustls::server::TlsStream;
 #[derive(Debug, Clone, Copy)]
 pub struct Aborted;
 
-/// A stream on a TCP socket. Connections have one type, whatever their stream is: each further type
-/// repeats the HTTP library's code in the program.
+/// A stream on a TCP socket. As a trait object it gives all connections one type: each further type
+/// would repeat the HTTP library's code in the program.
 pub trait OnTcp: AsyncRead + AsyncWrite + fmt::Debug + Unpin + Send {
     fn tcp(&self) -> &TcpStream;
 }
@@ -36,8 +36,9 @@ impl OnTcp for TlsStream<TcpStream> {
     }
 }
 
-/// Resets its connection when it is dropped, if the flag is set: unsent bytes are lost, and the
-/// client gets a reset. Fails when the client has closed its end, unless the request outlives that.
+/// A socket that resets its connection when it is dropped, if the flag is set: unsent bytes are
+/// lost, and the client gets a reset. Fails once the client has closed its end, if the connection
+/// [follows the client](HeaderNames::follow_client).
 #[derive(Debug)]
 pub struct ResetOnDrop {
     socket: Box<dyn OnTcp>,
@@ -54,8 +55,8 @@ impl ResetOnDrop {
         }
     }
 
-    /// Error: the client has left, and the request is for it alone. Otherwise the task is woken
-    /// when the client sends something or leaves.
+    /// Fails if the client has closed its end and the connection follows the client. Otherwise
+    /// wakes the task when the client sends something or closes its end.
     fn check_client(&self, task: &mut Context<'_>) -> io::Result<()> {
         if !self.notes.follows_client() {
             return Ok(());

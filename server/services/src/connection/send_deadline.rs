@@ -14,8 +14,8 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// How often progress is looked at.
 const TICK: Duration = Duration::from_secs(5);
-/// Ticks within which a client must receive [`crate::memory::PACE_BYTES`], or all that is left; one
-/// tick while memory is short.
+/// Ticks within which a client must receive [`crate::memory::PACE_BYTES`], or all that is left.
+/// While memory is short, one tick without a byte is too long.
 const TICKS_MAX: u32 = 6;
 
 /// A socket whose writes fail with `TimedOut` when the other end receives next to nothing for half
@@ -52,8 +52,8 @@ impl<S> SendDeadline<S> {
         }
     }
 
-    /// The error of a client that has taken too long; otherwise arranges that the task is woken for
-    /// the next check.
+    /// Fails if the client has taken too long; otherwise registers `task` to wake for the next
+    /// check.
     fn poll_blocked(&mut self, task: &mut Context<'_>) -> io::Result<()> {
         let blocked = self.blocked.get_or_insert_with(|| Blocked {
             tick: Box::pin(sleep(TICK)),

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The longest that a request may occupy a connection thread without a pause. Longer work belongs
-/// on the blocking pool.
+/// Maximum processor time for which a request may occupy a connection thread without a pause.
+/// Longer work belongs on the blocking pool.
 ///
 /// A debug build takes about ten times the processor time of a release, and a busy machine half as
 /// much again: a transaction of a hundred entities took 13 ms. A lower limit would report the

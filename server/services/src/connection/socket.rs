@@ -12,9 +12,9 @@ pub const PROBE_INTERVAL: Duration = Duration::from_secs(15);
 /// How many probes in a row go unanswered before the connection is closed.
 pub const PROBES_MAX: u32 = 4;
 
-/// Sends written bytes at once, and probes a silent client: if its machine is gone, or its network
-/// has forgotten the connection, that is noticed after two minutes. A failure is no reason to
-/// refuse the client.
+/// Sets a socket to send written bytes at once, and to probe a silent client: a client whose
+/// machine is gone, or whose network has forgotten the connection, is noticed after two minutes. If
+/// that fails, the client is served nevertheless.
 pub fn prepare(socket: &TcpStream) {
     let probes = TcpKeepalive::new()
         .with_time(PROBED_AFTER)

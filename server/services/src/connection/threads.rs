@@ -1,9 +1,9 @@
 //! ConnectionThreads: the threads that serve connections. A connection stays on its thread.
 //!
-//! So no other thread is woken to share the work of a request, which would often take longer than
-//! the request, and requests that arrive together are served together. Work that may take long, or
-//! wait, is done elsewhere ([`crate::connection::blocking_pool`]), so that a connection waits only
-//! for a few rows of each neighbour.
+//! Serving a request therefore wakes no other thread, which would often take longer than the
+//! request, and requests that arrive together are served together. Work that may take long, or
+//! wait, runs elsewhere ([`crate::connection::blocking_pool`]), so that a connection waits for its
+//! neighbours only while they read or write a few rows.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,8 +16,8 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
-/// Fewest blocking threads of one connection thread: long work of one connection must leave threads
-/// for its neighbours.
+/// Minimum number of blocking threads of one connection thread: long work of one connection must
+/// leave threads for its neighbours.
 const BLOCKING_THREADS_MIN: usize = 16;
 
 /// The threads that serve connections. They end when this is dropped.
@@ -137,8 +137,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// Serves a connection until its client closes it. Returns the client once the name of the
-    /// thread is in `names`.
+    /// Connects a client, which `threads` serves until it closes the connection. Returns it once
+    /// `names` has the name of its thread.
     async fn connect(
         threads: &ConnectionThreads,
         listener: &TcpListener,

@@ -1,12 +1,12 @@
-//! A client that speaks HTTP to a port of HTTPS gets a response that says so. A client that speaks
-//! HTTPS to a port of HTTP could not read one, so the server logs a line.
+//! A client that speaks HTTP to an HTTPS port gets a response that says so. A client that speaks
+//! HTTPS to an HTTP port could not read such a response, so the server logs a line.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Most bytes of a request that are read before it is answered.
+/// Maximum number of bytes of a request that are read before it is answered.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Source: Common REST API error codes, `AccountRequiresHttps`.
 const ANSWER: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AccountRequiresHttps</Code><Message>This port serves HTTPS, and the \
@@ -44,8 +44,8 @@ pub async fn refuse_plain(mut socket: TcpStream) {
     }
 }
 
-/// Warns of the first client that speaks TLS to a port of HTTP: the others are most likely the
-/// same.
+/// Warns of the first client that speaks TLS to an HTTP port. Only once: later cases most likely
+/// have the same cause.
 pub fn note_tls(service: &str, peer: SocketAddr) {
     static IS_SAID: AtomicBool = AtomicBool::new(false);
     if !IS_SAID.swap(true, Ordering::Relaxed) {

@@ -18,8 +18,8 @@ const MESSAGE_TIMED_OUT: &str =
     "The operation could not be completed within the permitted time. (A fault that was asked for.)";
 const MESSAGE_INTERNAL: &str = "The server encountered an internal error. Please retry the request. (A fault that was asked for.)";
 
-/// The errors that Azure Storage returns without a fault of the client. If only a status is named,
-/// its first error is meant. Source: Common REST API error codes.
+/// The errors that Azure Storage returns without a fault of the client. A status without a code
+/// means its first error here. Source: Common REST API error codes.
 const ERRORS: [(u16, &str, &str); 3] = [
     (503, "ServerBusy", MESSAGE_BUSY),
     (500, "InternalError", MESSAGE_INTERNAL),

@@ -7,11 +7,10 @@
 //! come before the handler, which does not run after an error; a lost or cut response comes after
 //! it. Only errors that Azure Storage gives can be injected.
 //!
-//! `targets.rs` has the limits of Azure Storage, which are faults with a cause: a request that
-//! exceeds one is refused like there.
+//! `targets.rs` has the limits of Azure Storage: a request that exceeds one is refused as it is
+//! there.
 //!
-//! Without rules and targets, a request costs one load of an atomic flag for each and one look for
-//! the header.
+//! Without rules and targets, a request costs two loads of atomic flags and a look for the header.
 
 mod ending;
 mod kind;

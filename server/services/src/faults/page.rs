@@ -75,8 +75,8 @@ pub fn change(faults: &Faults, body: &[u8]) -> Result<Value> {
     Ok(show(faults))
 }
 
-/// Adds the rules in the body of a POST after the existing ones. Errors: as [`change`], or there
-/// would be too many.
+/// Adds the rules in the body of a POST after the existing ones. Errors: those of [`change`]; there
+/// would be too many rules.
 pub fn add(faults: &Faults, body: &[u8]) -> Result<Value> {
     let invalid = |message: String| Failure::new(400, "InvalidInput", message);
     let (rules, targets) = read(body).map_err(invalid)?;

@@ -43,8 +43,8 @@ impl Rule {
             })
     }
 
-    /// The fault of a request that matches, if it is chosen. Whether the n-th matching request is
-    /// chosen depends only on the seed and n.
+    /// The fault of a request that matches, if it is chosen. The n-th matching request is drawn by
+    /// the seed and n alone; the rule's `count` limits how many of those drawn are chosen.
     fn strike(&self) -> Option<Fault> {
         let number = self.matched.fetch_add(1, Ordering::Relaxed);
         let mut numbers = Numbers::new(self.seed, number);

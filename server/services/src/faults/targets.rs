@@ -1,10 +1,10 @@
 //! The scalability targets of Azure Storage, as limits that a server can be asked to have:
 //! `--as-azure`, and the field `targets` of `/_lazurite/faults`.
 //!
-//! [`Targets`] are the limits with the number of requests that met them; [`Usage`] is what the
-//! requests of one store have used of them, in memory of a bounded size. Rates are counted in real
-//! time, one second's worth at once; the names of deleted resources become free again by the clock
-//! of the store. Entries that no longer fit are forgotten, which allows more than the target.
+//! [`Targets`] are the limits, with the number of requests that reached each; [`Usage`] is how much
+//! of them the requests of one store have used, in memory of a bounded size. Rates are counted in
+//! real time, one second's worth at once; the names of deleted resources become free again by the
+//! clock of the store. Entries that no longer fit are forgotten, which allows more than the target.
 
 use crate::faults::HEADER;
 use crate::response::error::{Failure, Result};
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Entries of one generation of a map of [`Usage`]: with the generation before, twice as many are
-/// kept.
+/// Maximum number of entries in one generation of a map of [`Usage`]. The generation before is kept
+/// too.
 const ENTRIES_MAX: usize = 32 * 1024;
 /// Source: Common REST API error codes, `ServerBusy`.
 const MESSAGE_BUSY: &str =
@@ -41,9 +41,9 @@ pub enum Target {
     PagePartitions,
     /// Seconds for which a table is being deleted.
     TableReuseSeconds,
-    /// The same for a container.
+    /// Seconds for which a container is being deleted.
     ContainerReuseSeconds,
-    /// The same for a queue.
+    /// Seconds for which a queue is being deleted.
     QueueReuseSeconds,
 }
 
@@ -238,8 +238,8 @@ impl<V> Recent<V> {
     }
 }
 
-/// A token bucket with the allowance of one second. Below zero after a request that took more than
-/// was left.
+/// A token bucket with the allowance of one second. `tokens` is negative after a request that took
+/// more than was left.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     tokens: f64,
@@ -261,8 +261,8 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Takes `count` if at least one is left; otherwise returns the seconds until there is. A debt
-    /// is at most one second's worth.
+    /// Takes `count` tokens if at least one is left; otherwise returns the seconds until one is. A
+    /// debt is limited to one second's worth.
     fn take(&mut self, count: u32, rate: u32, now: Instant) -> std::result::Result<(), u32> {
         self.refill(rate, now);
         if self.tokens >= 1.0 {
@@ -297,8 +297,8 @@ impl Meter<'_> {
             Subject::Messages { queue } => {
                 self.take(Target::QueueMessages, account, (queue, ""), 1)
             }
-            // Source: Delete Table, "Remarks": of containers and queues only the creation is
-            // refused so.
+            // Any use of a table whose name is not free yet is refused, but of containers and
+            // queues only the creation. Source: Delete Table, "Remarks".
             Subject::Table { table } => self.check_free(Named::Table, account, table),
             Subject::Other => Ok(()),
         }
@@ -418,7 +418,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Counts the rows that a page of a query examines against the targets of their partitions. Source:
 /// Performance and scalability checklist for Table storage, "Query density": a query that keeps few
-/// of the entities that it scans meets the target with few results.
+/// of the entities that it scans reaches the target with few results.
 pub struct PageRows<'a> {
     meter: &'a Meter<'a>,
     account: &'a str,
@@ -454,9 +454,9 @@ impl<'a> PageRows<'a> {
         }
     }
 
-    /// Counts the last partition. If the page is confined to it, the rows are at least
-    /// `azure_examined`: those that Azure would examine, where this server knows a shorter way.
-    /// Errors: `ServerBusy` if one of the partitions had none left.
+    /// Counts the last partition. If it is the page's only one, counts at least `azure_examined`
+    /// rows: those that Azure would examine where this server examines fewer. Errors: `ServerBusy`
+    /// if one of the partitions had no allowance left.
     pub fn finish(mut self, azure_examined: Option<u64>) -> Result<()> {
         if let (Some((_, rows)), false) = (&mut self.present, self.has_left_partition) {
             let azure_rows = azure_examined.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The case of header names in a request.
 //!
 //! hyper writes all names in lower case. Services keep the case of metadata names, so this stream
-//! puts the names of the head back as the caller gave them. Only case changes, so no byte moves.
+//! restores the names of the head as the caller gave them. Only case changes, so no byte moves.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -83,8 +83,8 @@ pub struct AnswerFacts {
     pub agent: Option<HeaderValue>,
     pub reception: Arc<Reception>,
     pub version: Option<ApiVersion>,
-    /// Of the service and account addressed; `None` if there are no CORS rules, or if the request
-    /// ended before they applied.
+    /// The properties of the service and account addressed; `None` if there are no CORS rules, or
+    /// if the request ended before they applied.
     pub cors: Option<Arc<ServiceProperties>>,
     /// How the answer ends, if a fault changes it.
     pub ending: Option<Ending>,
@@ -160,8 +160,8 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Whether the work for a request may take long and is of no use once its client has left: a live
-/// page, or one that reads from another server.
+/// True if the work for a request may take long and is of no use once its client has left: an
+/// export, or an operation with a copy source, which may be on another server.
 fn ends_with_client(request: &Request<Incoming>) -> bool {
     pages::ends_with_client(request.uri().path())
         || request.headers().contains_key("x-ms-copy-source")

@@ -1,5 +1,5 @@
-//! The host that the request names. Hosts that do not lead to this server are refused: the page of
-//! a browser would name them.
+//! Finds the host that the request names. Refuses browsers that name a host which may not be this
+//! server: see `browser_guard.rs`.
 
 use crate::browser_guard;
 use crate::pipeline::exchange::{Exchange, Step};

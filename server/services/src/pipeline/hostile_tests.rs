@@ -1,6 +1,6 @@
-//! All parsers of unauthenticated bytes, on random input: none may panic, and all together hash and
-//! answer at most a few times as many bytes as were sent. Half of the inputs are composed of parts
-//! of requests, so that they pass the first check.
+//! Gives random input to all parsers of unauthenticated bytes: none may panic, and together they
+//! hash and answer at most a few times as many bytes as were sent. Half of the inputs are composed
+//! of parts of requests, so that they pass the first check.
 
 use crate::accounts::Accounts;
 use crate::browser_guard;
@@ -26,8 +26,9 @@ const CASES: u32 = 2048;
 /// Inputs of each test whose inputs are as long as a request may be.
 const LONG_CASES: u32 = 96;
 
-/// Most bytes that are hashed and answered for each byte of a request, because an account has two
-/// keys and a name two spellings; and a constant for the forms of a short request.
+/// Maximum number of bytes hashed and answered for each byte of a request, because an account has
+/// two keys and a name two spellings. The second number is added for short requests, whose forms
+/// are all tried.
 const WORK_FACTOR_MAX: usize = 4;
 const WORK_BYTES_FREE: usize = 512 * 1024;
 
@@ -100,7 +101,7 @@ const PIECES: [&str; 65] = [
     "18446744073709551616",
 ];
 
-/// The same up to the length that a request may have.
+/// Such text, repeated up to the length that a request may have.
 fn long_text() -> impl Strategy<Value = String> {
     (vec(prop::sample::select(&PIECES[..]), 1..24), 1usize..4096).prop_map(|(pieces, times)| {
         let mut text = pieces.concat().repeat(times);
@@ -160,8 +161,8 @@ fn rules() -> [cors::CorsRule; 1] {
     }]
 }
 
-/// Lets everything that reads a request see it, and returns the bytes of the refusal, if there is
-/// one.
+/// Runs everything that reads a request before it is authenticated. Returns the number of bytes of
+/// the refusal, 0 if there is none.
 fn read(context: &Context) -> usize {
     let _ = blob_names::blob_names(context);
     let _ = crate::pipeline::route::Route::new(context).facts(context);
@@ -343,8 +344,8 @@ proptest! {
     }
 }
 
-/// The costliest request without authentication: many parameters, in all the forms that clients may
-/// have signed.
+/// Sends the costliest request without authentication: many parameters, in all the forms that
+/// clients may have signed.
 #[test]
 fn credentials_cost_little_for_any_request() {
     let query: String = (0..50)

@@ -1,6 +1,5 @@
-//! Whether the matrix of rights (`tests/e2e/matrix.rs`) has a row for every operation of every
-//! service, and the matrix of refusals (`tests/e2e/refusals/rows.rs`) one for every operation that
-//! changes something.
+//! Checks that the rights matrix (`tests/e2e/matrix.rs`) has a row for every operation, and the
+//! refusal matrix (`tests/e2e/refusals/rows.rs`) one for every operation that changes state.
 
 use crate::request::operation::Operation;
 use crate::{blob, queue, table};
@@ -32,8 +31,8 @@ fn every_operation_has_a_row_in_the_matrix_of_rights() {
     assert_eq!(missing("fn table_rows()", table), [""; 0]);
 }
 
-/// Operations without a row: by service and `operationId`, or by name if the published
-/// specification leaves them out.
+/// Operations that the refusal matrix lacks: by service and `operationId`, or by the row's name if
+/// the published specification does not have the operation.
 fn without_refusals<R>(service: &str, operations: &'static [Operation<R>]) -> Vec<String> {
     let changing = operations.iter().filter(|row| row.changes_state);
     // A key is computed, and nothing is kept of it.

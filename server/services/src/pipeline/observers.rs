@@ -113,8 +113,8 @@ impl<'a> Sinks<'a> {
 }
 
 impl Observers {
-    /// Of an answer without a body, the head is the end. Another one gets a body that watches
-    /// itself, if an observer wants that.
+    /// Follows an answer to its end. An answer without a body has ended with its head. Otherwise
+    /// the body is wrapped to report its end, if an observer wants to see it.
     pub fn follow(
         mut self,
         store: &Store,
@@ -309,8 +309,8 @@ mod tests {
         }
     }
 
-    /// The records of the access log, of the ring, and of logs and metrics for an answer of these
-    /// parts, of which the client takes the first `taken`.
+    /// Serves an answer of these parts, of which the client takes the first `taken`. Returns the
+    /// records of the access log, of the ring, and of logs and metrics.
     async fn seen(method: Method, parts: &[Option<&'static str>], taken: usize) -> [String; 3] {
         let environment = Environment {
             fs: Arc::new(MemoryFs::volatile()),

@@ -1,4 +1,4 @@
-//! The rows of all services against the published specification of the protocol, and against the
+//! Compares the rows of all services with the published specification of the protocol, and with the
 //! list in the documentation.
 
 use crate::request::inputs::{HEADERS, Input, Inputs, PARAMETERS, Unread};
@@ -16,7 +16,7 @@ const PUBLISHED_INPUTS: &str = include_str!("../../../tests/published_inputs.txt
 const DIFFERENCES: &str = include_str!("../../../docs/differences.md");
 const LIST: &str = include_str!("../../../docs/operations.md");
 
-/// Operations whose path in the specification is no path: it only has to differ from the others of
+/// Operations whose path in the specification is made up, only to differ from the other paths of
 /// its method.
 const PATHS_MADE_UP: [&str; 8] = [
     "Blob_StartCopyFromURL",

@@ -1,5 +1,5 @@
-//! Answers requests to the pages below `/_lazurite/`, and sends a browser that asks for nothing in
-//! particular there.
+//! Answers requests to the pages below `/_lazurite/`, and sends browsers there that open the
+//! address of the server itself.
 
 use crate::advisor;
 use crate::pages;
@@ -29,8 +29,8 @@ pub async fn answer(exchange: &mut Exchange<'_>) -> Step {
     Ok(())
 }
 
-/// Whether the router serves a request. The pages of the advisor below the host name of an account
-/// are for the owner of its key.
+/// True if the router serves a request. Not for the advisor's pages below the host name of an
+/// account, which are for the owner of its key.
 fn is_page(exchange: &Exchange<'_>) -> bool {
     let parts = &exchange.parts;
     let path = parts.uri.path();

@@ -1,5 +1,5 @@
-//! Failures become responses here, in the format of the service, and those of the server itself
-//! lines of its log.
+//! Turns failures into responses in the format of the service, and logs those that are the server's
+//! own.
 
 use crate::pipeline::exchange::{Exchange, Stop};
 use crate::pipeline::wrong_service;
@@ -66,8 +66,8 @@ fn in_terms_of_memory(failure: Failure) -> Failure {
     )
 }
 
-/// Errors of Table are JSON where the request was OData; access control lists and service
-/// properties are XML.
+/// Errors of Table are JSON for OData requests, and XML for access control lists and service
+/// properties.
 pub fn error_format(
     service: ServiceKind,
     target: &Uri,

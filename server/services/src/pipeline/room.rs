@@ -16,8 +16,8 @@ pub async fn reserve(call: &mut Call<'_, '_>) -> Step {
     Ok(())
 }
 
-/// A number for the credential of a request, or for its address if it has none. Requests of one
-/// credential share a part of the memory.
+/// A number for the credential of a request, or for its client's address if it has none. Requests
+/// with the same number share one limit of memory.
 fn holder(context: &Context) -> u64 {
     let authorization = context.headers.get("authorization");
     let hash = match (context.query.get_literal("sig"), authorization) {

@@ -13,8 +13,8 @@ use axum::http::Method;
 use axum::http::header::HOST;
 use std::sync::Arc;
 
-/// Finds the store of a request. Errors: there is no such fork, or the request came to a port of the
-/// server for itself and is not its own.
+/// Finds the store of a request. Errors: there is no such fork; the request came to a port for the
+/// server's own requests and is not one.
 pub async fn find(exchange: &mut Exchange<'_>) -> Step {
     if exchange.client.is_own && !is_own_request(&exchange.parts.headers) {
         let message = "This port is for the server itself.";
@@ -44,8 +44,8 @@ fn fork_of(exchange: &Exchange<'_>) -> Option<String> {
     address(exchange.client.service, accounts, host, path)?.fork
 }
 
-/// Whether the text has `--`, or a hyphen that is escaped. Almost no text does, and each request is
-/// looked at.
+/// True if the text may name a fork: it has `--`, or an escaped hyphen. A quick check, because
+/// every request needs it and almost no text names a fork.
 fn may_name_fork(text: &str) -> bool {
     let bytes = text.as_bytes();
     memchr::memchr2_iter(b'-', b'%', bytes).any(|at| {
@@ -54,8 +54,8 @@ fn may_name_fork(text: &str) -> bool {
     })
 }
 
-/// Makes the fork that a request names first, if the request has the account's key. It is judged as
-/// a write to the store in use: a web page of another origin, or a stranger, makes no fork.
+/// Makes a fork at the first request that names it. The request needs the account's key and is
+/// checked like a write to the current store, so that web pages of another origin make no forks.
 async fn first_use(exchange: &Exchange<'_>, fork: String) -> Result<Arc<Store>> {
     if exchange.client.is_own {
         // An export of a fork ends with the fork.

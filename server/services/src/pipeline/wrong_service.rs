@@ -7,8 +7,8 @@ use crate::response::error::{Failure, WRONG_SERVICE};
 use axum::http::Uri;
 use axum::http::header::HeaderValue;
 
-/// Adds the service that the request was meant for, if it came to another. `agent` is its
-/// User-Agent.
+/// Adds to a refusal the service that the request was meant for, if it came to another. `agent` is
+/// its User-Agent.
 pub fn explain(
     failure: Failure,
     agent: Option<&HeaderValue>,

@@ -47,8 +47,8 @@ fn holds(process: &Path, sockets: &[String]) -> bool {
     })
 }
 
-/// The first word of the command line, without directories: the kernel cuts the process name to 15
-/// letters.
+/// The name of a process: the first word of its command line, without directories. The kernel cuts
+/// its own name of the process to 15 letters.
 pub fn process_name(process_id: u32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{process_id}/cmdline")).ok()?;
     let first = command.split(|byte| *byte == 0).next()?;
@@ -57,8 +57,8 @@ pub fn process_name(process_id: u32) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-/// When a process began, in the kernel's count; `None` if it has ended.
-/// Source: proc_pid_stat(5), fields 3 (behind the name in brackets) and 22.
+/// When a process began, in ticks of the kernel since boot; `None` if it has ended. Source:
+/// proc_pid_stat(5), fields 3 (after the name in brackets) and 22.
 pub fn process_start(process_id: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;

@@ -139,8 +139,8 @@ pub fn open_files_max() -> Option<u64> {
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = |current| Rlimit { current, ..limit };
-    // macOS names no maximum and refuses a limit without one. If a system refuses both, its present
-    // limit stays, which suffices for most.
+    // macOS reports no maximum and refuses a limit without one. If a system refuses both values,
+    // its present limit stays, which usually suffices.
     let is_low = limit
         .current
         .is_some_and(|current| current < OPEN_FILES_OF_MACOS);

@@ -74,14 +74,14 @@ pub fn make_private(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens or creates a file to append to it. Only administrators and users in developer mode make
-/// symbolic links: they are followed.
+/// Opens or creates a file to append to it. Follows symbolic links, which only administrators and
+/// users in developer mode can make.
 pub fn append_private(path: &Path, _: bool) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Bytes of disk that a file takes. `None` for its identity: the standard library shows none that
-/// all names of a file share.
+/// Bytes of disk that a file takes, and its identity: always `None`, because the standard library
+/// has none that all hard links of a file share.
 pub fn disk_use(found: &Metadata) -> (u64, Option<(u64, u64)>) {
     (found.len(), None)
 }

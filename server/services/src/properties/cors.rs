@@ -11,13 +11,13 @@ use axum::body::Body;
 use axum::http::header::VARY;
 use axum::http::{Method, Response};
 
-/// Most rules of a service.
+/// Maximum number of rules of a service.
 const RULES_MAX: usize = 5;
-/// Most bytes of all rules of a service together.
+/// Maximum number of bytes of all rules of a service together.
 const RULES_BYTES_MAX: usize = 2 * 1024;
-/// Most origins of a rule, and most headers without a `*` in each of its lists.
+/// Maximum number of origins of a rule, and of headers without a `*` in each of its lists.
 const LITERALS_MAX: usize = 64;
-/// Most headers that end in `*` in each list of a rule.
+/// Maximum number of headers that end in `*` in each list of a rule.
 const PREFIXES_MAX: usize = 2;
 /// Longest origin or header, in characters.
 const NAME_LENGTH_MAX: usize = 256;
@@ -36,7 +36,7 @@ pub struct CorsRule {
     pub allowed_methods: Vec<String>,
     /// Header names, or beginnings of them that end in `*`.
     pub allowed_headers: Vec<String>,
-    /// The same.
+    /// Header names, or beginnings of them that end in `*`.
     pub exposed_headers: Vec<String>,
     /// How long a browser may remember the answer to a preflight request.
     pub max_age_seconds: u64,
@@ -217,8 +217,8 @@ pub fn put_headers(
     }
 }
 
-/// The headers of the answer that a rule exposes. Browsers do not know prefixes, so those are
-/// expanded to names.
+/// The headers of the response that a rule exposes. Browsers do not know prefixes, so a prefix is
+/// expanded to the response's names that have it.
 fn exposed(rule: &CorsRule, response: &Response<Body>) -> String {
     let literal = rule
         .exposed_headers

@@ -1,6 +1,6 @@
-//! The `StorageServiceProperties` document: changes in a request, and the document of a response,
-//! in which form a service also stores it. Source: Set Blob, Queue and Table Service Properties,
-//! "Request body".
+//! The `StorageServiceProperties` document. Reads the changes in a request, and writes the document
+//! of a response, which is also the stored form. Source: Set Blob, Queue and Table Service
+//! Properties, "Request body".
 
 use crate::codec::xml::{Element, Writer};
 use crate::properties::cors::{self, CorsRule};

@@ -2,8 +2,8 @@
 //! the default version, retention and the static website. One model and one document for all three
 //! services; a service only keeps the bytes.
 //!
-//! All properties are read when the server starts, and from then on changed here alone: a request
-//! finds them in memory.
+//! All properties are read when the server starts, and later changed only here, so that requests
+//! find them in memory.
 
 pub mod cors;
 pub mod document;
@@ -40,9 +40,9 @@ pub struct PropertiesStore {
     slots: BTreeMap<String, [Slot; 3]>,
 }
 
-/// The properties of a service at the time of the call. A guard holds them without a reference
-/// count, to which all requests would write. arc-swap has eight fast guards per thread: do not hold
-/// one across an await.
+/// The properties of a service as of the call. Held by a guard instead of a reference count, which
+/// all requests would write to. arc-swap has eight fast guards per thread: do not hold one across
+/// an await.
 pub type Properties = Guard<Arc<ServiceProperties>>;
 
 #[derive(Debug, Default)]
@@ -228,8 +228,9 @@ fn make_container(services: &Services, account: &str, container: &str) -> Result
     }
 }
 
-/// Without `--secondary-lag` the secondary endpoint reads the primary itself, so it is always up to
-/// date. Source: Get Blob Service Stats, "Response body".
+/// Get Blob Service Stats, and the same of Table and Queue. Without `--secondary-lag` the secondary
+/// endpoint reads the primary itself, so it is always up to date. Source: Get Blob Service Stats,
+/// "Response body".
 pub fn get_service_stats(context: &Context) -> Response<Body> {
     let mut document = Writer::new();
     document.open("StorageServiceStats");

@@ -17,8 +17,8 @@ use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PeekedMessage, PutMessage, 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Most bytes of a `QueueMessage` document: the longest text, each byte escaped (`&quot;`), and its
-/// markup.
+/// Maximum number of bytes of a `QueueMessage` document: the longest text, each byte escaped
+/// (`&quot;`), and its markup.
 const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
 /// A longer document is read or written on a thread that serves no connections.
 const AT_ONCE_BYTES_MAX: usize = 64 << 10;
@@ -55,8 +55,8 @@ pub async fn put_message(request: Request, body: RequestBody) -> Result<Response
     Ok(xml(201, messages_document([shown])))
 }
 
-/// How often an imported message was delivered before: imports send it with the account's key.
-/// Others cannot set it.
+/// The header with the dequeue count of an imported message. Imports send it with the account's
+/// key; other credentials cannot set the count.
 const DEQUEUE_COUNT: &str = "x-lazurite-dequeue-count";
 
 fn imported_dequeue_count(request: &Request) -> u32 {
@@ -65,7 +65,7 @@ fn imported_dequeue_count(request: &Request) -> u32 {
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-/// Times to live of more than a week, or without end, came with version 2017-07-29. Source: Put
+/// Reads the time to live of a message. Before version 2017-07-29 it is at most a week. Source: Put
 /// Message, "URI parameters".
 fn message_ttl(context: &Context) -> Result<Option<i64>> {
     const WEEK: i64 = 7 * 24 * 60 * 60;
@@ -87,8 +87,8 @@ async fn message_text(document: Bytes) -> Result<String> {
     }
 }
 
-/// The text of a `QueueMessage` document, in which white space is content. Other content of the
-/// document is refused: it would be lost.
+/// Reads the text of a `QueueMessage` document, in which white space is content. Refuses other
+/// elements, which would be lost.
 fn read_message(document: &[u8]) -> Result<String> {
     let mut read = None;
     read_list(document, "QueueMessage", |name, text| {
@@ -191,12 +191,12 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Peeks from this place of the queue on, with hidden messages, for the owner of the account:
-/// `lazurite export` reads all messages this way. Its value is `start` at first, then [`PEEK_NEXT`]
-/// of the previous response.
+/// The header of a Peek that begins at a given place of the queue and includes hidden messages, for
+/// the owner of the account. `lazurite export` reads all messages this way. Its value is `start` at
+/// first, then [`PEEK_NEXT`] of the previous response.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
-/// Most messages of a response, as many as a Peek may ask for.
+/// Maximum number of messages of a response, as many as a Peek may ask for.
 const PEEKED_MAX: usize = lazurite_queue::MESSAGES_PER_GET_MAX as usize;
 
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {

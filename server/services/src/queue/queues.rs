@@ -25,8 +25,8 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     );
     let with_metadata = includes_metadata(&include)?;
     let maxresults = request.context.integer("maxresults")?;
-    // A page of thousands takes as long to write as to read: both happen off the threads that serve
-    // connections.
+    // Writing a page of thousands of entries takes as long as reading it, so both run on the
+    // blocking pool.
     on_blocking_pool(move || {
         let wanted = ListQueues {
             prefix: &prefix,

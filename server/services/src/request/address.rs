@@ -105,8 +105,8 @@ fn split_path(raw_path: &str) -> (Cow<'_, str>, &str) {
     (decode(first), rest)
 }
 
-/// The refusal of a request whose URL names no account: how the URL was read, and which accounts
-/// there are. Only machines nearby learn their names.
+/// The refusal of a request whose URL names no account. Explains how the URL was read and, to
+/// clients nearby, which accounts there are.
 pub fn no_account(accounts: &Accounts, host: &str, raw_path: &str, peer: IpAddr) -> Failure {
     let (first, _) = split_path(raw_path);
     let short = |text: &str| {
@@ -159,8 +159,8 @@ fn is_near(peer: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    /// Account, whether by its secondary, whether by its path, and resource; for the accounts
-    /// `acct`, `other` and `MiXed`.
+    /// Resolves an address among the accounts `acct`, `other` and `MiXed`. Returns the account,
+    /// whether its secondary is addressed, whether the path names it, and the resource.
     fn resolve(
         service: ServiceKind,
         host: &str,

@@ -21,26 +21,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Most bytes of a batch, or of one entity with its envelope. Source: Performing Entity Group
-/// Transactions, "Requirements".
+/// Maximum number of bytes of a batch, or of one entity with its envelope. Source: Performing
+/// Entity Group Transactions, "Requirements".
 pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Most bytes of a document that has few parts by the rules of the protocol: policies, properties,
-/// tags, a key's times.
+/// Maximum number of bytes of a document to which the protocol allows only few parts: policies,
+/// properties, tags, a key's times.
 pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Bytes that are collected before other requests of the connection thread run.
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
-/// While memory is short: how long a client may be silent, and the bytes a second that it must send
-/// to keep memory that others wait for.
+/// While memory is short, a client may be silent for at most this long, and must send this many
+/// bytes a second to keep memory that others wait for.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 
 /// A body that has no more than this left keeps its connection usable.
 const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
-/// How long an unread body is read and dropped so that the client gets its answer. To close at once
+/// How long an unread body is read and dropped so that the client gets its answer. Closing at once
 /// would reset the connection, and the answer would be lost. Some clients send a gigabyte before
 /// they read.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(60);
@@ -88,7 +88,7 @@ impl Reception {
 /// Limits on a body from another server.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Most bytes that are taken.
+    /// Maximum number of bytes that are taken.
     pub bytes_max: u64,
     /// How long the next bytes are waited for.
     pub silence_max: Duration,
@@ -120,8 +120,8 @@ impl RequestBody {
         }
     }
 
-    /// The body, whose end fails if its checksums are not the claimed ones. An empty body is at its
-    /// end already.
+    /// The body, compared with the claimed checksums once its end is read: the end fails if they
+    /// differ. An empty body is compared at once.
     pub fn checked(mut self, claimed: Checksums) -> Result<RequestBody> {
         match BodyCheck::of(claimed) {
             Some(check) if self.is_ended() => check.finish()?,
@@ -160,8 +160,8 @@ impl RequestBody {
         }
     }
 
-    /// Waits until there is memory for the chunks of a body of which only the next ones are kept,
-    /// unless it is small.
+    /// Waits until there is memory for `bytes` of a body that is read in chunks and not kept whole.
+    /// Does not wait if that is few enough to be free.
     pub async fn reserve_chunks(&mut self, bytes: usize) -> Result<()> {
         self.reserve(bytes).await
     }
@@ -200,7 +200,7 @@ impl RequestBody {
     }
 
     /// Refuses a body with content, whether its length is declared or not, and keeps none of it.
-    /// `surplus` makes the refusal, for a body of at least that many bytes.
+    /// `surplus` makes the refusal, from the number of bytes that the body is known to have.
     pub async fn refuse_content(mut self, surplus: fn(u64) -> Failure) -> Result<()> {
         let length = match self.length_at_least() {
             0 => {
@@ -215,8 +215,9 @@ impl RequestBody {
         }
     }
 
-    /// Whether the client waits to be asked for the body: a refusal comes in time if the operation
-    /// checks what it can before it reads. Source: RFC 9110, section 10.1.1.
+    /// True if the client waits to be asked for the body (`100 Continue`). An operation that makes
+    /// its checks before it reads can then refuse the request before the body is sent. Source: RFC
+    /// 9110, section 10.1.1.
     pub fn is_awaited(&self) -> bool {
         self.waits_to_be_asked && !self.asked && !self.is_ended()
     }
@@ -226,8 +227,8 @@ impl RequestBody {
         self.body.as_ref().is_none_or(|body| body.is_end_stream())
     }
 
-    /// The next bytes; `None` at the end. A client that leaves within the body does not see the
-    /// error.
+    /// The next bytes; `None` at the end. Also fails if the client leaves within the body; the
+    /// client never receives that error.
     pub async fn next_chunk(&mut self) -> Result<Option<Bytes>> {
         self.asked = true;
         let Some(body) = &mut self.body else {

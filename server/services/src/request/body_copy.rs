@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The memory of all copies.
 #[derive(Debug)]
 pub struct CopyBudget {
-    /// Most bytes of one copy.
+    /// Maximum number of bytes of one copy.
     copy_bytes_max: usize,
-    /// Most bytes of all copies.
+    /// Maximum number of bytes of all copies.
     bytes_max: usize,
     bytes: AtomicUsize,
 }
@@ -119,8 +119,8 @@ impl BodyCopy {
         self.copied().clone()
     }
 
-    /// Gives the memory back and takes no more from now on. The caller drops the result, outside
-    /// its own locks.
+    /// Gives the memory back and ends the copy. Returns the bytes, which the caller must drop
+    /// outside its own locks.
     pub fn clear(&self) -> Vec<u8> {
         let mut copied = self.copied();
         copied.is_ended = true;

@@ -27,8 +27,8 @@ pub enum Unread {
     Unsupported(&'static str),
     /// `501` if the operation changes something.
     UnsupportedByWrites(&'static str),
-    /// `400 ConditionHeadersNotSupported` if the operation changes something: it would do so
-    /// without the condition.
+    /// `400 ConditionHeadersNotSupported` if the operation changes something, because the change
+    /// would be made whether the condition holds or not.
     Condition,
     /// `400` if the operation changes something: it would not store what the client requested.
     Refused,
@@ -217,8 +217,8 @@ pub struct Inputs {
 /// The checksums of a body.
 pub const CHECKSUMS: Inputs = headers(&["content-md5", "x-ms-content-crc64"]);
 
-/// Headers of which a request may have several: a row stands for all metadata, and the others are
-/// lists.
+/// Rows that a request may have several times: one row stands for all metadata, and `prefer` is a
+/// list.
 const REPEATABLE: Inputs = headers(&[METADATA_PREFIX, "prefer"]);
 
 /// Inputs that may not be empty in operations that read them or change something. They decide what
@@ -411,11 +411,11 @@ pub fn check_part(
     unread.check_unread(changes_state)
 }
 
-/// The inputs of a request that are not in `reads`. A header without a value is absent; a parameter
-/// without one is not. Errors: `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a
-/// header in `reads` that is given twice: a handler would see one; `InvalidHeaderValue` or
-/// `InvalidQueryParameterValue` for an empty one of [`NEVER_EMPTY`]. Header names are in lower
-/// case.
+/// The inputs of a request that are not in `reads`. A header without a value counts as absent; a
+/// parameter without one does not. Header names must be in lower case. Errors:
+/// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that is
+/// given twice, because a handler would see only one; `InvalidHeaderValue` or
+/// `InvalidQueryParameterValue` for an empty one of [`NEVER_EMPTY`].
 fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl Iterator<Item = (N, V)>,
     query: &Query,
@@ -532,8 +532,8 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
     true
 }
 
-/// Rows by the length of their names. Few names share a length, and every request looks up all of
-/// its headers.
+/// Finds rows by the length of their names. Few names share a length, and every request looks up
+/// all of its headers.
 struct ByLength {
     /// The first row of each length.
     first: [u8; NAME_BYTES_MAX + 1],
@@ -571,8 +571,8 @@ impl ByLength {
         while row != END {
             let index = usize::from(row);
             let known = inputs[index].name;
-            // Most names of one length differ in their last letter, and have the first ones in
-            // common.
+            // The last letter first: most names of one length differ in it, and have the first
+            // letters in common.
             if last_of(known) == last && known.eq_ignore_ascii_case(name) {
                 return Some(index);
             }

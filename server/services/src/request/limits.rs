@@ -8,10 +8,10 @@ use axum::http::header::{CONNECTION, HeaderMap, HeaderValue};
 
 /// Longest request target, in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes of all headers of a request. The prefix of metadata does not count, so that its 8 KiB
-/// may be in any number of pairs.
+/// Maximum number of bytes of all headers of a request. The prefix of metadata does not count, so
+/// that 8 KiB of metadata may be in any number of pairs.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
-/// Most headers of a request besides its metadata: as many as the HTTP library takes.
+/// Maximum number of headers of a request besides its metadata: as many as the HTTP library takes.
 pub const HEADERS_MAX: usize = 100;
 
 /// Refuses a head that is too long or ambiguous, before anything else is looked at.

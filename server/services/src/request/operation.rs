@@ -48,8 +48,8 @@ pub struct Operation<R: 'static> {
     /// Whether the operation writes, whatever its method: refused to foreign web pages and by the
     /// secondary endpoint.
     pub changes_state: bool,
-    /// Whether clients may do this to the data of Storage Analytics: the logs, the tables of
-    /// metrics.
+    /// Whether clients may apply the operation to the data of Storage Analytics: the logs, the
+    /// tables of metrics.
     pub on_analytics_data: bool,
 
     // Protocol.
@@ -138,8 +138,8 @@ pub enum Unmatched {
     Condition,
 }
 
-/// The rows of a service by resource and `comp`: a request would look at all of them in vain, and
-/// they are large.
+/// The rows of a service by resource and `comp`. Saves a request the search through all rows, which
+/// are large.
 pub struct Index<R: 'static>(HashMap<(Resource, &'static str), Vec<&'static Operation<R>>>);
 
 impl<R> Index<R> {
@@ -381,7 +381,8 @@ impl<R> Operation<R> {
     }
 
     /// Runs the handler. If the operation takes no body, a chunked body is refused once it proves
-    /// to have content; `surplus` makes the refusal, for a body of at least that many bytes.
+    /// to have content. `surplus` makes the refusal, from the number of bytes that the body is
+    /// known to have.
     pub fn begin(
         &'static self,
         request: R,
@@ -409,8 +410,9 @@ impl<R> Operation<R> {
         }
     }
 
-    /// The body, which is compared with the checksums that the request claims unless the handler
-    /// compares them. `loose` accepts all. Called before [`Operation::admit`], which hides them.
+    /// The body, which will be compared with the checksums that the request claims, unless the
+    /// handler compares them. `loose` omits the comparison. Call it before [`Operation::admit`],
+    /// which hides the checksums.
     pub fn check_content(
         &self,
         context: &Context,
@@ -445,7 +447,7 @@ impl<R> Operation<R> {
     }
 
     /// Refuses an empty `comp` for an operation that changes something: a client whose variable is
-    /// empty means another operation.
+    /// empty means another operation than this one.
     fn check_comp(&self, query: &Query) -> Result<()> {
         if self.changes_state && self.comp.is_empty() && query.has("comp") {
             return Err(Failure::parameter("comp", "", "It must not be empty."));

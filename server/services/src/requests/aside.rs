@@ -1,5 +1,5 @@
-//! Records that newer ones of other resources have displaced from the ring: the last few of each
-//! container, queue and table, so that a busy resource does not displace those of all others.
+//! Records that newer ones of other resources have displaced from the ring. Keeps the last few of
+//! each container, queue and table, so that a busy resource does not displace those of all others.
 
 use crate::requests::record::Record;
 use std::collections::{BTreeMap, HashMap, VecDeque};

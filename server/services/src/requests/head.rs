@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 /// Room that a head is given to begin with: most have less.
 const HEAD_BYTES_USUAL: usize = 1024;
-/// Most bytes of a head that are kept.
+/// Maximum number of bytes of a head that are kept.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Headers that open something, or hold a URL that does.
@@ -89,7 +89,7 @@ fn push_without_secret_parameters(head: &mut Vec<u8>, value: &HeaderValue) {
     }
 }
 
-/// As [`push_headers`]; `push_value` appends the value of a header that is not one of
+/// Like [`push_headers`]. `push_value` appends the value of a header that is not one of
 /// [`SECRET_HEADERS`].
 fn push_lines(
     head: &mut Vec<u8>,
@@ -180,9 +180,9 @@ pub fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
     Some(format!("{plan}, {examined} examined"))
 }
 
-/// A text without what opens something: the signatures that a refusal quotes, for that of another
-/// request could be a good one, the values of secret headers, and secret parameters. For details of
-/// refusals, strings to sign and bodies. In JSON, line breaks are escaped.
+/// Removes secrets from details of refusals, strings to sign and bodies: signatures that a refusal
+/// quotes, one of which could be valid for another request; values of secret headers; and secret
+/// parameters. Splits lines at line feeds and at `\n`, because JSON escapes them.
 pub fn without_secrets(text: &str) -> String {
     let line = |line: &str| {
         let parts: Vec<_> = line.split("\\n").map(without_secret_value).collect();

@@ -1,11 +1,11 @@
-//! The last requests in memory: what the pages of Requests and `lazurite requests` show.
+//! The last requests in memory, for the pages of Requests and `lazurite requests`.
 //!
-//! Bounded by number and by bytes; the oldest are dropped and counted, except the last ones of
+//! Bounded by number and by bytes. The oldest are dropped and counted, except the last ones of
 //! resources that busier ones displace (`aside.rs`). A record costs its request one copy of the
 //! head, one of the start of each body (`request/body_copy.rs`), and one short lock at its end.
-//! Watchers poll, so there is no further cost without them. Of very many requests in a second most
-//! are only counted, unless they are refused or fail: see [`SECOND_RECORDS_MAX`]. Secrets in heads
-//! are removed before a record is kept, those in bodies before they are shown.
+//! Watchers poll, so there is no further cost without them. At high rates most requests are only
+//! counted, unless they are refused or fail: see [`SECOND_RECORDS_MAX`]. Secrets in heads are
+//! removed before a record is kept, those in bodies before they are shown.
 //!
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are
 //! dropped before the records are.
@@ -30,9 +30,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Most requests of a second that are kept. Of the others only those that are refused or fail are,
-/// without their headers: a busy server does not spend time on records that nobody can read before
-/// they are dropped.
+/// Maximum number of requests kept of each second. Beyond it, only requests that are refused or
+/// fail are kept, without their headers: a busy server spends no time on records that are dropped
+/// before they can be read.
 const SECOND_RECORDS_MAX: u32 = 2000;
 /// The share of the records that are kept of resources that busier ones push out.
 const ASIDE_SHARE: usize = 4;
@@ -101,8 +101,8 @@ impl Kept {
         self.aside.len() + self.records.len()
     }
 
-    /// Drops the oldest record that no resource needs, except the newest; `None` if there is no
-    /// other.
+    /// Drops the oldest record that need not be kept aside for its resource. The newest record
+    /// always stays. Returns the dropped record; `None` if there is no other.
     fn drop_oldest(&mut self, aside_max: usize) -> Option<Arc<Record>> {
         let mut dropped = None;
         while dropped.is_none() && self.records.len() > 1 {
@@ -184,10 +184,10 @@ impl Ring {
         }
     }
 
-    /// The same, with at most `body_bytes_max` bytes of each body; 0 for none.
+    /// Keeps also at most `body_bytes_max` bytes of each body; 0 for none.
     pub fn with_bodies(mut self, body_bytes_max: usize) -> Ring {
-        // Requests under way may hold copies that dropping older records does not free, so they get
-        // a little more.
+        // Requests under way may hold copies, which dropping older records does not free. So copies
+        // may take a little more than the half of the bytes that bodies may have in the ring.
         self.copies = Arc::new(CopyBudget::new(body_bytes_max, self.bytes_max / 4 * 3));
         self
     }
@@ -288,8 +288,8 @@ impl Ring {
     }
 
     /// The newest records after position `after` that `is_wanted` accepts, at most `count_max`,
-    /// newest first; and the position of the newest of all. `is_wanted` runs under the lock of all
-    /// requests.
+    /// newest first; and the position of the newest of all. `is_wanted` runs under the lock that
+    /// every request takes at its end.
     pub fn newest(
         &self,
         after: u64,

@@ -110,8 +110,9 @@ impl Record {
         self.status >= 400 || self.refusal.is_some() || self.ended == HowEnded::BrokenOff
     }
 
-    /// A number for the container, queue or table that the path names, of the account and service
-    /// of the request. It is made for each request: the path is read as it was sent.
+    /// A number for the container, queue or table that the path names, within the account and
+    /// service of the request; 0 if there is none. Computed for each request, so the path is not
+    /// decoded.
     pub(super) fn resource_number(&self) -> u64 {
         let line = memchr(b'\n', &self.head);
         let line = text_in(&self.head[..line.unwrap_or(self.head.len())]);
@@ -126,8 +127,8 @@ impl Record {
         xxh3_64_with_seed(name.as_bytes(), self.service as u64).max(1)
     }
 
-    /// The part of a path that stands behind the account of the request, without slashes around it;
-    /// all of it if the host names the account.
+    /// A path without the account of the request and without slashes around it; the whole path if
+    /// the host names the account.
     pub fn below_account<'p>(&self, path: &'p str) -> &'p str {
         let path = path.trim_matches('/');
         let account = self.account.as_deref().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The memory of answers with many parts: listings, messages, entities, batches.
+//! Memory of long responses: listings, messages, entities, batches.
 //!
-//! Such an answer is made whole and then waits for its client. It has room in the [`memory`] budget
-//! from before it is made until it is sent.
+//! Such a response is built completely, then sent. Its memory is reserved in the [`memory`] budget
+//! before it is built, and released once it is sent.
 
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
 use crate::response::error::Result;
@@ -25,8 +25,9 @@ pub async fn reserve(is_long: bool) -> Result<Option<MemoryGrant>> {
     Ok(None)
 }
 
-/// Room for the answer to a batch: the room of its body, if that has any. A request that holds
-/// memory must not wait for more, or several could wait for each other. Error: as [`reserve`].
+/// Memory for the response to a batch: the grant of its body, if there is one. A request that holds
+/// memory must not wait for more, or several could wait for each other. Errors: those of
+/// [`reserve`].
 pub async fn beside_body(grant: Option<MemoryGrant>) -> Result<MemoryGrant> {
     match grant {
         Some(grant) => Ok(grant),

@@ -31,8 +31,8 @@ pub trait ChunkSource: Send + Unpin + 'static {
         false
     }
 
-    /// The turns that reads of this kind share, if they must not take all threads. The first chunk
-    /// is read without a turn.
+    /// The turns that reads of this kind share, so that they do not take all threads; `None`
+    /// without such a limit. The first chunk is read without a turn.
     fn turns(&self) -> Option<Arc<Semaphore>> {
         None
     }
@@ -45,8 +45,8 @@ pub trait ChunkSource: Send + Unpin + 'static {
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
-    /// `None`: content is copied, so that it keeps nothing larger in memory, and each part is read
-    /// after the one before it was sent.
+    /// `None`: content is copied, so that it does not keep a larger buffer in memory, and each part
+    /// is read only after the one before it was sent.
     grant: Option<Arc<MemoryGrant>>,
 }
 
@@ -117,7 +117,7 @@ fn body<S: ChunkSource>(read: Read<S>, remaining: Option<u64>) -> Body {
 struct Streamed<S> {
     /// Chunks to go out, in order.
     ready: VecDeque<Bytes>,
-    /// Of the budget, for those.
+    /// Memory of the budget for these chunks.
     grant: Option<Arc<MemoryGrant>>,
     state: State<S>,
     /// `None` if it is unknown.
@@ -138,8 +138,8 @@ struct Read<S> {
     next: State<S>,
 }
 
-/// Reads as much as there is room for, and a short rest. `first` is in that room already; `length`
-/// is the length of the remaining body, if known.
+/// Reads as much as there is room for, and the rest of the body if that is short. `first` was
+/// already read into that room; `length` is the length of the remaining body, if known.
 fn read_ahead<S: ChunkSource>(
     mut source: S,
     room: Room,
@@ -154,8 +154,8 @@ fn read_ahead<S: ChunkSource>(
             chunks.push_back(room.hold(chunk));
         }
         let left = room.bytes.saturating_sub(bytes);
-        // Part of a chunk of the store would keep all of it in memory. A short rest is read
-        // nevertheless.
+        // Stops if no whole chunk fits: a part of one would keep all of it in memory. A short rest
+        // is read nevertheless.
         let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
         let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
         if is_full || source.is_urgent() && !chunks.is_empty() {
@@ -264,8 +264,8 @@ impl<S: ChunkSource> Streamed<S> {
     }
 }
 
-/// Reads ahead on the blocking pool, once it is the turn of the source. Waiting for it takes no
-/// thread.
+/// Reads ahead on the blocking pool, after waiting for a turn if the source needs one. The wait
+/// takes no thread.
 fn start_reading<S: ChunkSource>(source: S, room: Room, left: Option<u64>) -> JoinHandle<Read<S>> {
     let turns = source.turns();
     let read = move || read_ahead(source, room, None, left);

@@ -16,7 +16,8 @@ const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
 const FORK_MEMTABLE_SECONDS_MAX: u64 = 600;
 const FORK_MEMORY_BYTES_MAX: usize = 8 << 20;
 const FORK_OPEN_FILES_MAX: usize = 8;
-/// Most files that a fork has open: its SSTables, the lock, the manifest, and files of values.
+/// Maximum number of files that a fork has open: its SSTables, the lock, the manifest, and files of
+/// values.
 pub const FORK_HANDLES_MAX: u64 = FORK_OPEN_FILES_MAX as u64 + 4;
 
 /// Bytes of the log that a fork may have to read.
@@ -33,9 +34,9 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Opens the current store, creating one in an empty directory, and removes the remains of
-    /// others. Blocks while the log is replayed. Errors: as [`Db::open_with`]; `Corrupt` and
-    /// `UnknownFormat` of the file that names the stores.
+    /// Opens the current store, creating one in an empty directory, and removes leftovers of other
+    /// stores. Blocks while the log is replayed. Errors: those of [`Db::open_with`]; `Corrupt` and
+    /// `UnknownFormat` for the file that names the stores.
     pub fn open(path: &Path, config: Config, environment: Environment) -> Result<DataDirectory> {
         let (directories, file) = Directories::open(environment.fs.clone(), path)?;
         let environment = Environment {
@@ -101,8 +102,8 @@ impl Opener {
             durability: FORK_DURABILITY,
             // A merge would cost each fork the time and the disk of what the source merges once.
             merges_inherited: false,
-            // Flushing a single deletion would be followed by a merge of all that it hides, which
-            // does not free the space of shared files.
+            // Keeps deletions in the memtable: once flushed, they would be merged with all that
+            // they hide, which would not free the space of shared files.
             memtable_seconds_max: FORK_MEMTABLE_SECONDS_MAX,
             cache_bytes_max: FORK_CACHE_BYTES_MAX,
             memtable_bytes_max: FORK_MEMTABLE_BYTES_MAX,

@@ -7,8 +7,8 @@
 //! damage. Directories that the file does not name are remains: of an operation that a kill
 //! interrupted, or of forks. The next start removes them once the current store is open.
 //!
-//! The lock of the data directory is the lock of the store at its top; without one, it is held
-//! here.
+//! The lock of the data directory is the lock of the store at its top; without such a store, the
+//! lock is held here.
 
 use crate::state::stores_file::{FILE_BYTES_MAX, StoreNumber, StoresFile, TOP, Unreadable};
 use lazurite_engine::fs::{Fs, Lock, LockGuard};
@@ -41,8 +41,8 @@ pub struct Directories {
 
 impl Directories {
     /// Reads the list of stores, and locks the data directory if there is no store at its top.
-    /// Blocks for the disk. Errors: `Corrupt` and `UnknownFormat` say what a person can do;
-    /// `Locked`.
+    /// Blocks for the disk. Errors: `Locked`; `Corrupt` and `UnknownFormat`, which say how to
+    /// proceed.
     pub fn open(fs: Arc<dyn Fs>, root: &Path) -> Result<(Directories, StoresFile)> {
         let directories = Directories::unlocked(fs, root);
         let mut file = directories.read()?;
@@ -59,7 +59,7 @@ impl Directories {
     }
 
     /// The directory of the current store, and those of the snapshots with their names, without a
-    /// lock. Errors: as [`Directories::open`].
+    /// lock. Errors: those of [`Directories::open`].
     pub fn list(fs: Arc<dyn Fs>, root: &Path) -> Result<(PathBuf, Vec<(String, PathBuf)>)> {
         let directories = Directories::unlocked(fs, root);
         let file = directories.read()?;
@@ -69,8 +69,8 @@ impl Directories {
         Ok((path(file.current), snapshots.collect()))
     }
 
-    /// True if a directory has the file, or directories that the file should name. Errors of the
-    /// disk appear again when it is opened.
+    /// True if a directory has the file, or directories that the file should name. Disk errors
+    /// count as false here; they appear again when the directory is opened.
     pub fn are_in(fs: Arc<dyn Fs>, root: &Path) -> bool {
         let directories = Directories::unlocked(fs, root);
         directories.has_file().unwrap_or(false)
@@ -201,8 +201,8 @@ impl Directories {
         )
     }
 
-    /// Replaces the file; durable on return. Errors: before the file was replaced, or because the
-    /// directory could not be synced.
+    /// Replaces the file; durable on return. After an error the file may have been replaced, but
+    /// not durably.
     pub fn write(&self, file: &StoresFile) -> Result<()> {
         self.prepare(file)?;
         self.replace()?;
@@ -260,8 +260,8 @@ impl Directories {
     pub fn remove(&self, number: StoreNumber) {
         let path = self.path(number);
         let removed = if number == TOP {
-            // Between the close of the store and this, another process may have looked at the data
-            // directory.
+            // Closing the store released the directory's lock; take it again, in case another
+            // process did.
             self.lock().and_then(|()| clear_store(&self.fs, &path))
         } else {
             remove_store(&self.fs, &path)

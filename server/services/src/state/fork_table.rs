@@ -159,8 +159,8 @@ impl Forks {
     }
 }
 
-/// How many forks there can be beside the store and connections: they have a quarter of the open
-/// files that the system allows.
+/// Maximum number of forks. All of them together may use a quarter of the open files that the
+/// system allows, and leave the rest to the store and connections.
 pub fn forks_by_open_files(files: Option<u64>) -> usize {
     let forks = files.unwrap_or(u64::MAX) / 4 / FORK_HANDLES_MAX;
     usize::try_from(forks).unwrap_or(usize::MAX).max(1)

@@ -1,9 +1,9 @@
 //! Forks: temporary copies of the store, each a store of its own. A fork is addressed under the
 //! names of all accounts, as `ACCOUNT--FORK` with the account's own key.
 //!
-//! A fork shares the files of its source by hard links and keeps no log: it ends with the process,
-//! when it is released, or when no request has used it for a while. No list names its directory, so
-//! the next start removes what a kill leaves of it.
+//! A fork shares the files of its source by hard links and keeps no log. It ends with the process,
+//! when it is released, or when no request has used it for a while. The file `STORES` does not name
+//! its directory, so the next start removes it if a kill has left it.
 
 use crate::accounts::is_fork_name;
 use crate::response::error::{Failure, Result};
@@ -19,8 +19,8 @@ use lazurite_engine::copy_store;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most bytes of memtables that a fork may rebuild from the log. If there are more, the store is
-/// flushed first: each fork would hold them in memory.
+/// Maximum number of bytes of memtables that a fork may rebuild from the log, because each fork
+/// holds them in memory. If there are more, the store is flushed first.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
 /// How often forks are looked for that no request has used, at most and at least.
 const LOOK_MIN: Duration = Duration::from_millis(100);
@@ -61,8 +61,8 @@ impl Stores {
     }
 
     /// The store of a fork, which is made now if the server makes forks at first use. The caller
-    /// has authenticated the request. Errors: `ForkNotFound`; `SnapshotNotFound`; `503` if there
-    /// are too many.
+    /// must have authenticated the request. Errors: `ForkNotFound`; `SnapshotNotFound`; `503` if
+    /// there are too many.
     pub async fn fork_at_first_use(self: &Arc<Stores>, name: String) -> Result<Arc<Store>> {
         let Some(source) = self.forks.settings.at_first_use.clone() else {
             return Err(fork_not_found(&name));
@@ -163,8 +163,8 @@ impl Stores {
         }
     }
 
-    /// The directory of a snapshot, without a log: each fork would have to replay it. The first
-    /// fork of a snapshot writes its SSTables.
+    /// The directory of a snapshot, whose log the first fork turns into SSTables, so that later
+    /// forks need not replay it.
     fn snapshot_for_forks(&self, file: &StoresFile, name: &str) -> Result<StoreNumber> {
         if self.forks.find(name).is_some() && file.snapshot(name).is_none() {
             let message = format!(
@@ -206,8 +206,8 @@ impl Stores {
     }
 }
 
-/// Flushes a store if each fork of it would otherwise hold much in memory, or read a long log,
-/// which small memtables can keep.
+/// Flushes a store if each of its forks would otherwise hold much in memory, or replay a long log.
+/// The log can be long although the memtables are small.
 fn flush_for_forks(services: &Services) -> lazurite_engine::Result<()> {
     let stats = services.stats();
     if stats.memtable_bytes > REPLAYED_BYTES_MAX || stats.wal_bytes > FORK_LOG_BYTES_MAX {

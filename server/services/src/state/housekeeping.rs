@@ -59,7 +59,7 @@ impl Housekeeping {
 }
 
 /// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged
-/// blobs. Continues under load, when space is needed most: its writes wait for the store like all
+/// blobs. Continues under load, when space is needed most. Its writes wait for the store like all
 /// others, before they take a lock.
 async fn sweep(services: Arc<Services>, interval: Duration) {
     let mut more = false;
@@ -91,8 +91,7 @@ async fn sweep(services: Arc<Services>, interval: Duration) {
     }
 }
 
-/// Logs the first of several failed sweeps in a row, not one each second until the store works
-/// again.
+/// Logs only the first of several failed sweeps in a row.
 struct FailureLog {
     what: &'static str,
     has_failed: bool,

@@ -3,10 +3,9 @@
 //! One runs at a time: each holds the lock on the list of stores from its first read to its end.
 //! Requests do not hold it. An operation that has begun is completed, even if its client leaves.
 //!
-//! A swap of stores: the next store is opened; the present one is retired, so that no write to it
-//! is acknowledged any more; the file that names the store in use is replaced; requests find the
-//! next store. A write that was acknowledged has therefore either happened before the swap or is in
-//! the next store.
+//! To swap stores, the next store is opened; the current one is retired, so that no write to it is
+//! acknowledged any more; the file that names the current store is replaced; requests find the next
+//! store. So every acknowledged write was made before the swap, or to the next store.
 
 use crate::clock::system_time;
 use crate::connection::on_blocking_pool;
@@ -170,8 +169,8 @@ impl Stores {
         }
     }
 
-    /// Replaces the file that names the stores, and its contents in memory as soon as a restart
-    /// would find them so.
+    /// Replaces the file that names the stores, and updates `file` as soon as a restart would read
+    /// the new contents.
     fn write(&self, file: &mut StoresFile, next: StoresFile) -> Result<()> {
         self.directories.prepare(&next)?;
         self.directories.replace()?;
@@ -198,8 +197,8 @@ impl Stores {
     }
 }
 
-/// Flushes a store before a snapshot if that takes little, so that the first fork of the snapshot
-/// does not find a long log. A snapshot is taken on a full disk too.
+/// Flushes a store before a snapshot if its memtables are small but its log is long, which the
+/// first fork of the snapshot would have to replay. A full disk does not prevent the snapshot.
 fn flush_for_snapshot(services: &Services) -> lazurite_engine::Result<()> {
     let stats = services.stats();
     if stats.memtable_bytes > FLUSHED_FIRST_BYTES_MAX || stats.wal_bytes <= FORK_LOG_BYTES_MAX {

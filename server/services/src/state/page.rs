@@ -29,8 +29,8 @@ pub async fn reset(stores: &Arc<Stores>, body: &[u8]) -> Result<Value> {
     if !wanted.is_of_all() {
         stores.reset_part(wanted).await?;
     } else if body.contains(&b'"') {
-        // All its fields are null: a program that has no name to give does not mean the whole
-        // store.
+        // All its fields are null: a program that has no name to give does not mean to reset
+        // everything.
         let message =
             "The body names nothing. A reset of everything has no body, or an empty object.";
         return Err(Failure::new(400, "InvalidInput", message));

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 /// Checkpoints in each lag.
 const COPIES_PER_LAG: u32 = 8;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Most checkpoints: moves of the clock add to those of each lag.
+/// Maximum number of checkpoints: moves of the clock add to those of each lag.
 const COPIES_MAX: usize = 32;
 /// Bytes of the block cache and of the memtables of a store that is only read.
 const CACHE_BYTES: usize = 8 << 20;
@@ -125,8 +125,8 @@ impl Secondary {
         *lock(&self.ticks) = Some(ticks);
     }
 
-    /// Makes a checkpoint of the store before the clock is moved: the data so far was written
-    /// before the move. Blocks for the disk.
+    /// Makes a checkpoint of the store: at intervals, and before the clock is moved, so that data
+    /// written so far has a checkpoint from before the move. Blocks for the disk.
     pub fn note(&self, store: &Store) -> lazurite_engine::Result<()> {
         let _one_at_a_time = lock(&self.copying);
         // Another store is taking its place, and will be copied.
@@ -176,8 +176,8 @@ impl Secondary {
         now.checked_sub(self.lag).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    /// The store to read at this time of the store's clock: the first checkpoint until one is old
-    /// enough.
+    /// The store to read when the store's clock shows `now`: the last checkpoint that is old
+    /// enough, or the first one if none is.
     pub async fn read(self: &Arc<Self>, now: SystemTime) -> Result<Reading> {
         let target = self.target(now);
         let found = lock(&self.copies).at(target);
@@ -259,8 +259,8 @@ impl Secondary {
 }
 
 impl Copies {
-    /// True if the last checkpoint is of the same store at the same sequence number. It is then
-    /// complete up to `now`.
+    /// True if the last checkpoint is of the same store at the same sequence number. Then notes
+    /// that it is complete up to `now`.
     fn is_as_before(&self, source: (StoreNumber, u64), now: SystemTime) -> bool {
         let last = self.present.back();
         let same = last.filter(|last| last.source == source);
@@ -286,7 +286,7 @@ impl Copies {
         self.present.push_back(copied);
     }
 
-    /// The last checkpoint that was made before `target`, else the first one; `None` after
+    /// The last checkpoint made at or before `target`, else the first one; `None` after
     /// [`Secondary::close`].
     fn at(&self, target: SystemTime) -> Option<(Arc<Copied>, Replication)> {
         let mut old_enough = self.present.iter().rev();
@@ -313,8 +313,8 @@ impl Copies {
             self.retired.extend(self.present.pop_front());
         }
         for copied in std::mem::take(&mut self.retired) {
-            // A request that is about to open it holds it. The caller holds the lock under which
-            // others would find it.
+            // Fails while a request that is about to open the checkpoint holds it. No other request
+            // can find it, because the caller holds the lock.
             match Arc::try_unwrap(copied) {
                 Ok(copied) => self.ending.push(EndingCopy::of(&copied)),
                 Err(held) => self.retired.push(held),

@@ -65,7 +65,7 @@ pub struct ForkSettings {
     pub at_first_use: Option<ForkSource>,
     /// How long a fork lives without requests.
     pub lifetime: Duration,
-    /// Most forks at a time.
+    /// Maximum number of forks at a time.
     pub count_max: usize,
 }
 

@@ -215,8 +215,8 @@ impl Store {
     }
 }
 
-/// Sets for all accounts, until the next start, what Azure has in its management plane and this
-/// server in flags.
+/// Sets the policies of all accounts from flags, until the next start. On Azure they belong to the
+/// management plane.
 fn keep_account_policies(settings: &Settings, blobs: &BlobService) -> lazurite_blob::Result<()> {
     for account in settings.accounts.names() {
         let before = blobs.get_account_policy(account)?;

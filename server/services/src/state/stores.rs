@@ -24,8 +24,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// How often it is asked whether the server stops meanwhile.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
-/// The store of a request. For the current store, a guard holds it without a reference count, to
-/// which all requests would write.
+/// The store of a request. The current store is held by a guard instead of a reference count, which
+/// all requests would write to.
 pub type StoreGuard = Guard<Arc<Store>>;
 
 /// The stores of the process.
@@ -78,8 +78,8 @@ impl Stores {
         })
     }
 
-    /// Makes the secondary endpoint read the store as it was `lag` ago. Before the first request;
-    /// once. Blocks for the disk. The error is a sentence.
+    /// Makes the secondary endpoint read the store as it was `lag` ago. Call it once, before the
+    /// first request. Blocks for the disk. The error is a sentence.
     pub fn keep_secondary(&self, lag: Duration) -> Result<(), String> {
         let store = self.current();
         let place = self.opener.place(self.directories.root());
@@ -89,14 +89,14 @@ impl Stores {
         Ok(())
     }
 
-    /// Removes the checkpoints that the secondary endpoint of an earlier run has left. Blocks for
-    /// the disk.
+    /// Removes the checkpoints that the secondary endpoint of an earlier run left. Blocks for the
+    /// disk.
     pub fn remove_checkpoints(&self) -> lazurite_engine::Result<()> {
         self.opener.place(self.directories.root()).remove_copies()
     }
 
-    /// The store that a request to the secondary endpoint reads at this time of the store's clock;
-    /// `None` is the current store.
+    /// The store that a request to the secondary endpoint reads when the store's clock shows `now`;
+    /// `None` means the current store.
     pub async fn secondary(&self, now: SystemTime) -> error::Result<Option<Reading>> {
         match self.secondary.get() {
             Some(secondary) => secondary.read(now).await.map(Some),
@@ -104,8 +104,8 @@ impl Stores {
         }
     }
 
-    /// Before the clock of the current store is moved: see [`Secondary::note`]. Blocks for the
-    /// disk.
+    /// Makes a checkpoint for the secondary endpoint, if there is one. Call it before the clock of
+    /// the current store is moved. Blocks for the disk.
     pub fn note_for_secondary(&self) -> lazurite_engine::Result<()> {
         match self.secondary.get() {
             Some(secondary) => secondary.note(&self.current()),
@@ -163,8 +163,9 @@ impl Stores {
         self.current().stop_sweeping();
     }
 
-    /// Replaces the current store, which is retired already. The former one is removed once nothing
-    /// uses it, unless a power cut could bring back the file that names it.
+    /// Replaces the current store, which must be retired already. With `removes_former`, the former
+    /// one is removed once nothing uses it; not if a power cut could bring back the file that names
+    /// it.
     pub(super) fn replace(&self, store: Arc<Store>, removes_former: bool) {
         let before = self.current.swap(store.clone());
         self.start_housekeeping_of(&store);

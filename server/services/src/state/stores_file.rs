@@ -12,7 +12,7 @@ const MAGIC: [u8; 8] = *b"LZSTORES";
 /// The version of the format that is written, and the only one that is read.
 const VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 8;
-/// Most snapshots that a data directory keeps.
+/// Maximum number of snapshots that a data directory keeps.
 pub const SNAPSHOTS_MAX: usize = 1000;
 /// Longest name of a snapshot, in characters.
 const NAME_CHARACTERS_MAX: usize = 64;

@@ -295,8 +295,8 @@ async fn store_that_is_retired_acknowledges_nothing_and_is_removed_when_unused()
     close(&stores).await.unwrap();
 }
 
-/// Counts the calls of this kind that making a fork of a snapshot takes below the directory of
-/// stores, if the snapshot has that many names.
+/// Counts the calls of this kind below the directory of stores that the making of a fork takes, for
+/// a snapshot with this many names.
 async fn calls_of_a_fork(operation: Operation, names: usize) -> u64 {
     let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let stores = open(Arc::new(faults.clone()), Durability::Process).unwrap();

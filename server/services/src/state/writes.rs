@@ -55,8 +55,8 @@ pub struct Writes {
     is_resetting: AtomicBool,
 }
 
-/// A target or a scope, as hashes of its account and of its name there; 0 means no service and no
-/// name. Equal hashes of different names only cause an unneeded `503`.
+/// A target or a scope, as hashes of its account, its service and its name; 0 means no service or
+/// no name. Equal hashes of different names only cause an unneeded `503`.
 #[derive(Debug, Clone, Copy)]
 struct Hashes {
     account: u32,

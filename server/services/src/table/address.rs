@@ -19,8 +19,8 @@ pub enum Address {
     Table(String),
     /// `T(PartitionKey='p',RowKey='r')`
     Entity(String, EntityKeys),
-    /// `T/…`, an address of nothing, perhaps with a predicate: the path of a client whose endpoint
-    /// names a table.
+    /// `T/…`, which addresses nothing: the path of a client whose endpoint names a table. The flag
+    /// is true if there is a predicate.
     Below(String, bool),
 }
 

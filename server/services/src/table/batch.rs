@@ -251,8 +251,8 @@ fn check_no_comp(query: &Query) -> Result<()> {
     }
 }
 
-/// Hosts and schemes inside a batch reflect the client's view of the route; only the path matters,
-/// after the account.
+/// The address of a target inside a batch: the path after the account. Scheme and host are ignored,
+/// because the client may see those of a proxy.
 fn address(target: &str) -> Result<Address> {
     Address::parse(parts_of(target).resource)
 }
@@ -468,8 +468,8 @@ fn common_headers() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A batch of one read: of an entity, or of a page of a query. Its refusal is the refusal of the
-/// part.
+/// Answers a batch of one read, of an entity or of a page of a query. If the read is refused, the
+/// refusal is the answer of its part.
 async fn respond_to_query(
     mut request: Request,
     sub: SubRequest,

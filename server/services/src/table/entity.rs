@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time a page is gathered. Source: Query timeout and pagination.
 pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
-/// Most names in `$select`. Source: Query Entities, "Remarks".
+/// Maximum number of names in `$select`. Source: Query Entities, "Remarks".
 const SELECT_MAX: usize = 255;
 
 pub async fn query_entities(request: Request) -> Result<Response<Body>> {
@@ -82,8 +82,8 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-/// Reads the rows of a page, and counts those that it examines against the targets of their
-/// partitions. Errors: those of the query; `ServerBusy`.
+/// Reads the rows of a page, and counts the examined rows against the targets of their partitions.
+/// Errors: those of the query; `ServerBusy`.
 fn visit(
     request: &Request,
     query: &Query<'_>,
@@ -140,7 +140,7 @@ fn put_cost(response: &mut Response<Body>, cost: &Cost) {
     put(response, "x-lazurite-returned", cost.returned.to_string());
 }
 
-/// How a query reached its rows, for people who design tables.
+/// How a query reached its rows, for designers of tables.
 pub fn plan_name(access: AccessKind) -> &'static str {
     match access {
         AccessKind::Nothing => "nothing",
@@ -182,8 +182,8 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
     let answer = match body {
         Ok(body) => match inserted(body) {
             Ok(entity) => insert(request, entity, prefer).await,
-            // A missing table is reported first: then the address may be wrong, and the body right
-            // for another one.
+            // A missing table is reported first: the address may be wrong, and the body right for
+            // another table.
             Err(failure) => Err(check_table(&request).err().unwrap_or(failure)),
         },
         Err(error) => Err(error.into()),

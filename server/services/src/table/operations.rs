@@ -363,8 +363,8 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
     }
 }
 
-/// The change of an entity that a method means. An empty condition is not an absent one: a client
-/// that lost its ETag must not overwrite the entity.
+/// The change of an entity that a method and its conditions ask for. An empty condition is not an
+/// absent one: a client that lost its ETag must not overwrite the entity.
 fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
     if (asked.header)("if-none-match").is_some() {
         let verb = if asked.method == "DELETE" {

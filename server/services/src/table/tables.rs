@@ -98,8 +98,8 @@ pub async fn create_table(request: Request, body: RequestBody) -> Result<Respons
     Ok(response)
 }
 
-/// Accepts `If-Match: *`, which clients send that treat tables as entities, and which every table
-/// matches. A table has no ETag.
+/// Accepts `If-Match: *`, which every table matches: clients that treat tables as entities send it.
+/// A table has no ETag.
 fn check_if_match(context: &Context) -> Result<()> {
     match context.header("if-match") {
         Some(text) if text != "*" => Err(Failure::header("if-match", text)),

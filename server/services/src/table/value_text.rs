@@ -2,7 +2,7 @@
 
 use lazurite_table::Value;
 
-/// The type, as people name it.
+/// The type, as it is shown to users.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "String",

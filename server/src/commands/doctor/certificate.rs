@@ -172,8 +172,8 @@ impl ServerCertVerifier for Judge {
         Ok(ServerCertVerified::assertion())
     }
 
-    // The signature shows that the server has the key of the certificate: requests with secrets
-    // follow.
+    // Although any certificate is accepted, the signature must prove that the server has its key:
+    // requests with secrets follow.
     fn verify_tls12_signature(
         &self,
         message: &[u8],

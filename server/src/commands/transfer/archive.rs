@@ -22,8 +22,8 @@ const LEVEL: i32 = 3;
 const FILE_BYTES_MAX: u64 = 200 << 40;
 /// Bytes of the head of an entry, with its long name and what pads the entry before it.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
-/// Most segments of a file's path, with its container's directory. Directories are made and removed
-/// by recursion.
+/// Maximum number of segments of a file's path, with its container's directory. Limited because
+/// directories are made and removed by recursion.
 const DEPTH_MAX: usize = SEGMENTS_MAX + 2;
 /// Bytes that a file system hands out at a time, at least.
 const BLOCK_BYTES: u64 = 4 << 10;
@@ -36,8 +36,8 @@ pub fn is_name(path: &Path) -> bool {
     name.is_some_and(|name| name.ends_with(ENDING))
 }
 
-/// Fails for a path with the extension of another kind of archive, which an export would make a
-/// directory.
+/// Fails for a path with the extension of another kind of archive, because an export would make a
+/// directory of that name.
 pub fn check_name(path: &Path) -> Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let name = name.to_ascii_lowercase();
@@ -113,7 +113,7 @@ pub struct UnpackLimits<'a> {
 }
 
 impl UnpackLimits<'static> {
-    /// Those of a person's own archive.
+    /// Those of a user's own archive.
     pub const NONE: UnpackLimits<'static> = UnpackLimits {
         bytes_max: u64::MAX,
         entries_max: u64::MAX,
@@ -264,7 +264,7 @@ fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
     }
 }
 
-/// A reader that fails after a number of bytes: the archive reader takes whole names into memory
+/// A reader that fails after `left` bytes, because the archive reader takes whole names into memory
 /// before it returns them.
 struct Metered<'a, R> {
     source: R,

@@ -71,8 +71,8 @@ pub fn send_opened(
     })
 }
 
-/// Sends again while the service is busy, and after a connection broke for as long as the client
-/// says, with growing waits.
+/// Repeats a request while the service is busy, at most [`BUSY_TRIES_MAX`] times, and after a
+/// broken connection with growing waits, for as long as `client.retry` allows.
 pub fn patiently<T, E: Into<Error>>(client: &Client, send: impl Fn() -> Result<T, E>) -> Result<T> {
     let mut tries = 1;
     let mut wait = BROKEN_WAIT;

@@ -103,8 +103,8 @@ pub fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
     check_pairs(&pairs)
 }
 
-/// Fails for metadata that the service refuses. Azurite keeps values that are not ASCII, and
-/// Lazurite did in the past; the hosted service does not.
+/// Checks metadata like the service. Values that are not ASCII are refused too: Azurite keeps them,
+/// and Lazurite did in the past, but the hosted service refuses them.
 pub fn check_pairs(pairs: &[(String, String)]) -> Result<(), String> {
     match pairs.iter().find(|(_, value)| !value.is_ascii()) {
         Some((name, _)) => Err(format!(

@@ -11,8 +11,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// A cause with its place. The text is a sentence without its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
-    /// From the outermost place to the innermost, such as `container photos`; empty if the cause
-    /// names it.
+    /// The places of the error, from the outermost to the innermost, such as `container photos`;
+    /// empty if the cause names the place.
     place: String,
     cause: Cause,
 }
@@ -50,8 +50,8 @@ impl Error {
         Cause::NoSpace(sentence).into()
     }
 
-    /// A connection that broke within the body of a response, or delivered other bytes than it
-    /// announced.
+    /// The error of a connection that broke within the body of a response, or delivered other bytes
+    /// than it announced.
     pub fn broken(sentence: String) -> Error {
         RequestError::Unanswered(sentence).into()
     }
@@ -86,8 +86,8 @@ impl Error {
         matches!(self.cause, Cause::NoSpace(_))
     }
 
-    /// True if a request has no answer, or a server error of the service or a gateway: it may have
-    /// been executed.
+    /// True if the request may have been executed although it failed: no answer, or 408, 500, 502
+    /// or 504.
     pub fn is_broken(&self) -> bool {
         match &self.cause {
             Cause::Request(RequestError::Unanswered(_)) => true,
@@ -100,8 +100,9 @@ impl Error {
         matches!(self.status(), Some(429 | 503))
     }
 
-    /// True if no later request can succeed: there is no answer, the credentials are refused, or
-    /// the service cannot write.
+    /// True if the transfer must end because later requests would fail too: there is no answer, the
+    /// service is broken or busy, the credentials are refused, or the service cannot write. True
+    /// for all errors that are not of a request.
     pub fn is_fatal(&self) -> bool {
         match &self.cause {
             Cause::Request(RequestError::Unsent(_)) => false,

@@ -13,8 +13,8 @@ pub enum Existing {
     Replace,
 }
 
-/// The choices about what is there, as a sentence without its end. `option` is what stands before
-/// the value of the option.
+/// Explains the choices for existing items, as a sentence without its end. `option` is the text
+/// before each value of the option.
 pub fn choices_about_existing(option: &str) -> String {
     format!(
         "With {option}skip it stays as it is; with {option}replace, blobs and entities of the same names are replaced, and the messages of \

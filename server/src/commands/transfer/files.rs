@@ -14,8 +14,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Bytes of a segment of a path, and of a path: below the limits of file systems.
 const SEGMENT_BYTES_MAX: usize = 200;
 const PATH_BYTES_MAX: usize = 800;
-/// Most segments of a content's path: a name of 1,024 characters has no more that are not empty.
-/// Directories are walked by recursion.
+/// Maximum number of segments of a content's path: a name of 1,024 characters has no more that are
+/// not empty. Limited because directories are walked by recursion.
 pub const SEGMENTS_MAX: usize = 512;
 /// Where contents lie whose names no file can have: no escaped name is so.
 const OTHERS: &str = "%";
@@ -106,8 +106,8 @@ fn escaped_segment(segment: &str) -> Option<String> {
     (escaped.len() <= SEGMENT_BYTES_MAX).then_some(escaped)
 }
 
-/// The name of the blob whose content is at a path that no line names; `None` if a blob cannot have
-/// the name.
+/// The name of the blob whose content is at `path`, for contents that no line names; `None` if a
+/// blob cannot have the name.
 pub fn name_of(path: &str) -> Option<String> {
     if path.starts_with("%/") {
         return None;
@@ -153,7 +153,7 @@ impl Target<'_> {
         ))
     }
 
-    /// Writes a JSON object, indented for people.
+    /// Writes a JSON object, indented for readers.
     pub fn write_settings(&self, path: &str, fields: Map<String, Value>) -> Result<()> {
         let text = serde_json::to_string_pretty(&Value::from(fields));
         let text = text.map_err(|error| format!("{path}: {error}"))?;
@@ -390,8 +390,8 @@ fn names_in(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(S
     Ok(names)
 }
 
-/// Each directory is checked once: checking the whole path of each would take minutes at the
-/// greatest depth that a system allows.
+/// Passes on the paths of the files below a directory. Checks each directory once: checking the
+/// whole path of each would take minutes at the greatest depth that a system allows.
 fn walk(
     directory: &Path,
     below: &str,

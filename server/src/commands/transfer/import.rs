@@ -58,8 +58,8 @@ pub fn import_directory(
     Ok(Imported::new(progress, notes, skipped))
 }
 
-/// Imports a directory that was converted from the files of another program, those at `foreign`.
-/// Returns sentences about what already existed.
+/// Imports a directory that was converted from the files of another program at `foreign`. Returns
+/// sentences about what already existed.
 pub fn import_converted(
     client: &Client,
     root: &Path,
@@ -73,7 +73,7 @@ pub fn import_converted(
     Ok(import.end().0)
 }
 
-/// Reads and checks everything to import. Errors: what an import would refuse without asking the
+/// Reads and checks everything to import. Errors: all that an import refuses without asking the
 /// service.
 fn check(import: &Import<'_>) -> Result<(), ImportError> {
     check_format(import.source)
@@ -85,7 +85,7 @@ fn check(import: &Import<'_>) -> Result<(), ImportError> {
     tables::check::check(import)
 }
 
-/// A directory without a manifest was written by people.
+/// A directory without a manifest was written by hand.
 fn check_format(source: &Source<'_>) -> Result<()> {
     let manifest = source.read_settings(MANIFEST)?;
     match manifest.get("format").and_then(Value::as_u64) {

@@ -18,7 +18,7 @@ pub struct Import<'a> {
     pub existing: Existing,
     pub progress: &'a Progress,
     /// The directory of another program whose files contain the contents of blobs. With it, an
-    /// import leaves out what the service refuses.
+    /// import leaves out contents that the service refuses.
     pub foreign: Option<&'a Path>,
     /// Sentences about what was there.
     notes: Mutex<Vec<String>>,

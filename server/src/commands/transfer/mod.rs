@@ -1,4 +1,4 @@
-//! `lazurite export` and `lazurite import`: everything that an account stores, as files that people
+//! `lazurite export` and `lazurite import`: everything that an account stores, as files that users
 //! can read and edit. `lazurite copy`: the same between two servers, without files (`copy/`).
 //!
 //! The layout, which `docs/export.md` describes for users:
@@ -87,8 +87,8 @@ pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<Ex
     Ok(say_imported(path, &imported))
 }
 
-/// Imports the directory of Azurite's, and says what. The exit status is a failure if anything was
-/// left out.
+/// Imports a data directory of Azurite, and prints the result. The exit status is a failure if
+/// anything was left out.
 pub fn run_import_azurite(
     client: &Client,
     path: &Path,

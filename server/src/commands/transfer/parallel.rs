@@ -50,8 +50,8 @@ pub fn on_threads<T: Send>(
     }
 }
 
-/// Takes all jobs, so that the sender never waits for ever; works on those before the first
-/// failure.
+/// Takes all jobs, so that the sender never waits for ever, but works only on those that it takes
+/// before the first failure.
 fn take_jobs<T>(
     receiver: &Mutex<Receiver<T>>,
     failure: &Mutex<Option<Error>>,

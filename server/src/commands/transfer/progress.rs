@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Most sentences about what was left out that a command prints.
+/// Maximum number of sentences about what was left out that a command prints.
 pub const LEFT_OUT_SHOWN: usize = 20;
 /// Most of them that are kept.
 pub const LEFT_OUT_KEPT: usize = 100_000;
@@ -123,8 +123,8 @@ impl Progress {
         })
     }
 
-    /// Ends the line of the terminal. Returns sentences about what was left out, at most `most`, and
-    /// then one about how many more there are.
+    /// Ends the line of the terminal. Returns sentences about what was left out, at most `most`,
+    /// and then one about how many more there are.
     pub fn end(self, most: usize) -> Vec<String> {
         if self.has_line.into_inner() {
             let _ = write!(std::io::stderr(), "\r\x1b[K");

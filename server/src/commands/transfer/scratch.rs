@@ -36,8 +36,8 @@ impl Scratch {
     }
 }
 
-/// Makes the lock of a directory. It gets its name only once it is held, so a command that begins
-/// now never finds it unlocked.
+/// Makes the lock of a directory. The lock gets its name only once it is held, so a command that
+/// begins now never finds it unlocked.
 fn locked(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join(".lock-new");
     let lock = File::create_new(&unnamed)?;

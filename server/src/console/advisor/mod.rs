@@ -1,5 +1,5 @@
-//! Advice: what the advisor found in the workload, and the heat map of partitions. `open_pages.rs`
-//! has the same as JSON, for programs.
+//! Advice: the findings of the advisor about the workload, and the heat map of partitions.
+//! `open_pages.rs` has the same as JSON, for programs.
 //!
 //! Pages show only the accounts that the console shows, and never more of a list than fits into a
 //! page.

@@ -260,8 +260,8 @@ fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
         .then_some(ByteRange { first, last })
 }
 
-/// The content, as a download, or for the page of the blob if it is a picture, a film or a sound.
-/// Players ask for ranges.
+/// Serves the content: as a download, or for the page of the blob if it is a picture, a video or a
+/// sound. Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

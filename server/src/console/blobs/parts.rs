@@ -162,7 +162,7 @@ fn page_map(ranges: &[PageRange], length: u64) -> Markup {
     }
 }
 
-/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the same as JSON. Also for a
+/// `/_lazurite/blobs/ACCOUNT/CONTAINER/blob/blocks.json?name=NAME`: the parts as JSON. Also for a
 /// name that has only uncommitted blocks.
 pub async fn json(
     State(console): State<Arc<Console>>,

@@ -118,8 +118,8 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     Ok(layout::page(console, "Blobs", container, content))
 }
 
-/// A page of names, as rows. If long names make the rows too long for a page, a shorter page is
-/// read, which knows where the next one begins.
+/// A page of names, as rows. If long names make the rows too long for a page, a page of fewer names
+/// is read instead, with the marker of the one after it.
 fn listed(
     console: &Console,
     place: &Place<'_>,

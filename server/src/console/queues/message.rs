@@ -1,4 +1,5 @@
-//! One message: its text, its state, and the actions on it. Only taking it counts a delivery.
+//! One message: its text, its state, and the actions on it. Only taking the message counts as a
+//! delivery.
 //!
 //! The console uses the message's present receipt, so a consumer that holds the message loses it:
 //! its receipt becomes invalid. The page says so where that can happen.

@@ -175,7 +175,7 @@ fn put_form(console: &Console, account: &str, queue: &str) -> Markup {
     }
 }
 
-/// Whether all words stand in a message, as people read it.
+/// Whether the readable form of a message contains all words.
 fn has_words(message: &StoredMessage, words: &str) -> bool {
     if words.trim().is_empty() {
         return true;

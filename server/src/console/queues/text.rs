@@ -1,4 +1,4 @@
-//! A message as people read it: its state and its text.
+//! A message in readable form: its state and its text.
 
 use crate::codec::date;
 use crate::console::form::Form;
@@ -46,8 +46,8 @@ pub fn text_block(message: &StoredMessage, size: String) -> Markup {
     }
 }
 
-/// The text inside Base64 if it decodes to text, otherwise the text itself; and whether it was
-/// decoded.
+/// Whether a text is the Base64 form of another, and the decoded text if so, otherwise the text
+/// itself.
 pub fn inner_text(text: &str) -> (bool, String) {
     let from_base64 = STANDARD
         .decode(text.trim())
@@ -61,7 +61,7 @@ pub fn inner_text(text: &str) -> (bool, String) {
     }
 }
 
-/// The text of a message as people read it: Base64 of a text is decoded, JSON is indented.
+/// The text of a message in readable form: Base64 of a text is decoded, JSON is indented.
 fn decoded(text: &str) -> (Option<&'static str>, String) {
     let (is_base64, inner) = inner_text(text);
     match (is_base64, format::pretty_json(&inner)) {

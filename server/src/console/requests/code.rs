@@ -20,8 +20,8 @@ const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 /// A longer body is that of a file.
 const BODY_BYTES_MAX: usize = 2 << 10;
 
-/// The request as a curl command to `origin`, which is this server: a client chooses the host name
-/// of its request, and no signature covers it.
+/// The request as a curl command to `origin`, which must be this server. The request's own host
+/// name does not count: a client chooses it, and no signature covers it.
 pub fn curl(record: &Record, origin: &str) -> String {
     // `-g`: brackets and braces of a target are no pattern.
     let mut command = format!(
@@ -89,9 +89,9 @@ pub fn calls(record: &Record) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// The imports, the frame of a test, and its calls that succeed and that are refused, by language.
-/// A line `{i}`, `{b}` or `{c}` stands for the imports, the beginning and the call; `{n}` is the
-/// name, `{u}` the name in lower case, `{s}` the status.
+/// By language: the frame of a test with its imports, the call that succeeds, and the call that is
+/// refused. A line `{i}`, `{b}` or `{c}` stands for the imports, the beginning and the call; `{n}`
+/// is the name, `{u}` the name in lower case, `{s}` the status.
 const TESTS: [(&str, &str, &str, &str); 6] = [
     (
         "Python",

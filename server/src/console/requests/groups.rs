@@ -1,5 +1,5 @@
-//! Counts of like errors: the kept requests of this run that were refused or failed, by operation
-//! and code.
+//! Counts of similar errors: the kept requests of this run that were refused or failed, by
+//! operation and code.
 
 use crate::console::context::Console;
 use crate::console::format::{self, cut};

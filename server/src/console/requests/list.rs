@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Rows of the page.
 const ROWS_SHOWN: usize = 100;
-/// Most requests in one answer of the JSON interface.
+/// Maximum number of requests in one answer of the JSON interface.
 const BATCH_MAX: usize = 500;
 /// Bytes of records after which such an answer ends; `next` says where to go on.
 const BATCH_BYTES_MAX: usize = 1 << 20;

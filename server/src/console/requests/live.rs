@@ -18,7 +18,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How often the ring is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Most requests in one event: a page that cannot draw more is told how many it missed.
+/// Maximum number of requests in one event: a page that cannot draw more is told how many it
+/// missed.
 const EVENT_MAX: usize = 100;
 /// Ticks without a request after which a comment keeps the connection alive.
 const QUIET_TICKS_MAX: u32 = 40;

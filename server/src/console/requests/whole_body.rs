@@ -11,8 +11,8 @@ use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use std::sync::Arc;
 
-/// `/_lazurite/requests/ID/body/request` or `response`: the kept part of a body, as a text or a
-/// file.
+/// `/_lazurite/requests/ID/body/request` or `response`: shows the kept part of a body, as a text or
+/// a file.
 pub async fn page(
     State(console): State<Arc<Console>>,
     Path((id, side)): Path<(String, String)>,

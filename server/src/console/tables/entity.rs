@@ -224,8 +224,8 @@ fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
     }
 }
 
-/// The properties of a form. Browsers send line breaks as CR LF, so a value that differs only in
-/// line breaks is kept.
+/// The properties of a form. Browsers send line breaks as CR LF, so the stored value is kept if the
+/// form's differs only in line breaks.
 fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value)>> {
     let fields = form
         .all("name")

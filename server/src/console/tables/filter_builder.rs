@@ -14,8 +14,8 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Most terms that are shown one by one, and the longest filter for which they are: each link has
-/// the rest of the filter.
+/// Maximum number of terms that are shown one by one, and maximum length of a filter whose terms
+/// are: the link of each term contains the rest of the filter.
 const TERMS_SHOWN: usize = 20;
 const FILTER_BYTES_MAX: usize = 1000;
 

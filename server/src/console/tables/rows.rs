@@ -434,8 +434,8 @@ impl HttpBody for Export {
             }
             Poll::Ready(read) => read,
         };
-        // The table may have been deleted meanwhile: the file ends early, and so does the
-        // connection.
+        // The table may have been deleted meanwhile. Then the file ends early, and the connection
+        // breaks off.
         let (lines, next) =
             read.map_err(|failure| std::io::Error::other(failure.message.into_owned()))?;
         self.is_ended = next.is_none();

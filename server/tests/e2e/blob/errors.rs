@@ -7,23 +7,23 @@
 //! `BlobCustomerSpecifiedEncryptionMismatch` (HTTPS: `clients/secure.py`), `CopyIdMismatch` and
 //! `PendingCopyOperation` (a copy from another server: `clients/foreign.py`),
 //! `BlockCountExceedsLimit` (fifty thousand appends: the service's own tests),
-//! `HostInformationNotPresent` (`crate::errors`).
+//! `HostInformationNotPresent` (`crate::errors`), `PublicAccessNotPermitted` (`--no-public-access`:
+//! `crate::exposed`), `ContainerBeingDeleted` and `ServerBusy` (`--as-azure`: `crate::targets`),
+//! `OperationTimedOut` (`--request-timeout`: `crate::limits`).
 //!
 //! Not answered, because nothing here causes them:
-//! - what an administrator does: `AccountIsDisabled`, `ContainerDisabled`,
-//!   `PublicAccessNotPermitted`, `BlobAccessTierNotSupportedForAccountType`;
-//! - what takes time on the hosted service and none here: `ContainerBeingDeleted`,
-//!   `OperationTimedOut`, `SnapshotOperationRateExceeded`, `SystemInUse`; snapshots are not counted
-//!   (`SnapshotCountExceeded`);
-//! - what only a failing store answers: `InternalError`, `ServerBusy`;
-//! - what versions before 2012 answered: `LeaseAlreadyBroken`, `CopyAcrossAccountsNotSupported`;
-//! - what only hierarchical accounts have: `DirectoryIsNotEmpty`,
-//!   `OperationNotSupportedOnDirectory`, `ResourceTypeMismatch`; and managed disks:
-//!   `PreviousSnapshotOperationNotSupported`;
-//! - what has a more exact code: `ResourceAlreadyExists`, `LeaseLost`
+//! - actions of an administrator: `AccountIsDisabled`, `ContainerDisabled`,
+//!   `BlobAccessTierNotSupportedForAccountType`;
+//! - limits of the hosted service: `SnapshotOperationRateExceeded`, `SystemInUse`,
+//!   `SnapshotCountExceeded` (snapshots are not counted);
+//! - answers of a failing store: `InternalError`;
+//! - answers of versions before 2012: `LeaseAlreadyBroken`, `CopyAcrossAccountsNotSupported`;
+//! - hierarchical accounts: `DirectoryIsNotEmpty`, `OperationNotSupportedOnDirectory`,
+//!   `ResourceTypeMismatch`; and managed disks: `PreviousSnapshotOperationNotSupported`;
+//! - codes for which there is a more exact one: `ResourceAlreadyExists`, `LeaseLost`
 //!   (`LeaseNotPresentWithBlobOperation`), `TargetConditionNotMet` (`ConditionNotMet`),
 //!   `InvalidSourceBlobUrl` (`InvalidHeaderValue`), `RequestUrlFailedToParse` (`InvalidUri`),
-//!   `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`;
+//!   `InvalidBlockId` (`InvalidQueryParameterValue`, which names `blockid`), `BlobNotArchived`.
 
 use super::{INVALID_PARAMETER, UNMET, account_sas, put_blob, put_block, request, with_container};
 use crate::errors::{Row, check};

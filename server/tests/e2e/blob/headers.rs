@@ -1,5 +1,5 @@
-//! Headers of blobs: which a writer may clear or get wrong, and which keep a browser from running
-//! what it is shown.
+//! Headers of blobs: which of them a writer may clear or get wrong, and those that keep a browser
+//! from running the content of a blob.
 
 use super::{put_blob, request, with_container};
 use crate::http::{Connection, Response};
@@ -191,7 +191,7 @@ fn a_slow_write_is_as_late_as_its_commit() {
     let written = connection.send_bytes(&slow[begin..], "PUT").unwrap();
     assert!(time_of(written.is(201)) > seen);
     assert!(time_of(&head(&server, "b")) > seen);
-    // A client that read the quick one gets 412 after it was overwritten, and does not overwrite
+    // A client that read the quick write gets 412 after it was overwritten, and does not overwrite
     // the newer blob.
     let seen = httpdate::fmt_http_date(seen);
     let read = request("GET", "/con/b").header("If-Modified-Since", &seen);

@@ -1,4 +1,4 @@
-//! Keys that clients bring, over HTTPS by raw requests: content from URLs whose source and
+//! Customer-provided keys over HTTPS, by raw requests: content from URLs whose source and
 //! destination each have a key. `clients/secure.py` tests the rest with the client for Python.
 
 use super::{account_sas, request};

@@ -1,5 +1,5 @@
 //! Encryption scopes on the wire: in headers, in a SAS, and of containers; which requests may name
-//! one, and the errors of those that may not. What each operation does with a scope is compared
+//! one, and the errors of those that may not. The effect of a scope on each operation is compared
 //! cell by cell in `blob`, `operations/matrix_tests`.
 
 use super::{account_sas, put_blob, request, sas_for_scope, with_container};

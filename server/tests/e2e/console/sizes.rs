@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// Most bytes of a page.
+/// Maximum number of bytes of a page.
 const PAGE_BYTES_MAX: usize = 150 << 10;
 
 /// Names and texts that grow in HTML.

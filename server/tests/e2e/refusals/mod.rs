@@ -1,7 +1,7 @@
 //! A refused request changes nothing, and there is a reason for each request that is not refused.
 //! Tests every operation, with every refusal that can be provoked, and with each of its headers and
-//! parameters empty, bogus, twice and huge. The whole state before and after is compared: what
-//! clients can set (`state diff`), and everything that listings and properties show.
+//! parameters empty, bogus, twice and huge. The whole state before and after is compared: all data
+//! that clients can set (`state diff`), and everything that listings and properties show.
 //!
 //! A unit test of the server checks that every operation that changes something has a row here.
 
@@ -186,8 +186,7 @@ impl Bench {
         refused
     }
 
-    /// Sends the refused and the interrupted requests again. Compares the state after each if
-    /// `looks`.
+    /// Sends the refused requests again. If `looks`, compares the state after each.
     fn repeat(&mut self, row: &Row, label: &str, refused: &[&Provocation], looks: bool) {
         let ready = self.ready(row);
         for provocation in refused {

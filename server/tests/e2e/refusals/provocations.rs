@@ -275,7 +275,7 @@ fn other_source(row: &Row, change: impl Fn(&str) -> String) -> Option<Request> {
     )
 }
 
-/// The same of a source on another server that does this.
+/// The request with a source on another server that does this.
 pub(super) fn foreign_source(row: &Row, path: &str) -> Option<Request> {
     other_source(row, |url| url.replace("whole", path)).filter(|_| row.source == Source::Foreign)
 }

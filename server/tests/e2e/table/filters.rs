@@ -2,7 +2,7 @@
 //! type, operator and literal form, missing properties, mismatched types, nesting, keys that only
 //! UTF-16 orders right, pages.
 //!
-//! `LAZURITE_FILTERS` says how many a run, `LAZURITE_TEST_SEED` repeats a run. A failure prints
+//! `LAZURITE_FILTERS` sets how many in a run, `LAZURITE_TEST_SEED` repeats a run. A failure prints
 //! both the seed and the filter.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -256,8 +256,8 @@ impl Row {
     }
 }
 
-/// Source: the table of all pairs in `table/src/filter/tests.rs`: only the literal is widened;
-/// values of other types differ, and count as less.
+/// Compares like the service: only the literal is widened; values of other types differ, and count
+/// as less. Source: the table of all pairs in `table/src/filter/tests.rs`.
 fn compares(value: &Value, operator: &str, literal: &Value) -> bool {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let utf16 = |text: &str| text.encode_utf16().collect::<Vec<u16>>();

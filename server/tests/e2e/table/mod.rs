@@ -1,6 +1,6 @@
 //! The Table service by raw requests: the exact bytes of its answers at every metadata level, and
 //! its answers to input no client would send. Here: tables themselves, their policies, the service,
-//! and what the modules below share.
+//! and helpers of the modules below.
 
 mod entities;
 mod filters;

@@ -203,8 +203,8 @@ fn a_transaction_that_fails_names_its_operation_and_does_nothing() {
     assert_eq!(rows(&server), ["there"]);
 }
 
-/// Like a single operation: an input that its row does not read is refused, has no effect, or is
-/// unknown.
+/// As in a single operation, an input that the operation's row does not read is refused or has no
+/// effect, and an unknown input passes.
 #[test]
 fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {
     let server = with_table();

@@ -105,8 +105,8 @@ pub(super) fn append(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create"]))
 }
 
-/// A blob in 50,000 parts of 512 bytes got, and the same bytes put at once. Pages are written in no
-/// order.
+/// Gets a blob that was written in 50,000 parts of 512 bytes, and one whose same bytes were put at
+/// once. Pages are written out of order.
 pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
     let content = noise(bench.scaled(PARTS, 20) as usize * PART_BYTES);
     let kinds = [

@@ -19,7 +19,7 @@ use kills::Victim;
 use questions::QUESTIONS;
 
 const TABLE: &str = "Flights";
-/// The most operations a transaction may have. Source: Performing entity group transactions,
+/// Maximum number of operations of a transaction. Source: Performing entity group transactions,
 /// "Requirements".
 const TRANSACTION_ENTITIES_MAX: usize = 100;
 const SELECTED: [&str; 3] = ["tailnum", "dep_delay", "distance"];
@@ -70,8 +70,8 @@ fn load(bench: &mut Bench, victim: &Victim, flights: &Flights) -> Outcome<()> {
     })
 }
 
-/// The rows of one partition from the first of `rows` to the last: they are neighbours, and nothing
-/// else is between them.
+/// A query for the rows of one partition from the first of `rows` to the last. The table must have
+/// no other rows between these.
 fn rows(rows: &[Flight]) -> Query {
     let (first, last) = (&rows[0], &rows[rows.len() - 1]);
     Query {
@@ -153,8 +153,8 @@ impl Table<'_> {
         })
     }
 
-    /// Compares what `query` finds with `expected`, one by one and in order; counts the entities
-    /// found as done.
+    /// Compares the entities that `query` finds with `expected`, one by one and in order, and
+    /// counts them as done.
     fn expect(
         &self,
         tally: &Tally,

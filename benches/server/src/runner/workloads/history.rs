@@ -49,12 +49,12 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Ages two blobs. Once the server has caught up with its background work, further rounds on them
-/// take turns with the first rounds of two fresh blobs: what slows one of a pair, such as the
-/// server's poll that pauses or another program, slows the other as well. The rows `without_pause`
-/// are the last rounds before, beside background work, which makes every request of a busy server
-/// slower on a few processors, whatever the history. The CPU time of the server is that of the
-/// first rounds and of the last, without pairs.
+/// Ages two blobs. Once the server has finished its background work, further rounds on them
+/// alternate with the first rounds on two fresh blobs, so that a pause of the server's poll or
+/// another program slows both alike. The rows `without_pause` are the last rounds before that,
+/// beside background work, which makes every request of a busy server slower on a few processors,
+/// whatever the history. The CPU time of the server is that of the first rounds and of the last,
+/// without alternation.
 fn measure(
     peer: &Running,
     history: History,
@@ -134,7 +134,7 @@ impl Changes {
         Ok(())
     }
 
-    /// The same; returns the CPU time of the server for a round, in microseconds.
+    /// Runs rounds, and returns the CPU time of the server for a round, in microseconds.
     fn run_for_cpu(&mut self, peer: &Running, rounds: usize) -> Outcome<f64> {
         let before = peer.process().cpu();
         self.run(rounds)?;

@@ -26,8 +26,8 @@ const WAITING: f64 = 10_000.0;
 const CONSUMED: f64 = 1e6;
 /// Requests for 32 messages that are sent, at scale 1.
 const GETS_OF_32: f64 = 6000.0;
-/// Requests that get and delete messages before as many are put again. Sixteen connections leave
-/// some of a hundred.
+/// Requests that get and delete messages before as many are put again: so few that sixteen
+/// connections do not empty a queue of a hundred.
 const CONSUMED_REQUESTS: u64 = 128;
 const STORES: &[Peer] = &[Peer::Lazurite, Peer::Azurite];
 /// Queues that messages expire in.
@@ -73,8 +73,8 @@ pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).kinds(&["update", "get"]))
 }
 
-/// Each request takes 32 messages, so more are stored where depth makes no difference; Azurite
-/// stores the number in the name.
+/// Each request takes 32 messages, so more than the name says are stored where depth makes no
+/// difference. Azurite stores as many as the name says.
 pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
     let waiting = bench.scaled_small(WAITING, 1000);
     let requests = bench.scaled(GETS_OF_32, 20);
@@ -101,8 +101,8 @@ pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Got and deleted with more and more waiting. What is deleted is put again, so that as many are
-/// waiting.
+/// Gets and deletes messages with more and more waiting. Deleted messages are put again, so that
+/// the number waiting stays the same.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let peers = bench.start_all(&[Peer::Lazurite], Service::Queue)?;
     let mut stored = 0;
@@ -166,7 +166,7 @@ fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
 }
 
 /// Messages are soon removed, so the CPU time counts both the put and the removal. Expired messages
-/// are not answered, whether or not they still have rows. Our server is therefore killed in the
+/// are not delivered, whether or not they still have rows. Our server is therefore killed in the
 /// end, and its store searched for them.
 pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
     let plan = plan("queue put, gone in 1 s", |scene| {

@@ -1,5 +1,5 @@
 //! The three services of a server in this process, on a disk and a clock that misbehave. A ledger
-//! records what must be there.
+//! records the state that must be there.
 
 mod blobs;
 mod faults;

@@ -1,7 +1,7 @@
 //! Space comes back: the size of the data directory after nine of ten blobs were deleted, while
 //! other requests to all services go on.
 //!
-//! A snapshot or a fork may hold the deleted blobs; then the same holds again once it is gone.
+//! A snapshot or a fork may hold the deleted blobs. Their space must come back once it is gone.
 
 mod blobs;
 mod load;

@@ -1,5 +1,5 @@
 //! Writes that are on the disk before their answer (`--durability disk`): blobs of several sizes,
-//! and an entity, whose one sync of the log is what each of them should cost. The disk alone shows
+//! and an entity. Each should cost one sync of the log, as the entity does. The disk alone shows
 //! the cost of one sync.
 
 use lazurite_bench_common::{Findings, Outcome};

@@ -116,9 +116,9 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Small entities, on our server alone: what counts is how its figures change with what is stored.
-/// Each operation meets stores of every depth in turn, so that what else the machine does falls on
-/// all of them.
+/// Small entities, on our server alone, to show how its figures change with the number stored. Each
+/// operation meets stores of every depth in turn, so that other work of the machine affects all of
+/// them.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let mut stores = Vec::new();
     for (name, full) in DEPTHS {
@@ -150,8 +150,8 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
 
 const DEEP_OPERATIONS: usize = 5;
 
-/// The operations with `count` entities stored. Reads come first: some systems evict from memory
-/// what was not read for a minute, and then it is the disk that is measured.
+/// The operations with `count` entities stored. Reads come first: some systems evict pages from
+/// memory that were not read for a minute, and a later read would measure the disk.
 fn deep_plans(depth: &str, count: u64) -> [Plan<'static>; DEEP_OPERATIONS] {
     let rows = || Rows::small(0);
     let name = |operation: &str| format!("table {operation} among {depth}");

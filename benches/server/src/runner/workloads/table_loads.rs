@@ -14,7 +14,7 @@ use crate::runner::plan::Scene;
 /// Characters of the long property of a large entity, which is then a kibibyte with its keys and
 /// other properties.
 const LARGE_CHARS: usize = 800;
-/// The same of a small one.
+/// Characters of that property of a small entity.
 const SMALL_CHARS: usize = 50;
 /// Entities of one transaction, and of one range.
 const TOGETHER: u64 = 100;
@@ -33,12 +33,12 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Of a kibibyte.
+    /// Entities of a kibibyte.
     pub(super) fn large(data: u64) -> Rows {
         Rows::new(data, LARGE_CHARS)
     }
 
-    /// Of a quarter of that.
+    /// Entities of a quarter of a kibibyte.
     pub(super) fn small(data: u64) -> Rows {
         Rows::new(data, SMALL_CHARS)
     }
@@ -55,7 +55,7 @@ impl Rows {
         }
     }
 
-    /// The same, all with one PartitionKey.
+    /// The same rows, all with one PartitionKey.
     pub(super) fn in_one_partition(self) -> Rows {
         Rows {
             partition_rows: u64::MAX,
@@ -63,7 +63,7 @@ impl Rows {
         }
     }
 
-    /// The same, `partition_rows` with each PartitionKey.
+    /// The same rows, `partition_rows` with each PartitionKey.
     pub(super) fn in_partitions_of(self, partition_rows: u64) -> Rows {
         Rows {
             partition_rows,
@@ -116,7 +116,7 @@ fn request(method: &'static str, path: String) -> Request<'static> {
         .header("user-agent", "lazurite-bench")
 }
 
-/// The same with a body.
+/// A request with a body.
 fn write_request(method: &'static str, path: String) -> Request<'static> {
     request(method, path).header("content-type", "application/json;odata=nometadata")
 }

@@ -13,7 +13,7 @@ pub struct Failure {
     pub status: StatusCode,
     pub code: Cow<'static, str>,
     pub message: Cow<'static, str>,
-    /// Further elements of an XML body, in order: `HeaderName`, `QueryParameterName`,
+    /// Further elements of an XML body, in order, such as `HeaderName`, `QueryParameterName` and
     /// `AuthenticationErrorDetail`.
     pub details: Vec<(&'static str, String)>,
     /// Headers of the answer beside the common ones.

@@ -104,8 +104,7 @@ fn table_xml_body(failure: &Failure, request_id: &str, now: SystemTime) -> Strin
     body
 }
 
-/// The body of an OData error; also the last part of a failed batch, whose message starts with the
-/// failing index.
+/// The JSON body of an OData error. A refused table batch sends it as its only part.
 pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let message = message_with_detail(failure, request_id, now);
     serde_json::json!({
@@ -114,7 +113,7 @@ pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> 
     .to_string()
 }
 
-/// OData errors have no place for further elements; the details that people need end the message.
+/// OData errors have no place for further elements, so the details that users need end the message.
 fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut message = full_message(failure, request_id, now);
     for (name, value) in &failure.details {

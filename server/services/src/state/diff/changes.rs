@@ -5,7 +5,7 @@ use crate::state::diff::walk::Pair;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// Most changes of an answer, and those of one that names no limit.
+/// Maximum number of changes in an answer, and the number if the request names no limit.
 pub const LIMIT_MAX: usize = 10_000;
 pub const LIMIT_DEFAULT: usize = 1000;
 /// Bytes of an answer after which no more changes are listed.
@@ -75,7 +75,7 @@ pub struct Resource {
     pub names: Vec<(&'static str, String)>,
 }
 
-/// The names in one line, for people.
+/// The names in one line, for display.
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.names.iter().map(|(_, name)| name.as_str());

@@ -1,4 +1,4 @@
-//! The differences between two stores: the current one, a fork or a snapshot, and another of them.
+//! Compares two stores, each of which is the current one, a fork or a snapshot.
 //!
 //! Both are copied by hard links first, like forks, so that a comparison sees each at one moment
 //! while requests continue. The copies are read side by side in key order, through the operations
@@ -36,7 +36,7 @@ pub struct WantedDiff {
     /// The newer side; `None` is the fork, or the present store if there is no fork.
     pub to: Option<ForkSource>,
     pub fork: Option<String>,
-    /// Most changes to list.
+    /// Maximum number of changes to list.
     pub limit: usize,
     /// The accounts that are compared.
     pub accounts: Vec<String>,

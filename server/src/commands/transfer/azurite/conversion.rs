@@ -18,11 +18,11 @@ pub(super) const BLOB_EXTENTS: &str = "__azurite_db_blob_extent__.json";
 
 pub(super) const QUEUE_EXTENTS: &str = "__azurite_db_queue_extent__.json";
 
-/// Most other accounts that are named.
+/// Maximum number of other accounts that are named.
 const OTHER_ACCOUNTS_MAX: usize = 100;
 
-/// What happens if a database or the directory of the extents is there, and the system does not let
-/// it be read.
+/// The effect of a database or directory of extents that exists, but that the system does not allow
+/// to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unopened {
     /// It is named, and the rest is imported.
@@ -44,8 +44,8 @@ pub(super) struct Conversion<'a> {
 }
 
 impl<'a> Conversion<'a> {
-    /// Hands on the documents of a database, with the place of each for messages. A database that
-    /// is not there has none.
+    /// Passes on the documents of a database, each with its place for messages. A missing database
+    /// has none.
     pub(super) fn read(
         &mut self,
         database: &str,
@@ -76,8 +76,8 @@ impl<'a> Conversion<'a> {
         Ok(())
     }
 
-    /// Leaves out a database or a directory that the system does not let be read, or refuses the
-    /// import.
+    /// Leaves out a database or a directory that the system does not allow to be read, or refuses
+    /// the import.
     pub(super) fn leave_out_unopened(&self, sentence: String) -> Result<(), String> {
         match self.unopened {
             Unopened::LeaveOut => self.leave_out(sentence),

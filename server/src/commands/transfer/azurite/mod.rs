@@ -7,8 +7,8 @@
 //! blobs name ranges of the extents, so contents are not copied. `lazurite import` then reads the
 //! result.
 //!
-//! The directory is not trusted, and is opened for reading only. It may be damaged: what cannot be
-//! read is named and left out, and the rest is imported.
+//! The directory is not trusted, and is opened for reading only. It may be damaged: unreadable
+//! parts are named and left out, and the rest is imported.
 
 mod blobs;
 mod conversion;

@@ -21,8 +21,8 @@ impl Staging<'_> {
         Staging { root, open: None }
     }
 
-    /// Writes the settings of a container, queue or table; the last settings for one count. The
-    /// path consists of checked names.
+    /// Writes the settings of a container, queue or table; a later call replaces those of an
+    /// earlier one. `path` must consist of checked names.
     pub fn write_settings(
         &mut self,
         path: &str,

@@ -17,7 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{AccessTier, BlobType, PAGE_BLOB_BYTES_MAX};
 use serde_json::{Map, Value};
 
-/// Reads and checks all lines and settings. Errors: what an import would refuse without asking the
+/// Reads and checks all lines and settings. Errors: all that an import refuses without asking the
 /// service.
 pub fn check(import: &Import<'_>) -> Result<()> {
     for container in import.resources(ResourceKind::Container)? {
@@ -53,8 +53,7 @@ fn check_blob(import: &Import<'_>, put: &Put) -> Result<()> {
     Ok(headers_of(&put.fields).map(drop)?)
 }
 
-/// Fails for what the service would refuse in the line of a blob, except its name and the length of
-/// its content.
+/// Checks the line of a blob like the service would, except its name and the length of its content.
 fn check_properties(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
     check_metadata(fields)?;
     check_tags(fields)?;

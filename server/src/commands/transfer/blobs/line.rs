@@ -119,8 +119,8 @@ pub fn kind_of(fields: &Map<String, Value>) -> Result<Kind, String> {
     }
 }
 
-/// The headers of the request that makes a blob, for what is stored with it; except those that
-/// [`later_property_headers`] sets.
+/// The headers of the request that makes a blob, for everything that is stored with the blob except
+/// the properties that [`later_property_headers`] sets.
 pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let mut headers = metadata_headers(fields)?;
     headers.extend(property_headers(fields)?);
@@ -203,9 +203,9 @@ pub fn later_requests(fields: &Map<String, Value>) -> Result<Vec<BlobRequest>, S
     Ok(properties.into_iter().chain(seal).chain(expiry).collect())
 }
 
-/// The headers of the Set Blob Properties that follows the request that makes a blob; `None` if it
-/// is not needed. It is needed for an MD5 of another length, which the first request refuses, and
-/// for a blob without a type, for which the first request chooses one.
+/// The headers of a Set Blob Properties after the request that makes a blob; `None` if it is not
+/// needed. It is needed for an MD5 of unusual length, which the first request refuses, and for a
+/// blob without a type, for which the first request chooses one.
 fn later_property_headers(
     fields: &Map<String, Value>,
 ) -> Result<Option<Vec<(String, String)>>, String> {

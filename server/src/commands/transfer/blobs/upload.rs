@@ -72,8 +72,8 @@ impl BlobImport<'_> {
             let mut headers = headers.clone();
             headers.push(header("x-ms-blob-type", "BlockBlob"));
             match self.send_part("", &headers, 0, self.length) {
-                // A service keeps any MD5 that a client sets later, and does not compare the MD5 of
-                // a block list with the content.
+                // Sent in blocks instead: a service keeps the MD5 that comes with a block list, and
+                // does not compare it with the content.
                 Err(error) if error.code() == "Md5Mismatch" => self.import.note(format!(
                     "{}: its contentMD5 is not that of its content",
                     self.put.path
@@ -89,7 +89,7 @@ impl BlobImport<'_> {
             let query = format!("?comp=block&blockid={}", in_query(&id));
             let send = || self.send_part(&query, &scope_headers(&self.put.fields)?, offset, length);
             match send() {
-                // Blocks that somebody has left there uncommitted have ids of another length.
+                // Uncommitted blocks of another client have ids of another length.
                 Err(error)
                     if self.import.existing == Existing::Replace
                         && error.code() == "InvalidBlobOrBlock" =>
@@ -137,8 +137,7 @@ impl BlobImport<'_> {
         self.delete_if_refused(written)
     }
 
-    /// Deletes a blob that was made and whose content is refused, if the import continues without
-    /// it.
+    /// Deletes a new blob whose content was refused, if the import continues without it.
     fn delete_if_refused(&self, written: Result<()>) -> Result<()> {
         if written
             .as_ref()
@@ -193,8 +192,8 @@ fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>> {
     Ok((!piece.is_empty()).then_some(piece))
 }
 
-/// The runs of pages that are not all zeros. A part of a page at the end counts as one: the service
-/// refuses it.
+/// The runs of pages that are not all zeros. An incomplete page at the end counts as one, and the
+/// service will refuse it.
 fn written_runs(piece: &[u8]) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();
     for (index, page) in piece.chunks(PAGE_BYTES).enumerate() {

@@ -1,5 +1,5 @@
 //! Containers and their blobs. A blob is copied in pieces, each read, hashed and sent with its MD5.
-//! At the end the pieces are read again from the destination.
+//! At the end the pieces are read again from the destination, if the options ask for it.
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply, encode};
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// versions take, and the longest range for which a service returns the MD5. Source: Get Blob,
 /// "Request headers", `x-ms-range-get-content-md5`.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Most blocks of a blob. Source: Put Block List.
+/// Maximum number of blocks of a blob. Source: Put Block List.
 const BLOCKS_MAX: u64 = 50_000;
 
 /// A blob of the source, as its listing shows it.
@@ -150,7 +150,7 @@ impl NotCopied {
 struct BlobCopy<'a> {
     copy: &'a CopyRun<'a>,
     blob: &'a Listed,
-    /// Container and name, for people and for the journal.
+    /// Container and name, for messages and for the journal.
     path: String,
     resource: String,
 }
@@ -215,8 +215,8 @@ impl<'a> BlobCopy<'a> {
         ask(&self.copy.to, ServiceKind::Blob, "HEAD", &self.resource)
     }
 
-    /// Where the blob has content: a page blob in the ranges that were written, others from their
-    /// first byte to their last.
+    /// The ranges of the blob's content: of a page blob those that were written, of others
+    /// everything.
     fn ranges(&self) -> Result<Ranges> {
         if !matches!(kind_of(&self.blob.fields)?, Kind::Page) {
             return Ok(vec![(0, self.blob.bytes)]);
@@ -319,8 +319,8 @@ impl<'a> BlobCopy<'a> {
         Ok(finished(whole))
     }
 
-    /// Sets what cannot be set when a blob is made. [`BlobCopy::note_lost`] names what the service
-    /// refuses.
+    /// Sets the properties that cannot be set when a blob is made. Ignores refusals, which
+    /// [`BlobCopy::note_lost`] names.
     fn finish(&self) -> Result<()> {
         for (query, headers) in later_requests(&self.blob.fields)? {
             match self.send(query, &headers, b"") {
@@ -406,8 +406,8 @@ impl<'a> BlobCopy<'a> {
         })
     }
 
-    /// Sends the request that makes the blob. Error: there is a blob that this copy has not begun,
-    /// and the copy may not replace others.
+    /// Sends the request that makes the blob. Error: there is already a blob of the name, which
+    /// this copy has not begun and may not replace.
     fn make(&self, query: &str, mut headers: Vec<(String, String)>, body: &[u8]) -> Result<()> {
         let copy = self.copy;
         let replaces =

@@ -3,7 +3,7 @@
 //!
 //! A line records that an item is about to be written, or that it is complete. The last line may be
 //! cut if the program was killed: unreadable lines are skipped, and their items are copied again.
-//! Of a blob, memory holds only hashes.
+//! Memory holds only hashes of the names and ETags of blobs.
 
 use crate::commands::transfer::error::{Error, Result};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ impl TablePlace {
     }
 }
 
-/// The places of the services of a source or a destination, as people read them.
+/// The places of the services of a source or a destination, in readable form.
 fn place_of(services: &Value) -> String {
     let services = services.as_object().into_iter().flatten();
     let places = services.filter_map(|(_, place)| place.as_str());

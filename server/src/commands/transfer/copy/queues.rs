@@ -100,8 +100,8 @@ fn hidden_messages(copy: &CopyRun<'_>, queue: &str) -> Result<Option<usize>> {
     Ok(Some(count.saturating_sub(listed)))
 }
 
-/// Empties the copy if it may hold messages, once the source has shown its first ones, and puts
-/// each message once. Returns their number.
+/// Puts each message once, and returns their number. If the copy may hold messages, it is emptied
+/// first, but not before the source has answered.
 fn copy_messages(copy: &CopyRun<'_>, queue: &str, holds_messages: bool) -> Result<usize> {
     let to = copy.to.with_retry(Duration::ZERO);
     let mut is_clear = !holds_messages;

@@ -114,8 +114,8 @@ impl CopyRun<'_> {
         completed.or_else(|error| self.refused(&format!("{kind} {name}, its policies"), error))
     }
 
-    /// Notes that a setting was refused, and continues: a SAS may lack the right to it. Error: the
-    /// connection failed.
+    /// Notes that a setting was refused, and continues: a SAS may lack the right to it. Error: any
+    /// other fatal error, such as a broken connection.
     pub(super) fn refused(&self, what: &str, error: Error) -> Result<()> {
         let (is_fatal, status) = (error.is_fatal(), error.status());
         let error = error.within(what);
@@ -126,8 +126,8 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Notes that contents were refused, and continues. Error: the credentials or the connection
-    /// failed.
+    /// Notes that contents were refused, and continues. Error: a fatal error, such as refused
+    /// credentials or a broken connection.
     pub(super) fn leave_out(&self, what: &str, error: Error) -> Result<()> {
         let is_fatal = error.is_fatal();
         let error = error.within(what);

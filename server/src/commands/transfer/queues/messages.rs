@@ -43,8 +43,8 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>> {
     }
 }
 
-/// Passes on the lines of all messages that the service shows, and returns their number. Lazurite
-/// shows all, other services the first [`PEEKED_MAX`].
+/// Passes on the line of each message that the service shows, and returns their number. Lazurite
+/// shows all messages, other services the first [`PEEKED_MAX`].
 pub fn each_message(
     client: &Client,
     queue: &str,

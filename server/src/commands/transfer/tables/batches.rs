@@ -21,8 +21,8 @@ const CHANGES: &str = "changeset_lazurite";
 /// Transactions.
 const BATCH_ENTITIES_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 3 << 20;
-/// Most bytes of transactions that wait for more entities of their partitions, and the bytes that
-/// each takes besides its entities.
+/// Maximum number of bytes of transactions that wait for more entities of their partitions, and the
+/// bytes that each takes besides its entities.
 const OPEN_BYTES_MAX: usize = 16 << 20;
 const OPEN_BATCH_BYTES: usize = 1 << 10;
 
@@ -40,7 +40,7 @@ pub struct Operation {
 }
 
 /// Writes lines of a table, in transactions on several threads. Refused entities are left out and
-/// named. Returns the number written.
+/// named. Returns their number.
 pub fn write_lines(
     client: &Client,
     table: &str,
@@ -69,8 +69,8 @@ pub fn write_lines(
     Ok(refused.into_inner())
 }
 
-/// Writes the entities, one by one if their transaction is refused, and passes on refused ones. The
-/// error is that of a request.
+/// Writes the entities, one by one if their transaction is refused, and passes on refused ones.
+/// Error: a fatal one, such as a broken connection.
 fn each_refused(
     client: &Client,
     operations: &[Operation],
@@ -106,8 +106,8 @@ fn with_types_of_doubles(line: &str) -> Result<String, String> {
     Ok(typed + "}")
 }
 
-/// Groups the lines that `each` produces into transactions, and passes those on. Lines of a
-/// partition need not be adjacent.
+/// Groups the lines that `each` produces into transactions, and passes on the transactions. Lines
+/// of a partition need not be adjacent.
 pub fn each_batch(
     table: &str,
     each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,

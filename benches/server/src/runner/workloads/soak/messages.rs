@@ -1,5 +1,5 @@
-//! The threads that put, take, update, peek and delete messages, and what must have become of the
-//! messages in the end.
+//! The threads that put, take, update, peek and delete messages, and the final check of the
+//! messages.
 
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
@@ -119,8 +119,8 @@ fn take(soak: &Soak, random: &mut Random, hidden_seconds: u64) -> usize {
     count
 }
 
-/// A message that expires cannot be hidden beyond that. Source: Update Message, "URI parameters",
-/// `visibilitytimeout`.
+/// True if a message never expires: a message cannot be hidden beyond its expiry. Source: Update
+/// Message, "URI parameters", `visibilitytimeout`.
 fn never_expires(message: &Message) -> bool {
     message.expires_at > message.inserted_at + Duration::from_secs(10 * TTL_SECONDS_MAX)
 }
@@ -166,8 +166,8 @@ fn update(soak: &Soak, random: &mut Random, message: &Message, hidden_seconds: u
     }
 }
 
-/// The hiding time is over, and another consumer has the message or has deleted it; or it has
-/// expired.
+/// True if the time for which the message was hidden is over, and another consumer has it or has
+/// deleted it, or if it has expired.
 fn is_taken_over(error: &Error) -> bool {
     error.is("PopReceiptMismatch") || error.is("MessageNotFound")
 }
@@ -218,8 +218,8 @@ fn peek(soak: &Soak) {
     }
 }
 
-/// When all is calm and the clock is ahead of all timeouts: every message is delivered until it is
-/// deleted.
+/// Final check, after the faults and with the clock past every timeout: receives and deletes the
+/// remaining messages. Outstanding messages that are no longer delivered are reported as lost.
 pub(super) fn check(soak: &Soak) {
     let mut random = Random::new(1);
     let mut quiet = Instant::now();

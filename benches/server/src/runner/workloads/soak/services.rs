@@ -22,7 +22,7 @@ pub(super) struct Services {
     pub(super) client: Client,
     pub(super) clock: Arc<dyn WallClock>,
     /// Whether a sync of this store was made to fail. Set before the disk fails, and never unset:
-    /// the store stays read-only until it is reopened, however late the request that finds out.
+    /// the store stays read-only until it is reopened, even if a request notices that late.
     is_disk_failed: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl Services {
     }
 
     /// Whether this store may answer `error`. A server whose disk has failed answers 500 to the
-    /// request that finds out, and 503 from then on.
+    /// request that notices it, and 503 from then on.
     pub(super) fn explains(&self, error: &Error) -> bool {
         let is_of_disk = matches!(
             error,

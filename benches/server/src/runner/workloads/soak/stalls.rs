@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 /// How long each sync takes while syncs are slow.
 pub(super) const SLOW_SYNC: Duration = Duration::from_millis(300);
-/// A write waits at most for the group of writes before its own and for its own: two files each,
-/// and a new segment of the log.
+/// Maximum number of slow syncs that a write waits for: two files each for the group of writes
+/// before its own and for its own, and a new segment of the log.
 const SLOW_SYNCS_MAX: u32 = 6;
-/// The time that a request may take by itself: the other threads of this machine, and the sync that
-/// was under way when a stall began.
+/// The time that a request may take apart from stalls: it waits for other threads of this machine,
+/// and for the sync that was under way when a stall began.
 const SLACK: Duration = Duration::from_millis(1000);
 /// Stalls that are remembered. No request is as old as the stall that is forgotten.
 const STALLS_MAX: usize = 64;
@@ -53,8 +53,8 @@ impl Stalls {
         }
     }
 
-    /// The longest that a write between these times may take: as long as syncs were held meanwhile,
-    /// and a bound.
+    /// Maximum time of a write between these times: the time for which syncs were held meanwhile,
+    /// plus a bound for slow syncs and for the request itself.
     pub(super) fn write_limit(&self, began: Instant, ended: Instant) -> Duration {
         let stalls = self.0.lock().expect("no request panics");
         let mut limit = SLACK;

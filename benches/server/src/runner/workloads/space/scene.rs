@@ -78,8 +78,9 @@ impl Scene {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Blocks until the directory takes no more than it may, or the longest wait has passed. It may
-    /// take what is held by `held` in this list of the server's status, too.
+    /// Blocks until the directory takes no more than it may, or the longest wait has passed.
+    /// `holders` is the name of a list in the server's status: the directory may also take the
+    /// bytes that `held` has there.
     pub(super) fn wait(&self, holders: Option<&str>) -> Outcome<Wait> {
         let began = Instant::now();
         loop {
