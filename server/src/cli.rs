@@ -7,8 +7,8 @@ mod flag_tests;
 mod values;
 
 pub use command::{
-    ClockAction, Command, CopyArguments, FaultsAction, Language, QueryFormat, ResetArguments,
-    ShimAction, StateAction, StoreArguments, WhatIfArguments,
+    ClockAction, Command, CopyArguments, DesignAction, FaultsAction, Language, QueryFormat,
+    ResetArguments, ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 
 use crate::accounts::Accounts;

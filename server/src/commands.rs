@@ -3,6 +3,7 @@
 mod advice;
 mod client;
 mod clock;
+mod design_check;
 mod doctor;
 mod faults;
 mod files;
@@ -28,7 +29,9 @@ pub use transfer::{
     is_archive_name, pack_into, replace, scratch_in, unpack,
 };
 
-use crate::cli::{Command, CopyArguments, ShimAction, StoreArguments, WhatIfArguments};
+use crate::cli::{
+    Command, CopyArguments, DesignAction, ShimAction, StoreArguments, WhatIfArguments,
+};
 use crate::state::Directories;
 use lazurite_design::Rules;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
@@ -105,6 +108,17 @@ impl Command {
             Command::WhatIf(arguments) => {
                 what_if::run(&arguments.store.client()?, &arguments.options())
             }
+            Command::Design { action } => match action {
+                DesignAction::Check {
+                    file,
+                    prices,
+                    json,
+                    store,
+                } => {
+                    let prices = what_if::prices(prices.as_deref())?;
+                    design_check::run(&store.client()?, file, &prices, *json)
+                }
+            },
             Command::Export { path, store } => transfer::run_export(&store.client()?, path),
             Command::Import {
                 path,

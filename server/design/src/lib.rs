@@ -3,8 +3,11 @@
 //! [`KeyExpression`] makes a key of an entity's properties; [`Keys::rewritten`] gives a filter the
 //! conditions on such keys that it implies; [`Workload`] sorts a record; [`Usage`] adds up what the
 //! workload costs with the keys as they are and with others; [`simulate`] says which requests
-//! Azure's partition servers would refuse. Nothing here knows HTTP or a store.
+//! Azure's partition servers would refuse. [`DesignFile`] describes tables and what is asked of them,
+//! and [`check`] says what of it fails. Nothing here knows HTTP or a store.
 
+mod check;
+mod file;
 mod key;
 mod partitions;
 mod proposals;
@@ -12,6 +15,8 @@ mod rewrite;
 mod usage;
 mod workload;
 
+pub use check::{Checked, CheckedDesign, CheckedTable, SECONDS, check};
+pub use file::{DesignError, DesignFile, Does, Made, Must, PLANS, Pattern, TableDesign, filled};
 pub use key::{KeyCondition, KeyError, KeyExpression};
 pub use partitions::{Demand, Rules, Second, Simulation, simulate};
 pub use proposals::{Proposal, proposals};

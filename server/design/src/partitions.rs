@@ -48,8 +48,8 @@ impl Default for Rules {
 pub struct Demand {
     /// By the number of a partition, in key order.
     pub of_partition: BTreeMap<usize, f64>,
-    /// How often all of the table is read.
-    pub of_all: f64,
+    /// How often all of a table is read, for each table.
+    pub of_all: Vec<f64>,
 }
 
 /// What became of one second.
@@ -125,32 +125,65 @@ impl Range {
     }
 }
 
-/// Simulates the demands of consecutive seconds on a table whose partitions have these numbers of
+/// The partitions of all tables, numbered in the order of the tables and of their keys.
+struct Partitions {
+    rows: Vec<u64>,
+    /// The table of each.
+    table: Vec<usize>,
+}
+
+impl Partitions {
+    fn of(tables: &[Vec<u64>]) -> Partitions {
+        let table = |(at, rows): (usize, &Vec<u64>)| std::iter::repeat_n(at, rows.len());
+        Partitions {
+            rows: tables.concat(),
+            table: tables.iter().enumerate().flat_map(table).collect(),
+        }
+    }
+
+    /// What is asked of a partition.
+    fn asked(&self, demand: &Demand, partition: usize) -> f64 {
+        let by_key = demand.of_partition.get(&partition).copied();
+        let table = self.table.get(partition);
+        let scans = table.and_then(|table| demand.of_all.get(*table)).copied();
+        let rows = self.rows.get(partition).copied().unwrap_or_default() as f64;
+        by_key.unwrap_or_default() + scans.unwrap_or_default() * rows
+    }
+
+    /// The partitions of a range of which something may be asked.
+    fn of_range(&self, ranges: &[Range], at: usize, demand: &Demand) -> Vec<usize> {
+        let first = ranges[at].first;
+        let end = ranges.get(at + 1).map_or(usize::MAX, |next| next.first);
+        let by_key = demand.of_partition.range(first..end);
+        if demand.of_all.iter().all(|times| *times == 0.0) {
+            return by_key.map(|(partition, _)| *partition).collect();
+        }
+        (first..end.min(self.rows.len())).collect()
+    }
+}
+
+/// Simulates the demands of consecutive seconds on tables whose partitions have these numbers of
 /// rows, in key order.
-pub fn simulate(rows: &[u64], demands: &[Demand], rules: &Rules) -> Simulation {
-    let mut ranges = vec![Range::from(0)];
+pub fn simulate(tables: &[Vec<u64>], demands: &[Demand], rules: &Rules) -> Simulation {
+    let partitions = Partitions::of(tables);
+    let firsts = (0..partitions.rows.len())
+        .filter(|at| *at == 0 || partitions.table[*at] != partitions.table[*at - 1]);
+    let mut ranges: Vec<Range> = firsts.map(Range::from).collect();
+    if ranges.is_empty() {
+        ranges.push(Range::from(0));
+    }
     let mut simulation = Simulation::default();
     for demand in demands {
-        let second = serve(rows, demand, rules, &mut ranges, &mut simulation.hottest);
+        let hottest = &mut simulation.hottest;
+        let second = serve(&partitions, demand, rules, &mut ranges, hottest);
         simulation.seconds.push(second);
-        divide_and_join(rows, demand, rules, &mut ranges);
+        divide_and_join(&partitions, demand, rules, &mut ranges);
     }
     simulation
 }
 
-/// What is asked of a partition.
-fn asked(rows: &[u64], demand: &Demand, partition: usize) -> f64 {
-    let whole = demand.of_all * rows.get(partition).copied().unwrap_or_default() as f64;
-    whole
-        + demand
-            .of_partition
-            .get(&partition)
-            .copied()
-            .unwrap_or_default()
-}
-
 fn serve(
-    rows: &[u64],
+    partitions: &Partitions,
     demand: &Demand,
     rules: &Rules,
     ranges: &mut [Range],
@@ -163,8 +196,8 @@ fn serve(
     let mut served = 0.0;
     for at in 0..ranges.len() {
         let mut of_range = 0.0;
-        for partition in partitions_of(rows, ranges, at, demand) {
-            let asked = asked(rows, demand, partition);
+        for partition in partitions.of_range(ranges, at, demand) {
+            let asked = partitions.asked(demand, partition);
             if hottest.is_none_or(|(_, most)| asked > most) && asked > 0.0 {
                 *hottest = Some((partition, asked));
             }
@@ -194,26 +227,17 @@ fn serve(
     second
 }
 
-/// The partitions of a range of which something is asked.
-fn partitions_of(rows: &[u64], ranges: &[Range], at: usize, demand: &Demand) -> Vec<usize> {
-    let first = ranges[at].first;
-    let end = ranges.get(at + 1).map_or(rows.len(), |next| next.first);
-    if demand.of_all > 0.0 {
-        return (first..end).collect();
-    }
-    demand
-        .of_partition
-        .range(first..end)
-        .map(|(partition, _)| *partition)
-        .collect()
-}
-
-fn divide_and_join(rows: &[u64], demand: &Demand, rules: &Rules, ranges: &mut Vec<Range>) {
+fn divide_and_join(
+    partitions: &Partitions,
+    demand: &Demand,
+    rules: &Rules,
+    ranges: &mut Vec<Range>,
+) {
     let mut at = 0;
     while at < ranges.len() {
         if ranges[at].overloaded >= rules.split_after
             && let Some(first) =
-                half_of_load(rows, demand, &partitions_of(rows, ranges, at, demand))
+                half_of_load(partitions, demand, &partitions.of_range(ranges, at, demand))
         {
             ranges[at].overloaded = 0;
             let moved = Range {
@@ -225,29 +249,29 @@ fn divide_and_join(rows: &[u64], demand: &Demand, rules: &Rules, ranges: &mut Ve
         }
         at += 1;
     }
-    let is_quiet = |range: &Range| range.quiet >= rules.merge_after;
-    if let Some(at) = ranges.windows(2).position(|two| two.iter().all(is_quiet)) {
+    let table = |range: &Range| partitions.table.get(range.first);
+    let are_quiet = |two: &[Range]| {
+        let is_quiet = |range: &Range| range.quiet >= rules.merge_after;
+        two.iter().all(is_quiet) && table(&two[0]) == table(&two[1])
+    };
+    if let Some(at) = ranges.windows(2).position(are_quiet) {
         ranges.remove(at + 1);
         ranges[at].quiet = 0;
     }
 }
 
-/// The partition at which the second half of the load begins; `None` if one partition has all of
-/// it.
-fn half_of_load(rows: &[u64], demand: &Demand, partitions: &[usize]) -> Option<usize> {
-    let loads: Vec<f64> = partitions
-        .iter()
-        .map(|at| asked(rows, demand, *at))
-        .collect();
-    let half = loads.iter().sum::<f64>() / 2.0;
-    let mut before = *loads.first()?;
-    for (partition, load) in partitions.iter().zip(&loads).skip(1) {
+/// The partition at which the second half of the load begins; `None` if there is one partition.
+fn half_of_load(partitions: &Partitions, demand: &Demand, range: &[usize]) -> Option<usize> {
+    let asked = |partition: &usize| partitions.asked(demand, *partition);
+    let half = range.iter().map(asked).sum::<f64>() / 2.0;
+    let mut before = range.first().map(asked)?;
+    for partition in &range[1..] {
         if before >= half {
             return Some(*partition);
         }
-        before += load;
+        before += asked(partition);
     }
-    partitions.get(1..).and_then(<[usize]>::last).copied()
+    range[1..].last().copied()
 }
 
 #[cfg(test)]
@@ -257,14 +281,14 @@ mod tests {
     fn load(seconds: usize, of_partition: &[(usize, f64)]) -> Vec<Demand> {
         let demand = Demand {
             of_partition: of_partition.iter().copied().collect(),
-            of_all: 0.0,
+            of_all: Vec::new(),
         };
         vec![demand; seconds]
     }
 
     #[test]
     fn one_partition_is_refused_above_its_target_for_ever() {
-        let simulation = simulate(&[10], &load(600, &[(0, 2500.0)]), &Rules::default());
+        let simulation = simulate(&[vec![10]], &load(600, &[(0, 2500.0)]), &Rules::default());
         assert_eq!(simulation.throttles_at(), Some(0));
         assert_eq!(simulation.throttled_seconds(), 600);
         assert_eq!(simulation.refused_of(), (300_000.0, 1_500_000.0));
@@ -276,7 +300,7 @@ mod tests {
     fn many_partitions_are_refused_until_their_range_is_divided() {
         let rules = Rules::default();
         let asked: Vec<_> = (0..8).map(|at| (at, 1000.0)).collect();
-        let simulation = simulate(&[1; 8], &load(120, &asked), &rules);
+        let simulation = simulate(&[vec![1; 8]], &load(120, &asked), &rules);
         let first = &simulation.seconds[0];
         assert_eq!((first.over_server, first.over_partition), (3000.0, 0.0));
         let last = simulation.seconds[119];
@@ -291,7 +315,7 @@ mod tests {
         let demands: Vec<_> = (0..600)
             .flat_map(|minute| load(1, &[(minute / 60, 1900.0)]))
             .collect();
-        let simulation = simulate(&[1; 10], &demands, &Rules::default());
+        let simulation = simulate(&[vec![1; 10]], &demands, &Rules::default());
         assert_eq!(simulation.throttles_at(), None);
     }
 
@@ -300,7 +324,7 @@ mod tests {
         let asked: Vec<_> = (0..8).map(|at| (at, 1000.0)).collect();
         let mut demands = load(60, &asked);
         demands.extend(load(400, &[(0, 1.0)]));
-        let simulation = simulate(&[1; 8], &demands, &Rules::default());
+        let simulation = simulate(&[vec![1; 8]], &demands, &Rules::default());
         assert_eq!(simulation.seconds[59].ranges, 2);
         assert_eq!(simulation.seconds[459].ranges, 1);
     }
@@ -308,12 +332,24 @@ mod tests {
     #[test]
     fn reading_all_of_a_table_asks_each_partition_for_its_rows() {
         let demand = Demand {
-            of_all: 2.0,
+            of_all: vec![2.0],
             ..Demand::default()
         };
-        let simulation = simulate(&[1500, 10], &[demand], &Rules::default());
+        let simulation = simulate(&[vec![1500, 10]], &[demand], &Rules::default());
         assert_eq!(simulation.hottest, Some((0, 3000.0)));
         assert_eq!(simulation.seconds[0].over_partition, 1000.0);
+    }
+
+    #[test]
+    fn each_table_begins_with_a_server_of_its_own() {
+        let demand = Demand {
+            of_all: vec![0.0, 1.0],
+            ..Demand::default()
+        };
+        let simulation = simulate(&[vec![9000], vec![100, 7]], &[demand], &Rules::default());
+        assert_eq!(simulation.seconds[0].ranges, 2);
+        assert_eq!(simulation.seconds[0].asked, 107.0);
+        assert_eq!(simulation.hottest, Some((1, 100.0)));
     }
 
     #[test]
@@ -323,7 +359,7 @@ mod tests {
             server_target: f64::INFINITY,
             ..Rules::default()
         };
-        let simulation = simulate(&[1; 30], &load(1, &asked), &rules);
+        let simulation = simulate(&[vec![1; 30]], &load(1, &asked), &rules);
         assert_eq!(simulation.seconds[0].over_account, 10_000.0);
     }
 }

@@ -27,6 +27,16 @@ impl Table {
     pub fn rows(&self) -> u64 {
         self.partitions.values().sum()
     }
+
+    /// Adds the partitions that a workload names, without entities: those that are made or emptied
+    /// meanwhile.
+    pub fn add_partitions(&mut self, workload: &Workload) {
+        for request in &workload.keyed {
+            self.partitions
+                .entry(request.partition.clone())
+                .or_default();
+        }
+    }
 }
 
 /// What a query cost when it was asked of a table.
@@ -181,9 +191,10 @@ fn named<'a>(tables: &[&'a Table]) -> impl Iterator<Item = (usize, &'a str, u64)
         .into_iter()
 }
 
-/// Entities of the partitions of tables, in the order of their numbers.
-pub fn rows_of_partitions(tables: &[&Table]) -> Vec<u64> {
-    named(tables).map(|(_, _, rows)| rows).collect()
+/// Entities of the partitions of each table, in the order of their numbers.
+pub fn rows_of_partitions(tables: &[&Table]) -> Vec<Vec<u64>> {
+    let of_table = |table: &&Table| table.partitions.values().copied().collect();
+    tables.iter().map(of_table).collect()
 }
 
 /// The name of a partition by its number.
@@ -223,7 +234,7 @@ impl Adding<'_> {
         } else {
             self.request(&request.operation, 1);
         }
-        self.demand(request.second, 0, &request.partition, rows);
+        self.demand(request.second, 0, &request.partition, rows as f64);
     }
 
     fn rekeyed(&mut self, request: &KeyedRequest, keys: &Keys, new: &[&Moved]) {
@@ -256,7 +267,7 @@ impl Adding<'_> {
         let table = self.tables.len() - 1;
         if !request.is_transaction() {
             self.request(&request.operation, 1);
-            self.demand(request.second, table, &new[0].partition, 1);
+            self.demand(request.second, table, &new[0].partition, 1.0);
             return;
         }
         let partitions: BTreeSet<_> = new.iter().map(|moved| &moved.partition).collect();
@@ -270,7 +281,7 @@ impl Adding<'_> {
                 1 => self.request("InsertOrReplaceEntity", 1),
                 rows => self.transaction(rows),
             }
-            self.demand(request.second, table, partition, rows);
+            self.demand(request.second, table, partition, rows as f64);
         }
     }
 
@@ -311,7 +322,7 @@ impl Adding<'_> {
         if cheapest.plan == "point" {
             self.request("GetEntity", query.seconds.len() as u64);
             for second in &query.seconds {
-                self.demand(*second, table, one.unwrap_or_default(), 1);
+                self.demand(*second, table, one.unwrap_or_default(), 1.0);
             }
             self.usage.examined += query.seconds.len() as u64;
         } else {
@@ -338,12 +349,15 @@ impl Adding<'_> {
         let times = seconds.len() as u64;
         *self.usage.requests.entry(Class::TableScan).or_default() += pages * times;
         self.usage.examined += examined * times;
+        // Azure examines so many rows in a second, and no more of one query.
+        let rate = self.pages.rows_a_second.unwrap_or(f64::INFINITY);
+        let lasts = (examined as f64 / rate).ceil().max(1.0);
         for second in seconds {
-            match one {
-                Some(partition) => self.demand(*second, table, partition, examined),
-                None => {
-                    let rows = self.tables[table].rows().max(1) as f64;
-                    self.usage.demands[*second].of_all += examined as f64 / rows;
+            for passed in 0..lasts as usize {
+                let rows = examined as f64 / lasts;
+                match one {
+                    Some(partition) => self.demand(second + passed, table, partition, rows),
+                    None => self.demand_of_all(second + passed, table, rows),
                 }
             }
         }
@@ -362,12 +376,25 @@ impl Adding<'_> {
         self.usage.transactions.1 += entities;
     }
 
-    fn demand(&mut self, second: usize, table: usize, partition: &str, entities: u64) {
-        let key = (table, partition);
-        // The load on a partition that no longer exists goes to the first one.
-        let number = self.numbers.get(&key).copied().unwrap_or_default();
-        let of_partition = &mut self.usage.demands[second].of_partition;
-        *of_partition.entry(number).or_default() += entities as f64;
+    fn demand(&mut self, second: usize, table: usize, partition: &str, entities: f64) {
+        let number = self.numbers.get(&(table, partition)).copied();
+        let of_partition = &mut self.of_second(second).of_partition;
+        *of_partition.entry(number.unwrap_or_default()).or_default() += entities;
+    }
+
+    /// Rows of a scan of many partitions, which lie among them as all rows do.
+    fn demand_of_all(&mut self, second: usize, table: usize, rows: f64) {
+        let share = rows / self.tables[table].rows().max(1) as f64;
+        let of_all = &mut self.of_second(second).of_all;
+        of_all.resize(of_all.len().max(table + 1), 0.0);
+        of_all[table] += share;
+    }
+
+    /// Scans may last beyond the end of the record.
+    fn of_second(&mut self, second: usize) -> &mut Demand {
+        let demands = &mut self.usage.demands;
+        demands.resize(demands.len().max(second + 1), Demand::default());
+        &mut demands[second]
     }
 }
 
@@ -462,7 +489,9 @@ mod tests {
         assert_eq!(usage.total_requests(), 1 + 1 + 1 + 1 + 6);
         assert_eq!(usage.examined, 50_001);
         assert_eq!(usage.demands[0].of_partition[&0], 4.0);
-        assert_eq!(usage.demands[1].of_all, 2.0);
+        // Two scans of 25,000 rows last 13 seconds at 2,000 rows a second.
+        assert_eq!(usage.demands.len(), 14);
+        assert!((usage.demands[13].of_all[0] - 2.0 / 13.0).abs() < 1e-9);
     }
 
     #[test]
@@ -536,7 +565,10 @@ mod tests {
             (3, 1)
         );
         assert_eq!(partition_name(&[&old, &new], 1), Some("a"));
-        assert_eq!(rows_of_partitions(&[&old, &new]), [25_000, 2, 1]);
+        assert_eq!(
+            rows_of_partitions(&[&old, &new]),
+            [vec![25_000], vec![2, 1]]
+        );
         // A month has 1,296,000 times two seconds.
         let bill = usage.bill(&[&old, &new], 2, &Prices::default());
         let scans = bill

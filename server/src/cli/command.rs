@@ -64,8 +64,13 @@ pub enum Command {
     ///
     /// Copies the table in a fork, with its new keys, and asks the recorded queries there: requests,
     /// rows that Azure would examine, the hottest partition and when it would be throttled, storage
-    /// and price. Without --partition-key, keys to try are printed. See docs/advisor.md.
+    /// and price. Without --partition-key, keys to try are printed. See docs/what-if.md.
     WhatIf(WhatIfArguments),
+    /// Check a design of tables that is described in a file
+    Design {
+        #[command(subcommand)]
+        action: DesignAction,
+    },
     /// Print what a running server would change about the workload it sees
     ///
     /// The rules are those of the table design guide: see docs/advisor.md.
@@ -430,6 +435,30 @@ pub enum QueryFormat {
     Table,
     Json,
     Csv,
+}
+
+/// An action of `lazurite design`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum DesignAction {
+    /// Build the tables of a file in a fork, run its access patterns there, and print plans, rows,
+    /// requests, heat and prices
+    ///
+    /// The exit status is 1 if a pattern fails what the file demands of it, or if Azure would
+    /// throttle the load. For CI: a change that makes a pattern a table scan fails. See
+    /// docs/what-if.md.
+    Check {
+        /// The design, as TOML, or as JSON if its name ends so
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// A price file, as `lazurite-bench guide --print-prices` prints it
+        #[arg(long, value_name = "FILE")]
+        prices: Option<PathBuf>,
+        /// Print the outcome as JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        store: StoreArguments,
+    },
 }
 
 /// An action of `lazurite clock`.

@@ -46,6 +46,12 @@ fn printed(report: &Value) -> String {
         }
         out.push('\n');
     }
+    if pieces.iter().any(|advice| advice["service"] == "table") {
+        let _ = writeln!(
+            out,
+            "try other keys on the same requests: lazurite record, then lazurite what-if (docs/what-if.md)"
+        );
+    }
     let requests = plain(&report["requests"]);
     let _ = match pieces.len() {
         0 => writeln!(out, "no advice after {requests} requests"),

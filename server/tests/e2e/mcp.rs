@@ -134,6 +134,7 @@ fn an_assistant_reads_the_store_and_learns_why_a_request_failed() {
         names,
         [
             "advice",
+            "check_design",
             "list",
             "peek_messages",
             "query_entities",
@@ -168,6 +169,15 @@ fn an_assistant_reads_the_store_and_learns_why_a_request_failed() {
     let mistake = json!({"table": "People", "filter": "PartitionKey eq Sales"});
     let sentence = session.call("query_entities", mistake).unwrap_err();
     assert!(sentence.contains("quotes"), "{sentence}");
+    let design = r#"tables.T = { rows = 50, partition-key = "C", row-key = "N", properties = { C = { text = "c{}", of = 5 }, N = { text = "{}" } } }
+        patterns = [{ name = "by C", table = "T", does = "query", filter = "C eq {C}", per-second = 1, must = { plan = "partition scan" } }]"#;
+    let checked = session
+        .call("check_design", json!({ "toml": design }))
+        .unwrap();
+    assert_eq!(
+        (&checked["passes"], &checked["patterns"][0]["plan"]),
+        (&json!(false), &json!("table scan"))
+    );
     let missing = session.call("query_entities", json!({})).unwrap_err();
     assert!(missing.contains("`table`"), "{missing}");
     session.end();

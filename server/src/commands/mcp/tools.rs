@@ -2,9 +2,10 @@
 
 use super::McpServer;
 use crate::commands::client::{Call, Client, encode};
-use crate::commands::{files, messages, query};
+use crate::commands::{design_check, files, messages, query};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use lazurite_cost::Prices;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{tool, tool_router};
@@ -16,6 +17,8 @@ use std::io::Read;
 const ENTRIES_MAX: usize = 500;
 const ENTITIES_MAX: usize = 200;
 const REQUESTS_MAX: usize = 100;
+/// Maximum number of entities of a design that is checked.
+const DESIGN_ROWS_MAX: u64 = 200_000;
 /// Bytes of a blob that are read.
 const BLOB_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of an answer: assistants read no more.
@@ -75,6 +78,16 @@ struct RequestQuery {
 struct RequestId {
     /// x-ms-request-id, from `requests` or from the log of a client
     id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Design {
+    /// As the page what-if of the documentation describes it, such as:
+    /// [tables.T] rows = 1000, partition-key = "Customer", row-key = "inverted(Placed)";
+    /// [tables.T.properties] Customer = { text = "c{}", of = 50 }, Placed = { instant =
+    /// "2026-01-01T00:00:00Z", every = 60 }; [[patterns]] name, table, does = "query", filter =
+    /// "PartitionKey eq {Customer}", per-second = 5, must = { plan = "row range" }
+    toml: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -218,6 +231,23 @@ impl McpServer {
     #[tool(annotations(read_only_hint = true, open_world_hint = false))]
     fn advice(&self) -> Answer {
         answer(&self.client.advice()?)
+    }
+
+    /// Check a design of tables: keys, made-up entities, access patterns and what each must hold.
+    /// Builds it in a fork of the store, which is then removed. Answers plan, rows examined, requests
+    /// and price of each pattern, the hottest partition of each table, and what fails.
+    #[tool(annotations(read_only_hint = true, open_world_hint = false))]
+    fn check_design(&self, Parameters(Design { toml }): Parameters<Design>) -> Answer {
+        let prices = Prices::default();
+        let design = design_check::read(&toml, false)?;
+        let rows = design.tables.values().map(|table| table.rows).sum::<u64>();
+        if rows > DESIGN_ROWS_MAX {
+            return Err(format!(
+                "The design has {rows} entities, and {DESIGN_ROWS_MAX} is the limit here."
+            ));
+        }
+        let outcome = design_check::build_and_check(&self.client, &design, &prices)?;
+        answer(&design_check::as_value(&outcome, &prices))
     }
 
     /// Put a text as a block blob, in place of one that has the name.

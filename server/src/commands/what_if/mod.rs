@@ -6,7 +6,7 @@
 
 mod rekeyed;
 mod report;
-mod trial;
+pub mod trial;
 
 use crate::commands::client::Client;
 use crate::commands::terminal::print_line;
@@ -42,10 +42,7 @@ pub struct Options<'a> {
 /// Prints the comparison, or keys to try. The error is a sentence.
 pub fn run(client: &Client, options: &Options<'_>) -> Result<ExitCode, String> {
     let workload = read(options.record, options.table)?;
-    let prices = match options.prices {
-        None => Prices::default(),
-        Some(path) => prices(path)?,
-    };
+    let prices = prices(options.prices)?;
     let Some(partition_key) = options.partition_key else {
         propose(&workload, options);
         return Ok(ExitCode::SUCCESS);
@@ -77,11 +74,16 @@ fn compare<'a>(
         table: options.table,
     };
     let Rekeyed {
-        old,
-        new,
+        mut old,
+        mut new,
         moved,
         unkeyed,
     } = trial.rekey(keys, options.known, &workload.named())?;
+    old.add_partitions(workload);
+    if moved.len() < workload.named().len() && !options.copy {
+        // Requests for entities that are gone count as they were.
+        new.add_partitions(workload);
+    }
     let as_it_is = trial.ask(options.table, &workload.queries, None)?;
     let rekeyed = trial.ask(trial::REKEYED, &workload.queries, Some(keys))?;
     let differing = trial::differing(&as_it_is, &rekeyed);
@@ -164,7 +166,11 @@ fn read(path: &Path, table: &str) -> Result<Workload, String> {
     Ok(workload)
 }
 
-fn prices(path: &Path) -> Result<Prices, String> {
+/// The prices of a file, or examples. The error is a sentence.
+pub fn prices(path: Option<&Path>) -> Result<Prices, String> {
+    let Some(path) = path else {
+        return Ok(Prices::default());
+    };
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
     Prices::from_json(&text).map_err(|error| failed(&error))

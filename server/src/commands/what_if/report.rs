@@ -1,7 +1,7 @@
 //! The comparison as text and as JSON.
 
 use crate::commands::terminal::plain;
-use crate::units::size;
+use crate::units::{count as grouped, size};
 use lazurite_cost::{BatchCounting, Bill, Prices};
 use lazurite_design::{
     Keys, Measured, Question, Rules, Simulation, Table, Usage, Workload, partition_name,
@@ -228,32 +228,32 @@ impl Report<'_> {
         let counted = [
             (
                 usage.searches,
-                "requests name an entity by its former keys, which do not say the new ones: they would search first (see --known)",
+                "requests that have to search first, because the former keys do not say the new ones (see --known)",
             ),
             (
                 usage.divided,
-                "transactions would span partitions: they could not be atomic",
+                "transactions that would span partitions, and could not be atomic",
             ),
             (
                 usage.merges,
-                "merges would have to move their entity if they change a property that a key is made of",
+                "merges that would have to move their entity if they change a property of its keys",
             ),
             (
                 usage.gone,
-                "requests name entities that are no longer there: they count as they were",
+                "requests that name entities which are no longer there, and count as they were",
             ),
             (
                 self.unkeyed,
-                "entities have no such key: they lack a property, or the key would be refused",
+                "entities without such keys: they lack a property, or the key would be refused",
             ),
             (
                 self.workload.refused,
-                "requests were refused, and are in no figure",
+                "requests that were refused, and are in no figure",
             ),
         ];
         let counted = counted.into_iter().filter(|(count, _)| *count > 0);
         let mut lines: Vec<_> = counted
-            .map(|(count, what)| format!("{} {what}", grouped(count)))
+            .map(|(count, what)| format!("{:>7} {what}", grouped(count)))
             .collect();
         for (filter, before, after) in self.differing.iter().take(DIFFERING_SHOWN) {
             lines.push(format!(
@@ -322,38 +322,19 @@ fn picture(simulation: &Simulation) -> String {
     seconds.chunks(chunk).map(level).collect()
 }
 
-/// A number with commas between groups of three digits.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use lazurite_design::{Demand, Rules};
 
     #[test]
-    fn numbers_are_grouped() {
-        let shown = [0, 999, 1000, 1_234_567].map(grouped);
-        assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
-    }
-
-    #[test]
     fn picture_shows_when_requests_are_refused() {
         let demand = |entities: f64| Demand {
             of_partition: BTreeMap::from([(0, entities)]),
-            of_all: 0.0,
+            of_all: Vec::new(),
         };
         let demands = [demand(100.0), demand(4000.0), demand(1e9), demand(0.0)];
-        let simulation = simulate(&[1], &demands, &Rules::default());
+        let simulation = simulate(&[vec![1]], &demands, &Rules::default());
         assert_eq!(picture(&simulation), "·▄█·");
     }
 }

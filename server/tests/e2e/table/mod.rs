@@ -2,6 +2,7 @@
 //! its answers to input no client would send. Here: tables themselves, their policies, the service,
 //! and helpers of the modules below.
 
+mod design;
 mod entities;
 mod filters;
 mod queries;

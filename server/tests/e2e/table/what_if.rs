@@ -174,7 +174,7 @@ fn other_keys_are_compared_in_a_fork() {
     for line in [
         "City eq ?: table scan, 60 rows -> partition scan, 5 rows",
         "City eq ? and Age ge ?: table scan, 60 rows -> row range, 3 rows",
-        "1 requests name an entity by its former keys",
+        "1 requests that have to search first",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
@@ -209,7 +209,7 @@ fn what_cannot_be_compared_is_said() {
     let (directory, _) = recording.end(1);
     let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
     assert!(
-        success && text.contains("1 entities have no such key"),
+        success && text.contains("1 entities without such keys"),
         "{text}"
     );
     let (success, text) = what_if(&server, &directory, &["--partition-key", "year(City)"]);
