@@ -62,7 +62,13 @@ impl Command {
                 filter: filter.as_deref(),
                 errors: *errors,
             }),
-            Command::Guide { page, program } => guide::run(page.as_deref(), *program),
+            Command::Guide {
+                page: Some(page),
+                program,
+                run: true,
+                store,
+            } => guide::run_program(&store.client()?, page, *program),
+            Command::Guide { page, program, .. } => guide::print(page.as_deref(), *program),
             Command::Status {
                 connection_string,
                 json,

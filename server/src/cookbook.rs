@@ -24,6 +24,17 @@ pub fn program(name: &str) -> Option<&'static str> {
         .contents_utf8()
 }
 
+/// Whether a page has programs of its own.
+pub fn has_program(page: &str) -> bool {
+    program(&format!("{}.py", page.replace('-', "_"))).is_some()
+}
+
+/// All programs with what they share, each by the name of its file.
+pub fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let files = FILES.get_dir("code").into_iter().flat_map(Dir::files);
+    files.filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?)))
+}
+
 /// The names of all pages but the contents, in alphabetical order.
 pub fn names() -> Vec<&'static str> {
     let stems = FILES.files().filter_map(|file| {

@@ -89,6 +89,12 @@ pub enum Command {
         /// Print the whole program of the page in this language instead
         #[arg(long, value_enum, value_name = "LANGUAGE", requires = "page")]
         program: Option<Language>,
+        /// Run the program of the page in a fork of a running server, in Python unless --program
+        /// names another language. It needs the packages of Azure, here or in the directory above
+        #[arg(long, requires = "page")]
+        run: bool,
+        #[command(flatten)]
+        store: StoreArguments,
     },
     /// Print the last requests that a running server had, with the reason of each refusal
     ///
@@ -606,6 +612,26 @@ impl Language {
         match self {
             Language::Python => "py",
             Language::Javascript => "mjs",
+        }
+    }
+
+    /// The programs that run its files, the preferred one first.
+    pub fn interpreters(self) -> &'static [&'static str] {
+        match self {
+            Language::Python => &["python3", "python"],
+            Language::Javascript => &["node"],
+        }
+    }
+
+    /// What its files import.
+    pub fn packages(self) -> &'static str {
+        match self {
+            Language::Python => {
+                "azure-data-tables, azure-storage-blob, azure-storage-queue and cryptography (pip install)"
+            }
+            Language::Javascript => {
+                "@azure/data-tables, @azure/storage-blob and @azure/storage-queue (npm install)"
+            }
         }
     }
 }

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// Longest document that is read into memory.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+/// How long a command may take to end by itself after Ctrl-C.
+const INTERRUPT_PATIENCE: Duration = Duration::from_secs(1);
 /// Letters of a path that are sent as they are.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
@@ -45,20 +47,61 @@ pub struct Call<'a> {
     pub headers: Headers,
 }
 
+/// The connection string with another key.
+fn with_key(text: &str, key: &str) -> String {
+    let pair = |pair: &str| match pair.starts_with("AccountKey=") {
+        true => format!("AccountKey={key}"),
+        false => pair.to_owned(),
+    };
+    text.split(';').map(pair).collect::<Vec<_>>().join(";")
+}
+
 /// A fork, which ends with this value.
 pub struct Fork {
     /// The services of the fork.
     pub client: Client,
     name: String,
+    connection_string: String,
+}
+
+impl Fork {
+    /// For programs that use the fork.
+    pub fn connection_string(&self) -> &str {
+        &self.connection_string
+    }
 }
 
 impl Drop for Fork {
     fn drop(&mut self) {
-        let page = format!("/_lazurite/state/forks/{}", encode(&self.name));
-        if let Err(error) = self.client.target.administer("DELETE", &page, "") {
-            eprintln!("the fork {} stays: {error}", self.name);
-        }
+        release(&self.client.target, &self.name);
     }
+}
+
+fn release(target: &Target, fork: &str) {
+    let page = format!("/_lazurite/state/forks/{}", encode(fork));
+    if let Err(error) = target.administer("DELETE", &page, "") {
+        eprintln!("the fork {fork} stays: {error}");
+    }
+}
+
+/// Ends a fork and the program at Ctrl-C. A program that runs in the fork gets Ctrl-C too: if it
+/// ends in time, the command ends as usual.
+fn release_when_interrupted(target: Target, fork: String) {
+    let wait = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let Ok(runtime) = runtime else {
+            return;
+        };
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            std::thread::sleep(INTERRUPT_PATIENCE);
+            release(&target, &fork);
+            std::process::exit(130);
+        }
+    };
+    // Without the thread, Ctrl-C leaves the fork, which can be released by hand.
+    let _ = std::thread::Builder::new().spawn(wait);
 }
 
 /// A response whose body is still to be read.
@@ -179,13 +222,20 @@ impl Client {
         let page = "/_lazurite/state/forks";
         let fork = self.target.administer("POST", page, &body)?;
         let text = |name: &str| fork[name].as_str().unwrap_or_default().to_owned();
-        let mut target = Target::read(&text("connectionString"))?;
+        // The server leaves out keys that are not well known.
+        let connection_string = match &self.target.credentials {
+            Credentials::Key(key) => with_key(&text("connectionString"), key),
+            Credentials::Sas(_) => text("connectionString"),
+        };
+        let mut target = Target::read(&connection_string)?;
         target.credentials = self.target.credentials.clone();
         target.own_secret.clone_from(&self.target.own_secret);
         let retry = self.retry;
+        release_when_interrupted(target.clone(), text("name"));
         Ok(Fork {
             client: Client { target, retry },
             name: text("name"),
+            connection_string,
         })
     }
 

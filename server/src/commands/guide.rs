@@ -1,18 +1,60 @@
-//! `lazurite guide`: prints the table design cookbook.
+//! `lazurite guide`: prints the table design cookbook, and runs its programs.
 
 use crate::cli::Language;
+use crate::commands::client::Client;
 use crate::commands::terminal::print_line;
 use crate::cookbook::{self, CONTENTS};
-use std::process::ExitCode;
+use std::io::ErrorKind;
+use std::process::{Command, ExitCode};
 
 /// Prints the list of pages, a page, or the program of a page. The error is a sentence.
-pub fn run(page: Option<&str>, program: Option<Language>) -> Result<ExitCode, String> {
+pub fn print(page: Option<&str>, program: Option<Language>) -> Result<ExitCode, String> {
     match (page, program) {
         (None, _) => print_line(list().trim_end()),
         (Some(name), None) => print_line(without_marks(page_named(name)?).trim_end()),
         (Some(name), Some(language)) => print_line(program_of(name, language)?.trim_end()),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the program of a page in a fork of the store. Its exit status is that of the program. The
+/// error is a sentence.
+pub fn run_program(
+    client: &Client,
+    name: &str,
+    language: Option<Language>,
+) -> Result<ExitCode, String> {
+    let language = language.unwrap_or(Language::Python);
+    program_of(name, language)?;
+    // Node.js looks for packages in the directories above a program.
+    let directory = tempfile::Builder::new()
+        .prefix(".lazurite-guide-")
+        .tempdir_in(".");
+    let directory =
+        directory.map_err(|error| format!("the programs cannot be written here: {error}"))?;
+    for (file, content) in cookbook::programs() {
+        let written = std::fs::write(directory.path().join(file), content);
+        written.map_err(|error| format!("{file} cannot be written: {error}"))?;
+    }
+    let fork = client.fork()?;
+    let file = directory.path().join(file_of(name, language));
+    for interpreter in language.interpreters() {
+        let mut program = Command::new(interpreter);
+        program.arg(&file);
+        program.env("AZURE_STORAGE_CONNECTION_STRING", fork.connection_string());
+        program.env("PYTHONDONTWRITEBYTECODE", "1");
+        match program.status() {
+            Ok(status) if status.success() => return Ok(ExitCode::SUCCESS),
+            Ok(_) => {
+                eprintln!("it needs the packages {}", language.packages());
+                return Ok(ExitCode::FAILURE);
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(format!("{interpreter} cannot be started: {error}")),
+        }
+    }
+    let names = language.interpreters().join(" or ");
+    Err(format!("there is no {names} to run the program with"))
 }
 
 /// A line for each page, with its title.
@@ -24,7 +66,9 @@ fn list() -> String {
         format!("{name:width$}  {title}\n")
     };
     let lines: String = names.iter().map(line).collect();
-    format!("{lines}\n`lazurite guide PAGE` prints a page, `--program python` the whole program.\n")
+    format!(
+        "{lines}\n`lazurite guide PAGE` prints a page, `--program python` the whole program, `--run` runs it.\n"
+    )
 }
 
 fn page_named(name: &str) -> Result<&'static str, String> {
@@ -35,8 +79,12 @@ fn page_named(name: &str) -> Result<&'static str, String> {
 
 fn program_of(name: &str, language: Language) -> Result<&'static str, String> {
     page_named(name)?;
-    let file = format!("{}.{}", name.replace('-', "_"), language.file_end());
-    cookbook::program(&file).ok_or_else(|| format!("the page {name} has no program of its own"))
+    cookbook::program(&file_of(name, language))
+        .ok_or_else(|| format!("the page {name} has no program of its own"))
+}
+
+fn file_of(name: &str, language: Language) -> String {
+    format!("{}.{}", name.replace('-', "_"), language.file_end())
 }
 
 /// The page without the comments that name where its code and figures come from.

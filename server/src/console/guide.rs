@@ -55,6 +55,9 @@ fn shown(console: &Console, name: &str) -> Page {
     let content = html! {
         article.guide {
             @if name != CONTENTS { p { a href="/_lazurite/guide" { "All pages" } } }
+            @if cookbook::has_program(name) {
+                p { "Run it in a fork of this store: " code { "lazurite guide " (name) " --run" } }
+            }
             (PreEscaped(rendered(markdown)))
         }
     };

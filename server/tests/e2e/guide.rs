@@ -8,7 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::clients::{
-    SCRIPT_TIME_MAX, finish, node, node_command, python_command, run, skips_clients, text,
+    SCRIPT_TIME_MAX, finish, node, node_command, python, python_command, run, skips_clients, text,
 };
 use crate::server::{Launch, Server};
 use crate::test_clock;
@@ -47,6 +47,43 @@ fn javascript_programs_of_the_cookbook() {
         let script = directory.path().join("all.mjs");
         run(node_command(), script.to_str().unwrap(), &Server::fresh());
     }
+}
+
+#[test]
+fn programs_run_in_a_fork() {
+    if skips_clients() {
+        return;
+    }
+    let server = Server::fresh();
+    for (language, place) in [("python", python()), ("javascript", node())] {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let path = format!("{}:{path}", python().join("bin").display());
+        let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+            .args(["guide", "log-tail", "--run", "--program", language])
+            .current_dir(&place)
+            .env("PATH", path)
+            .env(
+                "AZURE_STORAGE_CONNECTION_STRING",
+                server.connection_string(),
+            )
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(
+            output.status.success() && said.contains("the answers are equal"),
+            "{said}"
+        );
+        let left = fs::read_dir(&place).unwrap().filter_map(Result::ok);
+        let left =
+            left.filter(|entry| entry.file_name().to_string_lossy().starts_with(".lazurite"));
+        assert_eq!(left.count(), 0);
+    }
+    let forks = crate::state::state("GET", "forks")
+        .send(&server)
+        .is(200)
+        .json();
+    assert_eq!(forks["forks"], serde_json::json!([]));
 }
 
 #[test]
