@@ -6,6 +6,7 @@
 //! Azure's partition servers would refuse. [`DesignFile`] describes tables and what is asked of them,
 //! and [`check`] says what of it fails. Nothing here knows HTTP or a store.
 
+mod analytics;
 mod check;
 mod file;
 mod key;
@@ -15,6 +16,7 @@ mod rewrite;
 mod usage;
 mod workload;
 
+pub use analytics::recorded_from_log;
 pub use check::{Checked, CheckedDesign, CheckedTable, SECONDS, check};
 pub use file::{DesignError, DesignFile, Does, Made, Must, PLANS, Pattern, TableDesign, filled};
 pub use key::{KeyCondition, KeyError, KeyExpression};

@@ -103,6 +103,21 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// The text up to its closing quote; doubled quotes are single ones. `None` if it is not closed.
+pub(crate) fn unquoted(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = text;
+    loop {
+        let (part, after) = rest.split_once('\'')?;
+        out.push_str(part);
+        let Some(more) = after.strip_prefix('\'') else {
+            return Some(out);
+        };
+        out.push('\'');
+        rest = more;
+    }
+}
+
 /// The filter with `?` for each text and number: filters of one shape ask the same of other values.
 pub fn shape(filter: &str) -> String {
     let mut shape = String::with_capacity(filter.len());

@@ -81,6 +81,8 @@ pub struct Workload {
     pub queries: BTreeMap<Question, RecordedQuery>,
     /// Requests that were refused for what they asked: they are in no figure.
     pub refused: u64,
+    /// Writes of which logs do not say the keys: they are in no figure.
+    pub nameless: u64,
 }
 
 impl Workload {
@@ -116,6 +118,8 @@ impl Workload {
             }
             query.requests += 1;
             query.returned += record.returned;
+        } else {
+            self.nameless += 1;
         }
     }
 

@@ -15,7 +15,9 @@ use crate::commands::what_if::report::{Compared, Report};
 use crate::commands::what_if::trial::Trial;
 use lazurite_advisor::Recorded;
 use lazurite_cost::Prices;
-use lazurite_design::{Design, KeyExpression, Keys, Rules, Usage, Workload, proposals};
+use lazurite_design::{
+    Design, KeyExpression, Keys, Rules, Usage, Workload, proposals, recorded_from_log,
+};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -152,9 +154,14 @@ fn read(path: &Path, table: &str) -> Result<Workload, String> {
         if line.trim().is_empty() {
             continue;
         }
-        let record: Recorded = serde_json::from_str(&line)
-            .map_err(|error| failed(&format!("line {} is no record: {error}", number + 1)))?;
-        records.push(record);
+        if line.starts_with('{') {
+            let record: Recorded = serde_json::from_str(&line)
+                .map_err(|error| failed(&format!("line {} is no record: {error}", number + 1)))?;
+            records.push(record);
+        } else {
+            // A line of logs is of any service.
+            records.extend(recorded_from_log(&line));
+        }
     }
     let workload = Workload::of(&records, table);
     if workload.requests() == 0 {

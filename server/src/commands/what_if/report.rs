@@ -247,6 +247,10 @@ impl Report<'_> {
                 "entities without such keys: they lack a property, or the key would be refused",
             ),
             (
+                self.workload.nameless,
+                "requests whose keys the log does not say, and which are in no figure",
+            ),
+            (
                 self.workload.refused,
                 "requests that were refused, and are in no figure",
             ),
