@@ -187,6 +187,7 @@ impl WhatIfArguments {
                 ..Rules::default()
             },
             json: self.json,
+            html: self.html.as_deref(),
         }
     }
 }

@@ -382,6 +382,9 @@ pub struct WhatIfArguments {
     /// Print the comparison as JSON
     #[arg(long)]
     pub json: bool,
+    /// Write the comparison as a page, with pictures of the simulation
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     #[command(flatten)]
     pub store: StoreArguments,
 }

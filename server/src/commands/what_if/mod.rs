@@ -4,6 +4,7 @@
 //! asked of both tables there. Requests by keys are not sent: what they cost follows from the keys.
 //! The server's own data does not change.
 
+mod html;
 mod rekeyed;
 mod report;
 pub mod trial;
@@ -39,6 +40,8 @@ pub struct Options<'a> {
     pub prices: Option<&'a Path>,
     pub rules: Rules,
     pub json: bool,
+    /// A file for the comparison as HTML.
+    pub html: Option<&'a Path>,
 }
 
 /// Prints the comparison, or keys to try. The error is a sentence.
@@ -55,6 +58,10 @@ pub fn run(client: &Client, options: &Options<'_>) -> Result<ExitCode, String> {
         row: key(options.row_key)?,
     };
     let report = compare(client, options, &keys, &workload, &prices)?;
+    if let Some(path) = options.html {
+        let written = std::fs::write(path, html::page(&report));
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     if options.json {
         print_line(report.json());
     } else {

@@ -21,7 +21,7 @@ const PICTURE_WIDTH: usize = 60;
 pub struct Compared {
     pub usage: Usage,
     bill: Bill,
-    simulation: Simulation,
+    pub simulation: Simulation,
     /// The partition of which most was asked in one second, and how much.
     hottest: Option<(String, f64)>,
     bytes: u64,
@@ -71,10 +71,10 @@ impl Compared {
 
 /// Queries of one shape.
 pub struct QueriesOfShape {
-    shape: String,
-    times: u64,
+    pub shape: String,
+    pub times: u64,
     /// For each design: the plan, and the rows that one query examines on average.
-    plans: [(String, f64); 2],
+    pub plans: [(String, f64); 2],
 }
 
 /// Groups queries by their shape, those with most rows to examine first.
@@ -127,24 +127,13 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// The report as lines for a terminal.
     pub fn lines(&self) -> Vec<String> {
-        let kind = if self.is_copy {
-            "and a copy under "
-        } else {
-            ""
-        };
-        let mut lines = vec![
-            format!(
-                "{}: {kind}PartitionKey = {}, RowKey = {}",
-                self.table, self.keys.partition, self.keys.row
-            ),
-            format!(
-                "a record of {} seconds with {} requests; prices are examples unless a file names yours",
-                self.workload.seconds,
-                grouped(self.workload.requests())
-            ),
-            String::new(),
-        ];
-        lines.extend(self.figures());
+        let mut lines = vec![self.title(), self.basis(), String::new()];
+        let [before, after] = self.heads();
+        lines.push(format!("{:<39}{before:>24}{after:>24}", ""));
+        let figures = self.figures().into_iter();
+        lines.extend(
+            figures.map(|(name, [before, after])| format!("{name:<39}{before:>24}{after:>24}")),
+        );
         lines.push(String::new());
         lines.extend(self.queries.iter().take(QUERIES_SHOWN).map(query_line));
         if self.queries.len() > QUERIES_SHOWN {
@@ -154,23 +143,60 @@ impl Report<'_> {
             ));
         }
         lines.extend(self.pictures());
-        lines.extend(self.notes());
+        let notes = self.notes();
+        if !notes.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(notes);
         lines.iter().map(|line| plain(line)).collect()
     }
 
-    fn figures(&self) -> Vec<String> {
+    /// `Orders: PartitionKey = Customer, RowKey = RowKey`
+    pub fn title(&self) -> String {
+        let kind = match self.is_copy {
+            true => "and a copy under ",
+            false => "",
+        };
+        let keys = self.keys;
+        format!(
+            "{}: {kind}PartitionKey = {}, RowKey = {}",
+            self.table, keys.partition, keys.row
+        )
+    }
+
+    /// What the figures are of.
+    pub fn basis(&self) -> String {
+        format!(
+            "A record of {} seconds with {} requests. Prices are examples unless a file names yours.",
+            self.workload.seconds,
+            grouped(self.workload.requests())
+        )
+    }
+
+    /// The names of the two designs.
+    pub fn heads(&self) -> [&'static str; 2] {
+        let after = match self.is_copy {
+            true => "with the copy",
+            false => "with these keys",
+        };
+        ["as it is", after]
+    }
+
+    /// The assumptions of the simulation.
+    pub fn assumptions(&self) -> String {
+        let rules = &self.rules;
+        format!(
+            "Published: {} entities a second for a partition, {} for an account. Assumed: {} for a server, divided after {} s.",
+            rules.partition_target, rules.account_target, rules.server_target, rules.split_after
+        )
+    }
+
+    /// Each figure with its name, for both designs.
+    pub fn figures(&self) -> Vec<(&'static str, [String; 2])> {
         let sides = [&self.before, &self.after];
-        let row = |name: &str, value: &dyn Fn(&Compared) -> String| {
-            let [before, after] = sides.map(value);
-            format!("{name:<39}{before:>24}{after:>24}")
-        };
-        let after = if self.is_copy {
-            "with the copy"
-        } else {
-            "with these keys"
-        };
+        let row =
+            |name: &'static str, value: &dyn Fn(&Compared) -> String| (name, sides.map(value));
         vec![
-            format!("{:<39}{:>24}{after:>24}", "", "as it is"),
             row("requests", &|of| grouped(of.usage.total_requests())),
             row("rows examined by Azure", &|of| grouped(of.usage.examined)),
             row("hottest partition, entities a second", &|of| {
@@ -214,16 +240,13 @@ impl Report<'_> {
             }
         }
         if !lines.is_empty() {
-            let rules = &self.rules;
-            lines.push(format!(
-                "  Published: {} entities a second for a partition, {} for an account. Assumed: {} for a server, divided after {} s.",
-                rules.partition_target, rules.account_target, rules.server_target, rules.split_after
-            ));
+            lines.push(format!("  {}", self.assumptions()));
         }
         lines
     }
 
-    fn notes(&self) -> Vec<String> {
+    /// What the reader has to know besides.
+    pub fn notes(&self) -> Vec<String> {
         let usage = &self.after.usage;
         let counted = [
             (
@@ -263,9 +286,6 @@ impl Report<'_> {
             lines.push(format!(
                 "{filter} finds {after} entities instead of {before}"
             ));
-        }
-        if !lines.is_empty() {
-            lines.insert(0, String::new());
         }
         lines
     }

@@ -169,8 +169,12 @@ fn other_keys_are_compared_in_a_fork() {
         "--row-key",
         "pad(Age, 3) + '_' + RowKey",
     ];
-    let (success, text) = what_if(&server, &directory, &keys);
+    let page = directory.path().join("page.html");
+    let with_page = [&keys[..], &["--html", page.to_str().unwrap()]].concat();
+    let (success, text) = what_if(&server, &directory, &with_page);
     assert!(success, "{text}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("PartitionKey = City") && page.matches("<svg").count() == 2);
     for line in [
         "City eq ?: table scan, 60 rows -> partition scan, 5 rows",
         "City eq ? and Age ge ?: table scan, 60 rows -> row range, 3 rows",
