@@ -24,4 +24,4 @@ pub use partitions::{Demand, Rules, Second, Simulation, simulate};
 pub use proposals::{Proposal, proposals};
 pub use rewrite::{Keys, Known, OLD_PARTITION_KEY, OLD_ROW_KEY, by_old_keys, shape};
 pub use usage::{Design, Measured, Moved, Table, Usage, partition_name, rows_of_partitions};
-pub use workload::{KeyedRequest, OldKeys, Question, RecordedQuery, Workload};
+pub use workload::{KeyedRequest, OldKeys, Question, RecordedQuery, SECONDS_MAX, Workload};

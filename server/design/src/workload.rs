@@ -3,6 +3,9 @@
 use lazurite_advisor::Recorded;
 use std::collections::{BTreeMap, HashSet};
 
+/// Seconds that a record may span: a week. Each second is simulated.
+pub const SECONDS_MAX: usize = 7 * 86_400;
+
 /// The keys of an entity, as the record names them.
 pub type OldKeys = (String, String);
 
@@ -103,7 +106,9 @@ impl Workload {
     fn take(&mut self, record: &Recorded, second: usize) {
         if matches!(record.status, 400 | 401 | 403 | 405..=411 | 413..=502) {
             self.refused += 1;
-        } else if let Some(partition) = &record.partition_key {
+        } else if let Some(partition) = &record.partition_key
+            && !record.row_keys.is_empty()
+        {
             self.keyed.push(KeyedRequest {
                 second,
                 operation: record.operation.clone(),
@@ -117,7 +122,7 @@ impl Workload {
                 query.seconds.push(second);
             }
             query.requests += 1;
-            query.returned += record.returned;
+            query.returned = query.returned.saturating_add(record.returned);
         } else {
             self.nameless += 1;
         }

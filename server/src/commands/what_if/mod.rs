@@ -17,7 +17,7 @@ use crate::commands::what_if::trial::Trial;
 use lazurite_advisor::Recorded;
 use lazurite_cost::Prices;
 use lazurite_design::{
-    Design, KeyExpression, Keys, Rules, Usage, Workload, proposals, recorded_from_log,
+    Design, KeyExpression, Keys, Rules, SECONDS_MAX, Usage, Workload, proposals, recorded_from_log,
 };
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -171,6 +171,9 @@ fn read(path: &Path, table: &str) -> Result<Workload, String> {
         }
     }
     let workload = Workload::of(&records, table);
+    if workload.seconds > SECONDS_MAX {
+        return Err(failed(&"it spans more than a week: take a part of it"));
+    }
     if workload.requests() == 0 {
         return Err(failed(&format!(
             "none of its {} requests is to the table {table}",

@@ -9,8 +9,10 @@ use std::collections::BTreeMap;
 /// The table with the new keys.
 pub const REKEYED: &str = "LazuriteWhatIf";
 
-/// Queries of one shape that are asked. What others cost is taken from these in turn.
-const ASKED_OF_A_SHAPE: usize = 20;
+/// Queries of one shape that are asked, and the rows after which no more are. What others cost is
+/// taken from these in turn.
+const ASKED_OF_A_SHAPE: usize = 200;
+const ROWS_OF_A_SHAPE: u64 = 2_000_000;
 
 /// A table in a fork.
 pub struct Trial<'a> {
@@ -35,12 +37,13 @@ impl Trial<'_> {
                 Some(keys) => keys.rewritten(filter).map_err(|error| error.to_string())?,
             };
             let of_shape = of_shapes.entry(shape(&filter)).or_default();
-            let mut found = if of_shape.len() < ASKED_OF_A_SHAPE {
+            let rows: u64 = of_shape.iter().map(|found| found.examined).sum();
+            let mut found = if of_shape.len() < ASKED_OF_A_SHAPE && rows < ROWS_OF_A_SHAPE {
                 let found = self.ask_one(table, &filter, *top, query.wanted())?;
                 of_shape.push(found.clone());
                 found
             } else {
-                of_shape[at % ASKED_OF_A_SHAPE].clone()
+                of_shape[at % of_shape.len()].clone()
             };
             found.partition = partition_of(&filter);
             measured.insert(question.clone(), found);

@@ -228,6 +228,34 @@ fn what_cannot_be_compared_is_said() {
         !success && text.contains("line 1 is no record: missing field"),
         "{text}"
     );
+    for (more, reason) in [
+        (
+            r#""row_keys":[],"partition_key":"p""#,
+            "none of its 1 requests",
+        ),
+        (
+            r#""filter":"City eq","returned":18446744073709551615"#,
+            "City",
+        ),
+    ] {
+        let line = |at: u64| {
+            format!(
+                "{{\"at_ms\":{at},\"account\":\"a\",\"table\":\"T1x\",\"operation\":\"QueryEntities\",\"status\":200,{more}}}\n"
+            )
+        };
+        fs::write(&record, line(5)).unwrap();
+        let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
+        assert!(
+            !success && text.contains(reason) && !text.contains("panicked"),
+            "{text}"
+        );
+        fs::write(&record, [line(5), line(u64::MAX)].concat()).unwrap();
+        let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
+        assert!(
+            !success && text.contains("spans more than a week"),
+            "{text}"
+        );
+    }
     fs::write(&record, "").unwrap();
     let (success, text) = what_if(&server, &directory, &[]);
     assert!(
