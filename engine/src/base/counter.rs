@@ -2,7 +2,7 @@
 
 use crate::base::sync::{AtomicU64, Ordering};
 
-/// Adds to a counter.
+/// Adds `by` to a counter, with relaxed ordering.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }

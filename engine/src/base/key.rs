@@ -44,7 +44,7 @@ pub(crate) struct Entry {
     pub(crate) value: Bytes,
 }
 
-/// The exclusive end of a span of keys; `None` lies after every key.
+/// Whether `key` lies before `end`, the exclusive end of a span; `None` lies after every key.
 pub(crate) fn is_before_end(key: &[u8], end: Option<&[u8]>) -> bool {
     end.is_none_or(|end| key < end)
 }
@@ -108,7 +108,7 @@ pub(crate) fn first_head_not_below(
         start += below * part;
         length = match below {
             ROUND => length - ROUND * part,
-            // The head after the part is not below.
+            // The head after the part is not below `wanted`, so the search goes on inside the part.
             _ => part - 1,
         };
     }
