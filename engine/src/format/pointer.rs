@@ -14,7 +14,7 @@ pub(crate) struct Extent {
     pub(crate) length: u64,
 }
 
-/// Where a value lies. SSTables and the WAL hold it in place of the value.
+/// Where a value lies. SSTables and the WAL hold the pointer in place of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValuePointer {
     pub(crate) chunk_bytes: u64,
@@ -66,7 +66,7 @@ impl ValuePointer {
         })
     }
 
-    /// For each extent its segment and the bytes it takes there.
+    /// For each extent, its segment and the bytes that it takes there, chunk headers included.
     pub(crate) fn references(&self) -> impl Iterator<Item = (u64, u64)> {
         let chunk_bytes = self.chunk_bytes;
         let taken = move |extent: &Extent| {
