@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// Everything the engine reaches outside itself.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// Where files are.
+    /// The file system that holds the files.
     pub fs: Arc<dyn Fs>,
-    /// The clock.
+    /// The clock for ages, delays and rates; it does not know the time of day.
     pub clock: Arc<dyn Clock>,
-    /// Where the id of a new store comes from.
+    /// The source of the id of a new store.
     pub ids: Arc<dyn IdSource>,
     /// Whether a store may be created in a directory with a file of this name, which is not a
     /// store's. [`Environment::system`] tolerates none. An existing store opens, whatever else is
