@@ -38,7 +38,7 @@ impl Trees {
         self.instance
     }
 
-    /// Whether SSTables hold everything. The caller holds the log.
+    /// Whether SSTables hold all changes. The caller holds the log.
     pub(crate) fn are_flushed(&self) -> bool {
         self.all().iter().all(|tree| {
             let view = tree.load_view();
