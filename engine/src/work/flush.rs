@@ -27,7 +27,7 @@ use std::time::Duration;
 const SHORT_SECONDS: u64 = 1;
 /// A memtable with fewer bytes is not worth an SSTable, however much it is read.
 const MERGED_BYTES_MIN: u64 = 1 << 20;
-/// A shorter log is kept at rest, whatever it holds.
+/// At rest, a log shorter than this is kept, even if none of its rows is live.
 const DEAD_LOG_BYTES_MIN: u64 = 64 << 10;
 /// Bytes whose flush costs as much as one merge of a scan, about a microsecond. An idle memtable is
 /// flushed early once scans have merged it with SSTables often enough to pay for its flush.
@@ -151,7 +151,7 @@ impl Work {
 
     fn flush(&self, tree: &Tree, memtable: &Arc<Memtable>) -> Result<()> {
         let started = self.parts.clock.now();
-        // Makes the values durable too that the changes point to.
+        // Also makes the values durable that the changes point to.
         self.parts.log.sync().sync_all()?;
         let meta = self.write_memtable(tree, memtable)?;
         let size = meta.size;
@@ -176,7 +176,7 @@ impl Work {
         Ok(())
     }
 
-    /// Writes the SSTable of a memtable; the name is durable too.
+    /// Writes the SSTable of a memtable, and makes its name durable.
     fn write_memtable(&self, tree: &Tree, memtable: &Memtable) -> Result<FileMeta> {
         let number = self.parts.catalog.lock().next_file();
         let written = self

@@ -93,7 +93,7 @@ impl Work {
         self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
     }
 
-    /// The loop of the thread that does the work of both.
+    /// The loop of the thread that flushes, compacts and collects.
     pub(crate) fn flush_and_maintenance_loop(&self) {
         crate::format::sstable::compress::prepare();
         let idle = || if self.is_at_rest() { RETRY } else { REST };
@@ -113,7 +113,7 @@ impl Work {
             match run() {
                 Ok(true) => {}
                 Ok(false) => self.signal.wait(seen, idle()),
-                // A signal during the pause does not make space.
+                // A signal does not mean that there is space, so it does not end the pause.
                 Err(_) => self.pause(seen, RETRY),
             }
         }

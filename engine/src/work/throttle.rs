@@ -12,13 +12,13 @@
 
 use std::time::Duration;
 
-/// The debt of a writer who must stop.
+/// The debt at which writers stop.
 pub(super) const DEBT_MAX: u64 = 1000;
 
-/// Bytes a second before any background work was measured.
+/// Bytes a second that are assumed until background work was measured.
 const RATE_UNKNOWN: u64 = 32 << 20;
 
-/// No writer is slower than this, whatever was measured.
+/// Least rate of writers, in bytes a second, whatever was measured.
 const RATE_MIN: u64 = 256 << 10;
 
 /// Work on fewer bytes is not measured: most of its time goes to files and syncs.
@@ -27,10 +27,10 @@ const MEASURED_MIN: u64 = 1 << 20;
 /// The longest wait of one write: the debt may be another one by then.
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// A shorter wait is not begun: it would take longer than it should. The bytes stay owed.
+/// A shorter wait is skipped, because sleeping would take longer. The bytes stay owed.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
-/// Over how long a time the strain is averaged.
+/// The time over which the strain is averaged.
 const FOLLOW: Duration = Duration::from_secs(6);
 
 /// Below this pressure writers who have no debt do not wait.
@@ -51,16 +51,16 @@ pub(super) const LAGS: usize = 2;
 /// How far work lags behind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Debt {
-    /// 0 where it keeps up, [`DEBT_MAX`] where writers stop.
+    /// 0 if the work keeps up, [`DEBT_MAX`] if writers must stop.
     pub(super) amount: u64,
     /// The amount, or the lag of work that never stops writers, if that is more.
     pub(super) strain: u64,
 }
 
-/// By [`Lag`].
+/// A [`Debt`] for each [`Lag`], in the order of its variants.
 pub(super) type Debts = [Debt; LAGS];
 
-/// What is known of one [`Lag`].
+/// The measured capacity, the pressure and the unpaid bytes of one [`Lag`].
 #[derive(Debug, Default)]
 struct Account {
     /// Bytes that the work can take in a second; 0 while that is not known.
@@ -68,14 +68,14 @@ struct Account {
     /// Moving average of the strain. A float: with thousands of updates a second, one update
     /// changes it by less than 1 of `DEBT_MAX`.
     pressure: f64,
-    /// Bytes that writers have put and not waited for.
+    /// Bytes that writers have put and not waited for yet.
     owed: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     accounts: [Account; LAGS],
-    /// For how long merges have run since the last of level 0: they take turns.
+    /// Time that merges took since the last one of level 0: merges run one at a time.
     merged: Duration,
     paid_at: Duration,
 }
@@ -94,7 +94,7 @@ impl Account {
         };
     }
 
-    /// Bytes a second at this debt.
+    /// The rate of writers at this debt, in bytes a second.
     fn rate(&self, amount: u64) -> u64 {
         let capacity = match self.capacity {
             0 => RATE_UNKNOWN,

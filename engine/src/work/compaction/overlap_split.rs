@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 type File = Arc<LiveFile>;
 
-/// The files of a level that overlap a merge, divided.
+/// The files of a level that overlap a merge: those to be merged, and those that stay.
 #[derive(Debug)]
 pub(crate) struct OverlapSplit {
     /// The files that are merged, in key order.

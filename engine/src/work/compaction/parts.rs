@@ -94,7 +94,7 @@ impl Work {
                     Ok(running) => running
                         .join()
                         .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                    // There are too many threads in the system.
+                    // The system refused another thread, so this one merges the part.
                     Err(_) => merge(range),
                 });
             }
