@@ -190,7 +190,7 @@ impl CommitLog {
         self.queue.commit(self, pending)
     }
 
-    /// Does something with the log that is not a commit.
+    /// Runs `act` on the locked log, between commits.
     pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
         self.queue.with_log(act)
     }

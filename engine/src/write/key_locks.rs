@@ -53,9 +53,9 @@ pub(crate) struct LockedKey {
 /// Which other transactions may hold the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Transactions that rely on the key to stay as it is.
+    /// Transactions that also only need the key to stay as it is.
     Shared,
-    /// None.
+    /// No other transaction.
     Exclusive,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct KeyLocks {
 
 type Shard = HashMap<LockedKey, KeyLock, BuildHasherDefault<IsHashed>>;
 
-/// Takes the half of a hash that does not choose the shard.
+/// A hasher that takes the half of a hash that does not choose the shard.
 #[derive(Debug, Default)]
 struct IsHashed(u64);
 
@@ -104,7 +104,7 @@ struct Waiter {
     mode: Mode,
     thread: Thread,
     has_lock: AtomicBool,
-    /// How often it was woken. Changed under the lock of the shard.
+    /// Number of times that the waiter was woken. Changed under the lock of the shard.
     passed: AtomicU64,
 }
 
@@ -113,7 +113,7 @@ struct Waiter {
 #[derive(Debug)]
 pub(crate) struct HeldLocks<'l> {
     locks: &'l KeyLocks,
-    /// In ascending order.
+    /// The locked keys, in ascending order.
     keys: Keys,
     stays_with_thread: PhantomData<MutexGuard<'l, ()>>,
 }
@@ -297,7 +297,7 @@ impl HeldLocks<'_> {
         let Some(first) = keys.next().transpose()? else {
             return Ok(());
         };
-        // The usual single key is not moved into a list and out again.
+        // A single key, the usual case, is not moved into a list and out again.
         let Some(second) = keys.next().transpose()? else {
             return self.lock_all(&mut [first]);
         };
@@ -437,7 +437,7 @@ mod tests {
             panic!("the writer has the lock");
         };
         drop(writer);
-        // Before the one that was woken.
+        // This reader comes before the waiter that was woken takes the lock.
         assert!(matches!(
             locks.request(key(1), Mode::Shared, false),
             Request::Granted

@@ -51,7 +51,7 @@ pub(crate) struct Used {
     pub(crate) base: SequenceNumber,
     /// Length of the file.
     pub(crate) bytes: u64,
-    /// Where its records end; 0 while it is appended to.
+    /// The end of its records; 0 while it is appended to.
     pub(crate) end: u64,
     /// Whether the file may be written again once it is not needed.
     pub(crate) is_reusable: bool,
@@ -66,7 +66,7 @@ pub(crate) struct LogSegments {
     edits: Arc<dyn EditLog>,
     health: Arc<Health>,
     sync: Arc<SharedSync>,
-    /// In the order of their records; the last is being appended to.
+    /// The segments with records, in the order of those; the last takes appends.
     used: Mutex<Vec<Used>>,
     /// Segments of full length that are no longer needed and not in the manifest.
     spare: Mutex<Vec<u64>>,
@@ -162,7 +162,7 @@ impl LogSegments {
             .map_or(0, |segment| segment.base)
     }
 
-    /// The segments with records in them; their files will not be written again once they are full.
+    /// Returns the segments with records, and excludes their files from reuse.
     pub(crate) fn keep_used(&self) -> Vec<u64> {
         let mut used = lock(&self.used);
         used.iter_mut()
@@ -230,7 +230,7 @@ impl LogSegments {
         };
         let mut wal = prepared.writer(beginning.base);
         if let Err(error) = wal.begin(beginning) {
-            // The manifest lists it: the next batch tries again.
+            // The manifest lists the segment, so the next batch tries it again.
             *lock(&self.next) = Some(wal.into_prepared());
             return Err(error);
         }
@@ -269,7 +269,7 @@ impl LogSegments {
         Ok(())
     }
 
-    /// A segment that the manifest lists.
+    /// Makes a segment, perhaps from a spare file, and lists it in the manifest.
     fn make_segment(&self, length: u64) -> Result<Prepared> {
         let number = self.edits.next_file();
         let is_full = length == self.config.wal_segment_bytes as u64;
