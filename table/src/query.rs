@@ -22,9 +22,9 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// Bytes of stored rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
-/// Rows that a full page examines to find one more match.
+/// Maximum number of rows that a full page examines to find one more match.
 const LOOK_AHEAD_ROWS_MAX: usize = 1000;
-/// Rows between two checks of the deadline.
+/// Number of rows between two checks of the deadline.
 const EXPIRY_ROWS: usize = 100;
 
 /// The parameters of Query Entities.
@@ -50,7 +50,7 @@ pub struct Cost {
     pub access: AccessKind,
     /// How the hosted service would access them, according to its guides.
     pub azure_access: AccessKind,
-    /// Rows read.
+    /// Number of rows read, whether they match or not.
     pub examined: usize,
     /// Rows that the hosted service would read for the page: counted if it would read the same
     /// rows, otherwise estimated. `None` for [`AccessKind::Nothing`], after a failed estimate, and
@@ -324,9 +324,9 @@ enum Step {
 
 /// The partitions of which a page has read rows.
 struct Partitions {
-    /// How many more there may be.
+    /// Number of further partitions that the page may read.
     left: u32,
-    /// The first component of the keys of the present one.
+    /// The first component of the keys of the present partition.
     present: Vec<u8>,
 }
 
@@ -359,9 +359,9 @@ impl Partitions {
 /// page may examine a row in each of very many partitions.
 struct ExaminedRows<'a> {
     report: Option<RowCounter<'a>>,
-    /// The first component of the keys of the present partition, and its rows.
+    /// The first component of the keys of the present partition, and the number of its rows.
     present: (Vec<u8>, u32),
-    /// The same of the partition with the most rows so far.
+    /// The same pair for the partition with the most rows so far.
     busiest: (Vec<u8>, u32),
 }
 
