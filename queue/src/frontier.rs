@@ -18,7 +18,7 @@ use crate::keys::Position;
 use crate::lock::lock;
 use std::sync::{Mutex, MutexGuard};
 
-/// See the top of the file.
+/// The bounds of an ordered set of rows, as the top of the file describes.
 #[derive(Debug)]
 pub(crate) struct Frontier(Mutex<Bounds>);
 
