@@ -511,7 +511,7 @@ fn timeout_starts_after_the_wait_for_another_operation() {
     let put = store.put("held");
     store.put("taken");
     std::thread::scope(|scope| {
-        // Delays a consumer that holds the lock of the queue.
+        // The closed gate delays a consumer that holds the lock of the queue.
         let closed = ids.gate.lock().unwrap();
         let asked = ids.asked.load(Ordering::SeqCst);
         let taking = scope.spawn(|| store.get(1, 600));
@@ -667,7 +667,7 @@ fn expired_messages_of_more_queues_than_fit_in_memory_are_removed_at_once() {
     sweep_within_five_seconds(&store, 20_000);
 }
 
-/// A store whose clock follows the system's, which the test steps.
+/// A store whose clock is the system's, with steps that the test makes.
 fn with_stepped_clock() -> (Store, Arc<ClockSteps>) {
     let steps = Arc::new(ClockSteps::default());
     let mut store = Store::new();
