@@ -20,7 +20,7 @@ fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T 
     answers.recv_timeout(PATIENCE).expect("it has to wait")
 }
 
-/// Releases the disk even when the test fails.
+/// Drop guard: releases the disk, also when the test fails.
 struct Release(FaultFs);
 
 impl Drop for Release {
@@ -104,7 +104,7 @@ impl HeldStore {
         {
             std::thread::yield_now();
         }
-        // So late that all writers wait.
+        // By now all writers wait.
         std::thread::sleep(Duration::from_millis(300));
         writers
     }

@@ -330,7 +330,7 @@ fn content_is_given_up_when_little_of_it_is_left() {
     store.put_page_blob("pages", WINDOW_BYTES);
     store.put_page("pages", 0, &pattern(64 << 10, 1)).unwrap();
     let mut content = pattern(64 << 10, 1);
-    // Every second page, then all but the first four.
+    // Overwrites every second page, and then all but the first four.
     for page in (1..128).step_by(2).chain((4..128).step_by(2)) {
         store.put_page("pages", page * PAGE, &[9; 512]).unwrap();
         content[(page * PAGE) as usize..][..512].fill(9);
@@ -340,7 +340,7 @@ fn content_is_given_up_when_little_of_it_is_left() {
     assert_eq!(store.written(), [(0, 64 << 10)]);
 }
 
-/// `cargo test --release -p lazurite-blob page_reads -- --ignored --nocapture`
+/// Run with `cargo test --release -p lazurite-blob page_reads -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, and asserts nothing"]
 fn page_reads_after_many_snapshots() {
@@ -404,7 +404,7 @@ fn a_comparison_reads_only_what_changed() {
     assert_eq!(changes.nodes_read, 2 * (1 + 1 + 1 + 3 + 4));
 }
 
-/// `cargo test --release -p lazurite-blob page_costs -- --ignored --nocapture`
+/// Run with `cargo test --release -p lazurite-blob page_costs -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, and asserts nothing"]
 fn page_costs_of_a_hundred_thousand_ranges() {

@@ -86,7 +86,7 @@ impl BlobWrite<'_> {
         self.share_layers(|_| true);
         let _ = self.retire_blob(RetireReason::Overwritten)?;
         blob.version = Some(self.new_moment()?);
-        // The next version does not inherit policy and hold.
+        // The next version inherits neither policy nor hold.
         (blob.immutability, blob.legal_hold) = (None, false);
         Ok(())
     }

@@ -39,11 +39,11 @@ pub struct TaggedBlob {
     pub container: String,
     /// The blob's name.
     pub name: String,
-    /// Its version, if it was written while the account kept versions.
+    /// The version of the blob; `None` if the account kept no versions at the write.
     pub version: Option<SnapshotTime>,
-    /// Whether it is the current one of its name.
+    /// Whether the blob is the current one of its name.
     pub is_current: bool,
-    /// Its tags that the search compares.
+    /// The tags of the blob that the search compares.
     pub tags: Tags,
 }
 
@@ -299,7 +299,7 @@ struct IndexRow {
     key: Vec<u8>,
     value: String,
     blob: String,
-    /// `None` for the current blob.
+    /// The moment of the version; `None` for the current blob.
     version: Option<SnapshotTime>,
 }
 
