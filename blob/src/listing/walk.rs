@@ -78,7 +78,7 @@ impl ListBlobs {
 
 /// A walk over the rows of one kind.
 struct Cursor {
-    /// `None` for the current blobs.
+    /// The kind of the rows; `None` for the current blobs.
     kind: Option<History>,
     container_id: u128,
     rows: Scan,
@@ -159,7 +159,7 @@ pub(super) struct Walk<'a> {
     container_id: u128,
     prefix_bytes: usize,
     now: SystemTime,
-    /// The current blobs come last, if they are listed.
+    /// One cursor for each kind that is read. That of the current blobs, if there is one, is last.
     cursors: Vec<Cursor>,
     pub(super) rows_examined: u64,
 }
@@ -287,7 +287,7 @@ impl<'a> Walk<'a> {
                 }
                 listed.has_versions_only = true;
             }
-            // Another blob has the name now: it is listed like a deleted snapshot.
+            // Another blob has the name now, so the deleted one is listed like a deleted snapshot.
             Some(History::Deleted)
                 if blob.previous_state() == PreviousState::Blob && self.has_current(name)? =>
             {
