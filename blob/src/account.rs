@@ -30,7 +30,7 @@ impl AccountPolicies {
             return Ok(*policy);
         }
         drop(known);
-        // Held during the read, so that it does not replace a policy that is set meanwhile.
+        // The lock is held during the read, so that a policy set meanwhile is not overwritten.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));

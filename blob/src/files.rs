@@ -71,17 +71,17 @@ impl FileChanges {
         foreign
     }
 
-    /// Whether no shared file is concerned.
+    /// Whether no shared file changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// One more record names the layer's file, and the root in it.
+    /// Notes that one more record names the layer's file, and the root in it.
     pub(crate) fn add(&mut self, layer: &Layer) {
         self.name(layer, 1);
     }
 
-    /// A record no longer names the layer's file. A file that no other record names is dropped.
+    /// Notes that a record no longer names the layer's file. Drops a file that none names any more.
     pub(crate) fn remove(&mut self, rows: &mut FileRows<'_>, layer: &Layer) {
         if layer.shared {
             self.name(layer, -1);
@@ -272,7 +272,7 @@ impl BlobService {
         Ok(())
     }
 
-    /// Whether the container exists: its row in `blob.protected` goes with it.
+    /// Whether the container exists. If so, it has a row in `blob.protected`.
     fn container_exists(&self, container_id: &[u8; 16]) -> Result<bool> {
         let protected = &self.keyspaces.protected;
         Ok(self.db.get(protected, container_id)?.is_some())

@@ -67,7 +67,7 @@ pub(crate) struct Changes {
     /// Places that are still to be compared, the next one last, with what the two trees have there.
     places: Vec<(Place, [Option<Child>; 2])>,
     found: std::vec::IntoIter<Change>,
-    /// Nodes that were read.
+    /// Number of nodes that were read.
     #[cfg(test)]
     pub(crate) nodes_read: usize,
 }
