@@ -28,7 +28,7 @@ fn address<'a>(container: &'a str, blob: &'a str) -> BlobAddress<'a> {
 
 struct Run {
     random: Random,
-    /// `None` only while it is being reopened.
+    /// `None` only while the store is being reopened.
     service: Option<BlobService>,
     clock: Arc<ManualWallClock>,
     db: Option<Db>,

@@ -1,4 +1,4 @@
-//! Writes to block blobs, on both sides.
+//! Writes to block blobs, in the service and in the model.
 
 use super::evaluator::*;
 use super::*;
@@ -55,7 +55,7 @@ impl Run {
         }
     }
 
-    /// A blob was made or made anew.
+    /// Notes that a blob was made or made anew.
     pub(super) fn made(
         &mut self,
         container: &str,
