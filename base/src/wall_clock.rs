@@ -20,7 +20,7 @@ pub trait WallClock: Send + Sync + Debug {
     fn now(&self) -> SystemTime;
 }
 
-/// A lead of the system's clock that is taken for a step, not for drift.
+/// Least lead of the system's clock that counts as a step, not as drift.
 const STEP_MIN: Duration = Duration::from_secs(1);
 /// How long the system's clock has to lead by a step before this clock jumps after it. A step that
 /// is reversed sooner never shows.
@@ -81,7 +81,7 @@ impl ClockSteps {
     }
 }
 
-/// The times are valid after every statement, so a panic elsewhere leaves nothing half done.
+/// Locks the mutex, poisoned or not: the times are valid after every statement.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
