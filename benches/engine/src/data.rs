@@ -68,7 +68,7 @@ impl Values {
         Values { pool }
     }
 
-    /// Makes `value` the one of `row` in that generation; its length decides how long that is.
+    /// Fills `value` with the value of `row` in that generation, cut to the length of `value`.
     pub(crate) fn fill(&self, row: u64, generation: u32, value: &mut [u8]) {
         assert!(value.len() >= HEADER_BYTES && value.len() < POOL_BYTES);
         let (header, rest) = value.split_at_mut(HEADER_BYTES);

@@ -12,7 +12,7 @@ pub(crate) struct Line {
     pub(crate) better: Better,
 }
 
-/// Workload, figure, label, and which way is better.
+/// A line of a table: workload, figure, label, and which way is better.
 const fn line(
     workload: &'static str,
     figure: &'static str,

@@ -15,7 +15,7 @@ use crate::engine::{Engine, Setup};
 /// An engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Peer {
-    /// Our own.
+    /// Our own engine.
     Lazurite,
     /// fjall 3.
     Fjall,

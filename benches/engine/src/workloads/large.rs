@@ -89,7 +89,7 @@ fn rate(count: u64, value_bytes: usize, took: Duration) -> f64 {
     count as f64 * value_bytes as f64 / 1e6 / took.as_secs_f64()
 }
 
-/// Puts the rows one by one and answers how long the engine took; making the values is left out.
+/// Puts the rows one by one. Returns the time of the engine, without that of making the values.
 fn write(
     context: &Context,
     engine: &dyn Engine,

@@ -18,9 +18,9 @@ const SECONDS: f64 = 4.0;
 const WARM_SECONDS: f64 = 1.0;
 /// Longest scan; lengths are uniform.
 const SCAN_ROWS_MAX: u64 = 100;
-/// Generations from here on are of updates, and tell them from those of other workloads.
+/// Generations from here on are of updates, which distinguishes them from other workloads.
 const FIRST_GENERATION: u32 = 1_000_000;
-/// Rows that one workload inserts lie that far from those of another.
+/// Distance between the rows that two workloads insert, so that they do not meet.
 const INSERT_DISTANCE: u64 = 1_000_000_000;
 /// Every N-th updated row is compared at the end.
 const VERIFIED_EVERY: usize = 17;
@@ -38,7 +38,7 @@ enum Operation {
 use Operation::{Insert, Read, ReadModifyWrite, Scan, Update};
 
 impl Operation {
-    /// The prefix of its figures.
+    /// The prefix of the operation's figures.
     fn prefix(self) -> &'static str {
         match self {
             Read => "read_",
@@ -129,7 +129,7 @@ struct User<'a> {
     zipf: Zipf,
     prefers_latest: bool,
     next_insert: u64,
-    /// Of the rows that were updated or inserted here.
+    /// The generations of the rows that were updated or inserted here.
     generations: HashMap<u64, u32>,
     value: Vec<u8>,
 }
