@@ -14,7 +14,7 @@ pub fn keyspace(choices: &mut Choices) -> usize {
     choices.index(KEYSPACES.len())
 }
 
-/// Half of the keys are among a few, so that values are overwritten soon.
+/// A random key. Half are among a few, so that values are overwritten soon.
 pub fn key(choices: &mut Choices) -> Vec<u8> {
     match choices.below(20) {
         0 => vec![0xff; 1 + choices.index(3)],

@@ -224,7 +224,7 @@ fn advance(store: &mut Store, scan: usize, rows: usize) -> Checked {
     Ok(())
 }
 
-/// Compares the next rows. Answers whether the scan goes on: not after its end, nor after an error.
+/// Compares the next rows. Returns whether the scan goes on, which an end or an error prevents.
 fn check_rest(store: &Store, held: &mut HeldScan, rows_max: usize) -> Checked<bool> {
     for _ in 0..rows_max.min(held.rest.len() + 1) {
         let Some(found) = store.checked("advance a scan", read_row(&mut held.scan)?)? else {

@@ -10,7 +10,7 @@ use lazurite_engine::Job;
 use lazurite_engine::fs::Keep;
 use std::time::Duration;
 
-/// What is left after a piece of work: half of the time everything.
+/// What a crash after a piece of work keeps: half of the time everything.
 const LOOKS: [Keep; 6] = [
     Keep::Everything,
     Keep::Everything,
@@ -27,7 +27,7 @@ pub enum Step {
     Work {
         store: usize,
         pieces: usize,
-        /// For the pieces after which there is a look at what a crash would leave.
+        /// The seed that chooses the pieces after which a crash is tried on a copy of the disk.
         looks: u64,
     },
     /// Flushes a keyspace.
@@ -38,7 +38,7 @@ pub enum Step {
     Compact { store: usize, keyspace: usize },
     /// Makes everything durable.
     Sync { store: usize },
-    /// Time passes.
+    /// Lets time pass on the clock of the stores.
     Wait { milliseconds: u64 },
 }
 

@@ -19,9 +19,9 @@ pub enum Step {
     Batch {
         store: usize,
         changes: Vec<Change>,
-        /// In a transaction that locks the keys.
+        /// Whether the keys are locked by a transaction.
         is_locked: bool,
-        /// Waits for the ticket.
+        /// Whether the writer waits for the ticket.
         is_awaited: bool,
     },
     /// Puts the same key again and again, each time in a batch of its own.
@@ -44,11 +44,11 @@ pub enum Step {
 /// How large values are written.
 #[derive(Debug, Clone, Copy)]
 pub enum Upload {
-    /// In one call, which gives them one place.
+    /// In one call, so that they lie side by side.
     Together,
     /// One after another, as streams.
     Streamed,
-    /// The same, and none to its end.
+    /// As streams, of which none is finished.
     BrokenOff,
 }
 
@@ -76,7 +76,7 @@ impl Step {
         if choices.one_in(12) {
             let (keyspace, key) = (keyspace(choices), key(choices));
             let count = 2 + choices.below(8);
-            // Many are in the value log, where the last one leaves garbage.
+            // Many of the values go to the value log, where each overwrite leaves garbage.
             let changes = (0..count).map(|_| {
                 let length = length(choices, 2);
                 put(choices, keyspace, key.clone(), length)
@@ -145,7 +145,7 @@ impl Step {
         }
     }
 
-    /// The same step without one of its changes.
+    /// The steps that differ from this one by the lack of one change.
     pub fn parts(&self) -> Vec<Step> {
         let mut parts = Vec::new();
         for left_out in 0..self.clone().changes().map_or(0, |changes| changes.len()) {
@@ -304,7 +304,7 @@ pub fn note<T>(store: &mut Store, changes: &[Change], written: Result<T>) -> Che
             store.history.wrote(changes);
             Ok(Some(answer))
         }
-        // These promise that the batch is not there.
+        // These errors promise that the batch is not there.
         Err(Error::NoSpace { .. } | Error::ReadOnly { .. }) if store.is_hurt() => Ok(None),
         Err(error) if store.tolerates(&error) => {
             let found = store.dump()?.ok();
