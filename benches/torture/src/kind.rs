@@ -1,4 +1,4 @@
-//! Kind: what a life is made of.
+//! Kind: the steps or threads of a life, its disk, and what fails.
 
 use lazurite_engine::Choices;
 
@@ -44,7 +44,7 @@ impl Kind {
         !matches!(self, Kind::Threads | Kind::Directory)
     }
 
-    /// Its name on the command line.
+    /// The name of the kind on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Steps => "steps",

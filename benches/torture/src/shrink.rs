@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub struct Shrunk {
     /// The steps.
     pub steps: Vec<Step>,
-    /// How they end.
+    /// The outcome of a life of these steps.
     pub outcome: Outcome,
 }
 
@@ -37,7 +37,7 @@ pub fn shrink(seed: u64, mut steps: Vec<Step>, outcome: Outcome, limit: Duration
 /// there was one.
 fn leave_out(shrunk: &mut Shrunk, seed: u64, symptom: Symptom, chunk: usize, end: Instant) -> bool {
     let mut has_shrunk = false;
-    // From the end, where most steps do not matter.
+    // Go backwards, because most steps at the end do not matter.
     let mut at = shrunk.steps.len();
     while at > 0 && Instant::now() < end {
         let start = at.saturating_sub(chunk);

@@ -22,7 +22,7 @@ impl fmt::Debug for Amid {
 }
 
 impl Amid {
-    /// The same disk, on which planned things happen.
+    /// The same disk, which carries out planned actions.
     pub fn over(&self, disk: FaultFs) -> HookFs {
         let amid = self.clone();
         HookFs::new(disk, move |operation, path| {

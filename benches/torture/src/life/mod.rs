@@ -28,10 +28,10 @@ use std::sync::Arc;
 /// Maximum number of stores at a time.
 pub const SLOTS: usize = 5;
 
-/// A place for a store. Its path is that of every store in it, one after another.
+/// A place for a store. All stores that are in it, one after another, have the same path.
 #[derive(Debug, Default)]
 pub enum Slot {
-    /// None; files of an earlier one may be left.
+    /// No store; files of an earlier one may be left.
     #[default]
     Empty,
     /// An open store.
@@ -68,9 +68,9 @@ pub struct Life {
     /// A sync may have failed since the machine was started: earlier writes are in the cache of the
     /// system but perhaps never on the disk, so a store must not continue from what it reads.
     pub has_lost_writes: bool,
-    /// The power fails, and this is kept, once the fault has fired.
+    /// What a power cut keeps that follows once the fault has fired; `None` for no power cut.
     pub cut_when_fired: Option<Keep>,
-    /// For what no step has chosen.
+    /// The source of choices that no step has made.
     choices: Choices,
 }
 
@@ -110,9 +110,9 @@ impl Life {
         PathBuf::from(format!("/stores/{slot}"))
     }
 
-    /// What the stores see of the outside.
+    /// The environment of the stores.
     pub fn environment(&self, fs: Arc<dyn Fs>) -> Environment {
-        // Only what differs from that of a program.
+        // Sets only what differs from the environment of a program.
         let mut environment = Environment::system(Durability::Memory);
         environment.fs = fs;
         environment.clock = self.clock.clone();
@@ -126,7 +126,7 @@ impl Life {
         Arc::new(self.amid.over(self.faults.clone()))
     }
 
-    /// The `number`-th store that is open, counted in a circle.
+    /// The open store with this number, modulo their count.
     pub fn open_store(&mut self, number: usize) -> Option<&mut Store> {
         let slot = self.open_slot(number)?;
         match &mut self.slots[slot] {
@@ -135,17 +135,17 @@ impl Life {
         }
     }
 
-    /// The slot of the `number`-th store that is open.
+    /// The slot of the open store with this number, modulo their count.
     pub fn open_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Open(_)))
     }
 
-    /// The slot of the `number`-th store that is at rest.
+    /// The slot of the store at rest with this number, modulo their count.
     pub fn closed_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Closed(_)))
     }
 
-    /// The slot of the `number`-th store that outlives its process.
+    /// The slot of the store with this number, of those that outlive their process.
     pub fn lasting_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| match slot {
             Slot::Open(store) => !is_brief(store),
@@ -154,7 +154,7 @@ impl Life {
         })
     }
 
-    /// The `number`-th slot without a store.
+    /// The slot with this number, of those without a store.
     pub fn empty_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Empty))
     }
@@ -165,7 +165,7 @@ impl Life {
         Some(fitting[at])
     }
 
-    /// Removes what is left in a slot without a store. Answers whether nothing is.
+    /// Removes the files left in a slot without a store. Returns whether none is left.
     pub fn clear(&self, slot: usize) -> Checked<bool> {
         let path = Life::path(slot);
         if self.memory.list(&path).is_err() {
@@ -188,10 +188,10 @@ impl Life {
         let opened = Store::open(&path, config, environment, &self.faults, (*history).clone());
         if opened.is_err() && self.faults.seen().1 {
             if config.durability == Durability::Memory {
-                // It was for one opening only.
+                // A store in memory lives for one opening only.
                 return Ok(());
             }
-            // As an operator would: mend the disk, and start the machine anew.
+            // Does what an operator would: mends the disk, and starts the machine anew.
             self.slots[slot] = Slot::Closed(history);
             return self.restart();
         }
@@ -248,7 +248,7 @@ impl Life {
         has_fired
     }
 
-    /// After each step: the power fails if it was to fail at a call of the step.
+    /// Call this after each step: it cuts the power if a call of the step was to do that.
     pub fn after_step(&mut self) -> Checked {
         if !self.note_fired() {
             return Ok(());
@@ -262,14 +262,14 @@ impl Life {
         }
     }
 
-    /// The machine is started anew. Every store is opened, and checked.
+    /// Starts the machine anew, and opens and checks every store.
     pub fn restart(&mut self) -> Checked {
         let mut choices = Choices::new(self.choices.next());
         let keep = choices.pick(&POWER_CUTS);
         self.crash(keep, &mut choices, None)
     }
 
-    /// At the end: every store that is at rest opens, and every one holds what it must.
+    /// Ends the life: every store at rest must open, and every store must hold what it must.
     pub fn end(&mut self) -> Checked {
         self.mend();
         if self.must_restart() {

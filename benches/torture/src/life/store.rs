@@ -16,9 +16,9 @@ use std::path::Path;
 pub struct Store {
     /// The store itself.
     pub db: Db,
-    /// Its keyspaces, in the order of [`KEYSPACES`](crate::model::KEYSPACES).
+    /// The keyspaces, in the order of [`KEYSPACES`](crate::model::KEYSPACES).
     pub keyspaces: Vec<Keyspace>,
-    /// What it must hold.
+    /// The batches that the store must hold.
     pub history: History,
     /// Snapshots, each with the rows that it must show.
     pub snapshots: Vec<(Snapshot, Rows)>,
@@ -30,7 +30,7 @@ pub struct Store {
     pub uploads: Vec<(LargeValue, Value)>,
     /// The disk, which knows whether a call has failed.
     pub faults: FaultFs,
-    /// Whether one had failed when the disk was mended.
+    /// Whether a call had failed by the time the disk was last mended.
     pub was_hurt: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Store {
 pub struct HeldScan {
     /// The scan.
     pub scan: Scan,
-    /// The rows that it must show from here on.
+    /// The rows that the scan must show from here on.
     pub rest: VecDeque<Row>,
 }
 
@@ -73,7 +73,7 @@ impl Store {
         self.was_hurt || self.faults.seen().1
     }
 
-    /// Whether this error may come of a call on the disk that was made to fail.
+    /// Whether this error may result from a call on the disk that was made to fail.
     pub fn tolerates(&self, error: &Error) -> bool {
         let is_consequence = matches!(
             error,

@@ -1,4 +1,4 @@
-//! Explained: which rows that were found the last batches of a history account for.
+//! Explained: the rows found in a store that the last batches of a history account for.
 
 use crate::model::rows::is_in_range;
 use crate::model::{Change, Rows};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// last one back.
 pub struct Explained<'a> {
     found: &'a Rows,
-    /// By keyspace and key.
+    /// The keys that the batches change, by keyspace.
     keys: BTreeSet<(usize, &'a [u8])>,
     ranges: Vec<(usize, &'a KeyRange)>,
 }

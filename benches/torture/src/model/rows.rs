@@ -10,7 +10,7 @@ pub type Row = (Vec<u8>, Value);
 /// The rows of all keyspaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// By keyspace.
+    /// The rows of each keyspace.
     pub maps: [BTreeMap<Vec<u8>, Value>; KEYSPACES.len()],
 }
 

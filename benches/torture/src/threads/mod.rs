@@ -86,7 +86,7 @@ fn open(
     Ok(opened)
 }
 
-/// The same check of a store that nothing goes on from.
+/// Checks a store like [`open_checked`], and abandons it: the life does not continue from it.
 fn check_left(
     path: &Path,
     disk: &FaultFs,
