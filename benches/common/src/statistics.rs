@@ -8,7 +8,7 @@ use std::time::Duration;
 /// distribution.
 const EXACT_MAX: usize = 400;
 
-/// The middle of `times` by size; zero for none.
+/// The median of `times`, of two in the middle the longer; zero if there are none.
 pub fn median_time(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
@@ -41,7 +41,7 @@ pub fn mann_whitney(left: &[f64], right: &[f64]) -> f64 {
     });
     let pairs = left.len() * right.len();
     let wins: f64 = wins.sum();
-    // The smaller U; half a win by a tie counts against a difference.
+    // The smaller U, rounded up: half a win by a tie counts against a difference.
     let smaller = wins.min(pairs as f64 - wins).ceil() as usize;
     if pairs <= EXACT_MAX {
         exact(left.len(), right.len(), smaller)
