@@ -233,7 +233,7 @@ impl Db {
         }
     }
 
-    /// The store as it is now, for as long as the handle lives.
+    /// A snapshot of the store as it is now, which lasts as long as the handle.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.parts().clone())
     }
@@ -395,7 +395,7 @@ impl Db {
         self.work().checkpoint(directory, durability)
     }
 
-    /// Figures of the store as it is now.
+    /// Counters and sizes of the store as it is now.
     pub fn stats(&self) -> Stats {
         Stats::of(self.parts(), self.work())
     }
@@ -523,7 +523,7 @@ impl Handle {
         self.parts.log.with_log(|log| self.retire_log(log))
     }
 
-    /// Records in the manifest that the log is no longer needed, and removes it.
+    /// Records in the manifest that the log is no longer needed, and removes the log.
     fn retire_log(&self, log: &mut Log) -> Result<()> {
         let mut manifest = self.parts.catalog.lock();
         let wals: Vec<u64> = manifest.state.wals.keys().copied().collect();

@@ -34,7 +34,7 @@ pub struct Stats {
     pub snapshots: u64,
     /// Number of changes since the oldest of these snapshots was taken; 0 if there is none.
     pub oldest_snapshot_age: u64,
-    /// How often background work was woken: a count that grows while nothing is written is a fault.
+    /// Number of wake-ups of background work. Growth while nothing is written is a fault.
     pub signals: u64,
     /// Sequence number of the last visible change.
     pub last_sequence: u64,
@@ -59,13 +59,13 @@ pub struct Stats {
     pub batches_cut_off: u64,
     /// Bytes of the records cut off by the opening.
     pub bytes_cut_off: u64,
-    /// How many memtables were flushed.
+    /// Number of memtables that were flushed.
     pub flushes: u64,
-    /// How many compactions ran.
+    /// Number of compactions.
     pub compactions: u64,
-    /// How often the log was synced.
+    /// Number of syncs of the log.
     pub syncs: u64,
-    /// How often a writer waited for a flush, a compaction or a late sync.
+    /// Number of times that a writer waited for a flush, a compaction or a late sync.
     pub stalls: u64,
     /// The total time of these waits.
     pub stalled: Duration,

@@ -15,7 +15,7 @@ pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
 /// Largest chunk that a value pointer may name; it bounds the memory of a reader.
 pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
 
-/// Largest memtable, in bytes: its rows are counted in 32 bits.
+/// Largest memtable, in bytes: 32 bits suffice to number its rows.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 30;
 
 /// Largest WAL segment, in bytes: recovery holds a few segments in memory.

@@ -1,4 +1,4 @@
-//! Counters for statistics. Relaxed ordering suffices, because nothing is decided by them.
+//! Counters for statistics. Relaxed ordering suffices, because no decision depends on them.
 
 use crate::base::sync::{AtomicU64, Ordering};
 

@@ -57,7 +57,7 @@ pub enum Error {
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// The owner, as written in its lock file; 0 when it could not be read.
+        /// The process id of the owner, as its lock file has it; 0 when it could not be read.
         process_id: u32,
     },
     /// The directory has a format that this program cannot read.

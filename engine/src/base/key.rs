@@ -62,7 +62,7 @@ pub(crate) fn later_end<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<
     Some(a?.max(b?))
 }
 
-/// How many bytes two keys share at their beginning.
+/// Number of leading bytes that two keys share.
 pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());
     let words = a[..length].chunks_exact(8).zip(b[..length].chunks_exact(8));
@@ -71,7 +71,7 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
     same + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// Bytes of a key in its head.
+/// Length of the head of a key, in bytes.
 pub(crate) const HEAD_BYTES: usize = 8;
 
 /// Returns the eight bytes of `key` after the first `skip`, as a number that sorts as they do.

@@ -27,7 +27,7 @@ pub struct CutOff {
     pub batches: u64,
     /// The length of the records, in bytes.
     pub bytes: u64,
-    /// Why they were not replayed.
+    /// Why the records were not replayed.
     pub reason: CutReason,
 }
 

@@ -16,7 +16,7 @@ use crate::base::key::Kind;
 
 pub(crate) const DELETE_RANGE: u8 = 4;
 
-/// One decoded change; its bytes are slices of the payload.
+/// One decoded change, whose bytes are slices of the payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change<'a> {
     Set {

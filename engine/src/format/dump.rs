@@ -35,7 +35,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// How many damaged places were shown.
+    /// Number of damaged places that were shown.
     pub(crate) fn damages(&self) -> u64 {
         self.damages
     }

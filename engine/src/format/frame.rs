@@ -52,7 +52,7 @@ pub(crate) struct Beginning {
     pub(crate) base: SequenceNumber,
     /// The last sequence number known to be durable.
     pub(crate) durable: SequenceNumber,
-    /// Number of the segment before, 0 for none, and where its last frame ends.
+    /// Number of the previous segment, 0 for none, and the end of its last frame.
     pub(crate) previous: u64,
     pub(crate) previous_end: u64,
 }

@@ -19,7 +19,7 @@ use crate::format::search::{Exhausted, SearchBudget};
 
 const RECORD_HEADER_BYTES: usize = 16;
 
-/// The records of one manifest: the key of their checksums.
+/// The records of one manifest, represented by the key of their checksums.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Records(u64);
 

@@ -42,7 +42,7 @@ impl Environment {
 
 #[cfg(test)]
 impl Environment {
-    /// For unit tests: no thread of its own, and time stands still.
+    /// An environment for unit tests: no threads, and a clock that stands still.
     pub(crate) fn stepped(fs: Arc<dyn Fs>) -> Environment {
         Environment {
             fs,

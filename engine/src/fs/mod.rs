@@ -97,7 +97,7 @@ pub enum LogWrites {
     AtSync,
 }
 
-/// The answer of [`Fs::space`], in bytes.
+/// The space of a file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
     /// Free and used space together.
@@ -117,7 +117,7 @@ impl Space {
     }
 }
 
-/// The answer of [`Fs::lock`].
+/// The result of [`Fs::lock`].
 #[derive(Debug)]
 pub enum Lock {
     /// The caller has the lock until it drops the guard.

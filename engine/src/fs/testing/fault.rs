@@ -110,7 +110,7 @@ impl FaultFs {
         changed.notify_all();
     }
 
-    /// How many calls are being held up.
+    /// Number of calls that are being held up.
     pub fn held(&self) -> usize {
         lock(&self.holds.0).waiting
     }
@@ -142,7 +142,7 @@ impl FaultFs {
         };
     }
 
-    /// How many calls counted since [`FaultFs::set`], and whether one has failed.
+    /// Number of calls that counted since [`FaultFs::set`], and whether one has failed.
     pub fn seen(&self) -> (u64, bool) {
         let state = self.state();
         (state.counted, state.failed > 0)
