@@ -7,7 +7,7 @@ use crate::tree::sstable::SstableReader;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A live SSTable. Marked obsolete, its file is discarded with the last reference.
+/// A live SSTable. Once it is marked obsolete, the last reference discards its file.
 #[derive(Debug)]
 pub(crate) struct LiveFile {
     pub(crate) meta: FileMeta,

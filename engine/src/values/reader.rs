@@ -83,7 +83,7 @@ impl ValueReader {
         Ok(chunk.slice(from..end))
     }
 
-    /// Frees the memory of the last chunk if it has bytes left. The next read reads it again.
+    /// Frees the memory of the last chunk if it has bytes left. A later read reads it again.
     pub fn release(&self) {
         if let Source::Log(value) = &self.0 {
             *lock(&value.last) = None;

@@ -123,7 +123,7 @@ impl Drop for Pin {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) length: u64,
-    /// The segment to use, unless another thread writes to it.
+    /// The segment to use, unless another thread writes to that segment.
     pub(crate) preferred: Option<u64>,
     /// Number of bytes to leave before the records, for a segment that ends at the argument.
     pub(crate) filler: fn(u64) -> u64,
@@ -573,7 +573,7 @@ impl Removal<'_> {
         &self.numbers
     }
 
-    /// Makes the removal final, after the manifest records it durably. Returns the numbers.
+    /// Makes the removal final, after the manifest records it durably. Returns the segments.
     pub(crate) fn complete(mut self) -> Vec<u64> {
         let numbers = std::mem::take(&mut self.numbers);
         let mut table = self.segments.table();

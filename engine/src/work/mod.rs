@@ -56,7 +56,7 @@ pub(crate) struct Work {
     is_throttled: AtomicBool,
     /// The highest number of an SSTable that was there when the store was opened.
     inherited_through: u64,
-    /// From when on a value-log segment may be rewritten for little garbage while writes go on.
+    /// The time from which a segment may be rewritten for little garbage while writes go on.
     next_rewrite: Mutex<Duration>,
 }
 

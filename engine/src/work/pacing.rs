@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// After how long without any change a store is idle.
+/// Time without any change after which a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Fullness of a level below level 0, in thousandths of its limit, at which writers with a debt are
@@ -143,7 +143,7 @@ impl Work {
         lock(&self.throttle).note_merge(u64::try_from(put).unwrap_or(u64::MAX), took);
     }
 
-    /// How far each kind of work lags behind.
+    /// The debt of each kind of work.
     fn debts(&self) -> Debts {
         let config = &self.parts.config;
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed) as u64;
@@ -244,7 +244,7 @@ mod tests {
             let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
             let mut charged = 0;
             for _ in 0..2 {
-                // Rows so short that the heads of their records would count.
+                // The rows are so short that the heads of their records would count.
                 for row in 0..100_000u32 {
                     let mut batch = Batch::new();
                     batch.put(&keyspace, &row.to_be_bytes(), b"value");

@@ -19,7 +19,7 @@ impl Work {
             flushed => flushed,
         };
         let ran = self.note(Job::Flush, flushed);
-        // Only after a change: a round without work would wake the threads for another one.
+        // Notify only after a change: a round without work would wake the threads for another one.
         if matches!(ran, Ok(true)) {
             self.notify();
         }
@@ -76,7 +76,7 @@ impl Work {
         result
     }
 
-    /// Why background work last failed for lack of space, if it still does.
+    /// Why background work last failed for lack of space, if it has not succeeded since.
     pub(crate) fn shortage(&self) -> Option<Error> {
         lock(&self.shortages).iter().flatten().next().cloned()
     }
@@ -99,7 +99,7 @@ impl Work {
         let idle = || if self.is_at_rest() { RETRY } else { REST };
         let run = || {
             let flushed = self.run_flush();
-            // Where there is no space to flush, maintenance may make some.
+            // If there is no space to flush, maintenance may make some.
             let maintained = self.run_maintenance();
             Ok(flushed? | maintained?.is_some())
         };

@@ -45,7 +45,7 @@ pub(super) enum Lag {
     Merge,
 }
 
-/// How many kinds of [`Lag`] there are.
+/// Number of kinds of [`Lag`].
 pub(super) const LAGS: usize = 2;
 
 /// How far work lags behind.

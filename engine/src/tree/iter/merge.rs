@@ -138,7 +138,7 @@ impl Rows {
         }
     }
 
-    /// As `step`, without the work that a single source does not need.
+    /// Like `step`, without the work that a single source does not need.
     #[inline]
     fn step_alone(&mut self, only: usize) -> Result<bool> {
         let source = &mut self.sources[only];
@@ -242,7 +242,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Where a walk from `start` begins: after the empty span around it, if one is known.
+    /// The beginning of a walk from `start`: after the empty span around `start`, if one is known.
     fn begin_search(&self, start: Vec<u8>) -> Vec<u8> {
         self.empty_spans
             .end_around(&start, self.at)
@@ -258,7 +258,7 @@ impl Rows {
         }
     }
 
-    /// Ends the search for a live row: the walk found none before `end`. `None`: it was broken off.
+    /// Ends the search: the walk found no live row before `end`, or with `None` it was broken off.
     fn end_search(&mut self, end: Option<&[u8]>) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {

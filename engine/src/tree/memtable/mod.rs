@@ -97,7 +97,7 @@ pub(crate) struct Version<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// Where a fetch begins.
+/// The place where a fetch begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum From<'a> {
     /// The first row in the direction of the fetch.
@@ -108,7 +108,7 @@ pub(crate) enum From<'a> {
     Behind(&'a [u8]),
 }
 
-/// Where a walk through the versions of one key, from newer to older ones, has come to.
+/// The state of a walk through the versions of one key, from newer to older ones.
 #[derive(Debug, Clone, Copy)]
 enum Walk<'a> {
     /// The newest version that is visible.
@@ -196,7 +196,7 @@ impl Memtable {
         true
     }
 
-    /// Applies changes of ascending sequence numbers. Returns the memory they took.
+    /// Applies changes with ascending sequence numbers. Returns the memory that they took.
     pub(crate) fn apply<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,

@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// the bytes contiguously, which speeds up reads.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How a file is written.
+/// Options for writing an SSTable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SstableOptions {
     pub(crate) block_bytes: usize,

@@ -33,7 +33,7 @@ const SMALL_PART: u64 = 2;
 /// many times as large as its own.
 const INHERITED_MAX: u64 = 4;
 
-/// When value-log segments are rewritten.
+/// The rule for rewriting value-log segments.
 struct RewriteRule {
     /// Percentage of garbage above which a segment is rewritten.
     garbage_percent: u64,

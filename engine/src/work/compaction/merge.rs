@@ -53,7 +53,7 @@ impl MergeSpec<'_> {
     }
 }
 
-/// A merge under way: all of it, or the part of it in a range of keys.
+/// A merge under way: all of it, or its part in a range of keys.
 pub(crate) struct Merge<'a> {
     store: &'a Work,
     spec: &'a MergeSpec<'a>,
@@ -84,7 +84,7 @@ pub(crate) struct Merge<'a> {
     slice_left: u32,
 }
 
-/// What a merge, or a part of it, has written.
+/// The files and pins that a merge, or a part of one, has made.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
     /// Numbers of the files that were begun, complete or not.

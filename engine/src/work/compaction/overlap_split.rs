@@ -36,7 +36,7 @@ impl OverlapSplit {
             .collect();
         let mut is_hit = vec![false; files.len()];
         for file in runs.iter().flatten() {
-            // A file with random keys hits all of them.
+            // A file with random keys hits every file, so that the others need not be read.
             if is_hit.iter().all(|&is_hit| is_hit) {
                 break;
             }

@@ -207,14 +207,14 @@ fn below_level0(version: &Version) -> (usize, Vec<File>) {
         .unwrap_or_else(|| below(1))
 }
 
-/// Files that are rewritten may be at most this many times as large as the files that join them.
+/// Maximum size of the files that are rewritten, as a multiple of the files that join them.
 const JOINED_MAX: u64 = 4;
 
 fn size(files: &[File]) -> u64 {
     files.iter().map(|file| file.meta.size).sum()
 }
 
-/// Whether `files` are large enough to be merged with those that they overlap below.
+/// Whether `files` are large enough to be merged with the files `below`, which they overlap.
 fn is_fair(files: &[File], below: &[File]) -> bool {
     size(below) <= size(files).saturating_mul(JOINED_MAX)
 }
@@ -288,7 +288,7 @@ fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128,
 /// parts.
 const DOWN_AT_ONCE: usize = 2;
 
-/// Plans to move down the neighbours that are cheapest to merge per byte they take off the level.
+/// Plans to move down the neighbours that take most bytes off the level per byte of the merge.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
     let files = &version.levels[level];
     let cost = |files: &&[File]| {
