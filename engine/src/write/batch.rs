@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
     pub(crate) count: u64,
-    /// Bytes of keys and values, those in the value log included.
+    /// Bytes of the keys and values that are put, those in the value log included.
     pub(crate) put_bytes: u64,
     /// Pins on the segments of large values, held until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
@@ -163,7 +163,7 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Appends a change of another batch as it is.
+    /// Appends a change that was decoded from another batch, unchanged.
     fn push_change(&mut self, change: Change<'_>) {
         match change {
             Change::Set {

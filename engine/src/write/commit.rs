@@ -91,7 +91,7 @@ pub(crate) struct CommitParts {
 /// Counted since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Bytes of committed batches, without large values: those that writers are charged with.
+    /// Bytes of committed batches, without large values. Writers are charged for these bytes.
     pub(crate) batch_bytes: AtomicU64,
     /// Bytes of keys and values in committed batches, large values included.
     pub(crate) put_bytes: AtomicU64,

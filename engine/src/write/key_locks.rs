@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 const SHARDS: usize = 64;
 
-/// How often the first waiter may be passed by others.
+/// Number of times that others may pass the first waiter.
 const PASSED_MAX: u64 = 64;
 
 /// Number of keys of a transaction that are stored inline, without allocating memory: most writes
@@ -38,7 +38,7 @@ const INLINE_KEYS: usize = 2;
 type Keys = SmallVec<[(LockedKey, Mode); INLINE_KEYS]>;
 
 thread_local! {
-    /// How many transactions of this thread hold a lock, in any store.
+    /// Number of transactions of this thread that hold a lock, in any store.
     static HOLDING: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -196,7 +196,7 @@ impl KeyLocks {
         }
     }
 
-    /// Takes the lock for a waiter that was woken, unless another thread has it already.
+    /// Takes the lock for a waiter that was woken. Returns whether the waiter has it.
     fn try_take(&self, key: LockedKey, waiter: &Arc<Waiter>) -> bool {
         let mut shard = lock(self.shard(key));
         if waiter.has_lock.load(Ordering::Acquire) {
@@ -264,7 +264,7 @@ impl KeyLock {
         self.admit_readers();
     }
 
-    /// Gives a shared lock to the first waiters that want it shared.
+    /// Gives a shared lock to the waiters in front that want it shared.
     fn admit_readers(&mut self) {
         while self.mode == Mode::Shared
             && let Some(next) = self
@@ -309,7 +309,7 @@ impl HeldLocks<'_> {
     }
 
     fn lock_all(&mut self, wanted: &mut [(LockedKey, Mode)]) -> Result<()> {
-        // Of a key that is named in both modes, the exclusive one first.
+        // If a key is named in both modes, the exclusive one comes first.
         wanted.sort_unstable_by_key(|(key, mode)| (*key, Reverse(*mode)));
         let had = self.keys.len();
         let mut new = wanted
@@ -330,14 +330,14 @@ impl HeldLocks<'_> {
                 Error::Conflict
             });
         }
-        // New keys were taken in their order; only earlier ones may lie after them.
+        // The new keys are in order; only keys that were held before may belong after them.
         if !waits && had > 0 {
             self.keys.sort_unstable();
         }
         Ok(())
     }
 
-    /// Where a key is among the first `had` locks.
+    /// The place of a key among the first `had` locks.
     fn find(&self, had: usize, key: LockedKey) -> Option<usize> {
         let held = self.keys[..had].binary_search_by_key(&key, |(held, _)| *held);
         held.ok()

@@ -29,7 +29,7 @@ pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Time after which writers notice that their leader has panicked.
 const PANIC_NOTICED: Duration = Duration::from_secs(1);
 
-/// How often a writer looks whether the log is free before it sleeps.
+/// Number of times that a writer checks whether the log is free before it sleeps.
 const LEAD_TRIES: usize = 50;
 
 /// Maximum number of groups that a leader commits before another writer leads.
@@ -43,7 +43,7 @@ pub(crate) trait Queued {
     fn count(&self) -> u64;
 }
 
-/// How a group of batches becomes visible. The leader calls these, and holds the log meanwhile.
+/// How a group of batches becomes visible. The leader calls these methods while it holds the log.
 pub(crate) trait Stages {
     type Batch: Queued + Debug;
     /// The log. Each group has the numbers after those of the group before it.

@@ -70,7 +70,7 @@ pub(crate) struct SharedSync {
 pub(super) struct Progress {
     pub(super) appended: SequenceNumber,
     pub(super) durable: SequenceNumber,
-    /// Where the log ends, and where it ended when the last successful sync began.
+    /// The end of the log, and its end when the last successful sync began.
     end_appended: LogMark,
     end_durable: LogMark,
     /// The segments with changes that are not durable; the last of them is being appended to.
@@ -88,7 +88,7 @@ pub(super) struct Progress {
     pub(super) awaits_write: bool,
     pub(super) running: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// Number of writers that the last sync was for, or that came while it ran.
+    /// Number of writers that the last sync served, or that came while it ran.
     present: usize,
     pub(super) end: End,
 }
@@ -331,7 +331,7 @@ impl SharedSync {
         let mut progress = lock(&self.progress);
         progress.running = false;
         progress.present = progress.waiters.len() + 1;
-        // Another thread's sync may have failed while this one went well.
+        // The sync of another thread may have failed while this one succeeded.
         let synced = synced.and_then(|()| self.is_over(&progress).map_or(Ok(()), Err));
         if synced.is_ok() {
             progress.durable = progress.durable.max(task.target);

@@ -61,7 +61,7 @@ impl ValueSync {
         }
     }
 
-    /// Waits for the sync that was asked for, or does it if no thread has begun.
+    /// Waits for the sync that was asked for, or syncs the values itself if no thread has begun.
     pub(super) fn finish(&self) -> Result<()> {
         let is_running = |state: &mut State| {
             matches!(state.request, Request::Running) && self.health.failure().is_none()

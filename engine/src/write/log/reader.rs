@@ -1,4 +1,4 @@
-//! Reading a segment of the log: its whole frames, and the lost ones after them.
+//! Reads a segment of the log: its whole frames, and the lost ones after them.
 
 use crate::Result;
 use crate::base::config::WAL_SEGMENT_BYTES_MAX;
@@ -33,14 +33,14 @@ pub(crate) struct Segment {
     pub(crate) torn: Option<Torn>,
 }
 
-/// Records that are not applied: those after a bad one, and that one.
+/// Records that are not applied: a bad one, and all after it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Torn {
     pub(crate) batches: u64,
     pub(crate) bytes: u64,
 }
 
-/// What was found in the file of a segment.
+/// The contents of the file of a segment.
 #[derive(Debug)]
 pub(crate) enum SegmentContents {
     Segment(Segment),
@@ -215,7 +215,7 @@ fn torn_at(bytes: &[u8], offset: usize, behind: &Behind) -> Option<Torn> {
 #[derive(Debug, Default)]
 struct Behind {
     batches: u64,
-    /// Where the last of them ends.
+    /// The end of the last of these frames.
     end: usize,
     /// The highest sequence number that one of the frames records as durable.
     durable: SequenceNumber,

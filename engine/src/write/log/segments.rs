@@ -40,7 +40,7 @@ const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
 /// bits. Writes that fail for lack of space use up numbers too.
 const SEQUENCES_MAX: u64 = 1 << 31;
 
-/// How many segments are kept to be used again while the store is written to.
+/// Maximum number of segments that are kept for reuse while the store is written to.
 const SPARE_MAX: usize = 8;
 
 /// A segment with records in it.
@@ -367,7 +367,7 @@ mod tests {
             let mut batch = Batch::new();
             batch.put(&keyspace, &[key], b"value");
             drop(db.write(batch).unwrap());
-            // As after many writes that fail for lack of space.
+            // Uses up numbers, as many writes that fail for lack of space would.
             db.parts().log.with_log(|log| log.last_sequence += 3 << 30);
         }
         std::mem::forget((db, keyspace));
@@ -394,7 +394,7 @@ mod tests {
         };
         let (db, keyspaces) = open(fs.clone());
         write(&db, &keyspaces[0]);
-        // A refused batch of a hundred changes, and a segment that was begun after it.
+        // Imitates a refused batch of a hundred changes, and a segment that was begun after it.
         db.parts().log.with_log(|log| {
             log.last_sequence += 100;
             log.end_segment();

@@ -72,7 +72,7 @@ pub(crate) struct WalWriter {
 }
 
 impl WalWriter {
-    /// Takes the segment into use. If that fails the segment is as it was.
+    /// Takes the segment into use. After a failure the segment is as it was.
     pub(crate) fn begin(&mut self, beginning: Beginning) -> Result<()> {
         let mut frame = Vec::new();
         let head = (FRAME_BEGINNING, 0, FAR);
