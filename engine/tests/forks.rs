@@ -23,12 +23,12 @@ fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
     db.write(batch).unwrap().wait().unwrap();
 }
 
-/// What this process takes from the system.
+/// The resources that this process uses.
 #[derive(Debug, Clone, Copy)]
 struct Usage {
     threads: i64,
     handles: i64,
-    /// In KiB.
+    /// Resident memory, in KiB.
     memory: i64,
 }
 
@@ -646,7 +646,7 @@ fn log_of_rows_that_are_gone_is_removed_once_the_store_is_idle() {
         (0, false),
         "{stats:?}"
     );
-    // The next write begins a log of its own, and a start finds everything.
+    // The next write begins a new log, and the next open finds everything.
     store.write(&[row(2, b"later")]).unwrap();
     let model = store.dump().unwrap();
     let after = Arc::new(fs.crash(1, Keep::Everything));

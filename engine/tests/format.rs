@@ -344,7 +344,7 @@ fn a_checkpoint_takes_no_damage_for_a_torn_tail() {
     damage_everything(&copy, last, last);
 }
 
-/// The dump of a file, and how many damages it counts.
+/// The dump of a file, and the number of damages that it counts.
 fn dumped(files: &Files, index: usize) -> (String, u64) {
     let fs: Arc<dyn Fs> = Arc::new(fs_of(files));
     let mut out = Vec::new();
@@ -479,7 +479,7 @@ fn files_of_another_store_are_refused() {
             continue;
         }
         let mut mixed = clean.clone();
-        // The store id stands at 16 in every header; its checksum is made to fit.
+        // The store id is at offset 16 of every header; the checksum is made to fit.
         let foreign = with_store_id(&mixed[index].1, 99);
         mixed[index].1 = foreign;
         check_damaged(

@@ -30,7 +30,7 @@ mod base {
         pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
         pub use shuttle::thread_local;
 
-        /// No time passes: `park_timeout` waits until it is woken, as `park` does.
+        /// Time stands still: `park_timeout` waits until it is woken, as `park` does.
         pub mod thread {
             pub use shuttle::thread::{Thread, ThreadId, current, park, park_timeout, yield_now};
         }
@@ -193,7 +193,7 @@ fn shared_on(file: &OpenFile, values: Arc<dyn Values>) -> (Arc<SharedSync>, Arc<
     (sync, health)
 }
 
-/// Writers that append in order and wait for their own change. Returns how each wait ended.
+/// Runs writers that append in order and wait for their own changes. Returns how each wait ended.
 fn write(sync: &Arc<SharedSync>, writers: u64) -> Vec<Result<()>> {
     let last = Arc::new(Mutex::new(0));
     let threads: Vec<_> = (0..writers)
@@ -260,7 +260,7 @@ impl Wake for Woken {
     }
 }
 
-/// An abandoned store: each writer is answered, with `Ok` only if its change is durable.
+/// Each writer of an abandoned store is answered, with `Ok` only if its change is durable.
 fn an_abandoned_store_answers_all_waiters() {
     let (sync, _) = shared(0, Arc::new(NoValues));
     sync.appended(1, LogMark::default());

@@ -171,7 +171,7 @@ fn an_opening_reports_the_records_that_a_power_cut_has_taken() {
     db.sync().unwrap();
     write(&db, |batch| batch.put(&a, b"large", &[1; 100_000]));
     write(&db, |batch| batch.put(&a, b"behind it", b"2"));
-    // The disk has the log, and the value log only as far as it was synced.
+    // The disk has the whole log, but the value log only as far as it was synced.
     let image = fs.crash(1, Keep::Everything);
     for (path, bytes) in fs.crash(1, Keep::Everything).files() {
         if path.extension().is_some_and(|kind| kind == "vlog") {

@@ -32,11 +32,11 @@ const COLLECTED: &str = "collected";
 /// reads the counter before it writes, so the counter gives the batches an order.
 const COUNTER: &[u8] = b"count";
 
-/// What one child does until it is killed.
+/// The plan of one child, which runs until it is killed.
 #[derive(Debug, Clone)]
 struct Session {
     seed: u64,
-    /// How many batches each writer writes at most.
+    /// Maximum number of batches of each writer.
     batches: u64,
     writers: u8,
     config: Config,
@@ -88,7 +88,7 @@ fn any_config(choices: &mut Choices) -> Config {
     }
 }
 
-/// The batches of one writer, in their order. They touch only keys that begin with its number.
+/// The batches of one writer, in order. They touch only keys that begin with the writer's number.
 struct Script {
     choices: Choices,
     session: u64,
@@ -148,7 +148,7 @@ fn place(change: &mut Change, prefix: &[u8]) {
     }
 }
 
-/// Writes until it is killed, or has written all and closed the store.
+/// Writes until it is killed, or until everything is written and the store is closed.
 #[test]
 #[ignore = "the child of the_process_may_be_killed_at_any_moment"]
 fn the_child() {

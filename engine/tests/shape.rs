@@ -257,7 +257,7 @@ impl Small {
     }
 }
 
-/// Fills the store and deletes a range of what is in it, again and again.
+/// Fills the store and deletes a range of its rows, again and again.
 fn can_be_filled_again(durability: Durability, bytes_max: u64, value_bytes: usize) {
     let context = format!("{durability:?}, {bytes_max} bytes, values of {value_bytes}");
     let store = Small::open(durability, bytes_max);

@@ -99,7 +99,7 @@ fn a_power_cut_takes_at_most_250_milliseconds_of_writes_however_long_a_sync_take
 
 #[test]
 fn a_put_of_a_large_value_waits_for_the_syncs_of_both_logs_at_once() {
-    // Each sync waits for the other to begin: one after the other they would wait for ever.
+    // Each sync waits for the other one to begin: in turn they would wait for ever.
     let begun = Arc::new((Mutex::new([0u64; 2]), Condvar::new()));
     let is_on = Arc::new(AtomicBool::new(false));
     let hook = {
@@ -145,7 +145,7 @@ fn a_put_of_a_large_value_waits_for_the_syncs_of_both_logs_at_once() {
 
 #[test]
 fn new_log_segments_do_not_hold_up_the_syncs() {
-    // Each segment takes a few writes, so that one is wanted long before the interval ends.
+    // Each segment takes a few writes, so that a new one is wanted long before the interval ends.
     let config = Config {
         wal_segment_bytes: 4 << 10,
         sync_milliseconds: 150,

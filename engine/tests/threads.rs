@@ -294,7 +294,7 @@ fn a_get_never_finds_a_value_that_its_own_batch_deleted() {
     });
 }
 
-/// A store at `Disk` with its own threads that panics in sync number `nth` of files of a kind.
+/// A store at `Disk` with its own threads that panics in sync `nth` of files with this extension.
 fn store_whose_sync_panics(extension: &str, nth: u64) -> Db {
     use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     let fs = FaultFs::new(std::sync::Arc::new(MemoryFs::crashable()));

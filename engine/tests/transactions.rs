@@ -15,7 +15,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Memtables so small that they are sealed and flushed all the time.
+/// Options with memtables so small that they are sealed and flushed all the time.
 fn config() -> Config {
     Config {
         durability: Durability::Memory,
@@ -230,7 +230,7 @@ fn writer_of(value: Option<&[u8]>) -> u64 {
     })
 }
 
-/// Reads some keys, and writes its id to some of those.
+/// Runs a transaction that reads some keys, and writes its id to some of those.
 fn run(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) -> Option<Done> {
     let keys: Vec<u8> = (0..1 + choices.below(4))
         .map(|_| choices.below(KEYS) as u8)
