@@ -50,7 +50,7 @@ pub struct AppendBlockOutcome {
     pub written: Written,
     /// Checksums of the body: CRC64 always, MD5 if the client sent one.
     pub checksums: Checksums,
-    /// Where the body went: `x-ms-blob-append-offset`.
+    /// The offset of the body in the blob: `x-ms-blob-append-offset`.
     pub offset: u64,
     /// Appends so far: `x-ms-blob-committed-block-count`.
     pub committed_block_count: u32,
@@ -208,7 +208,7 @@ impl BlobWrite<'_> {
         rows.put_block(&file.committed(end), &codec::encode_block(&block));
     }
 
-    /// The file of the last layer, or of a new one if other records name that one too.
+    /// The file of the last layer, or of a new one if other records name that of the last.
     pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
         for may_merge in [true, false] {
             if let Some(layer) = blob.layers.last()

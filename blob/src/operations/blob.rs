@@ -142,8 +142,7 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Sets the metadata of a new version. The blob as it was stays as a version with the same
-    /// content.
+    /// Sets the metadata of a new version. The blob as it was stays as an older version.
     fn set_metadata_of_new_version(
         &self,
         mut write: BlobWrite<'_>,

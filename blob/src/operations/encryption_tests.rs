@@ -36,7 +36,7 @@ impl Store {
         Ok(drain(download.body, 999))
     }
 
-    /// Whether these bytes stand in any stored content.
+    /// Whether any stored content contains these bytes.
     fn stores(&self, needle: &[u8]) -> bool {
         let snapshot = self.service.db.snapshot();
         let content = &self.service.keyspaces.content;

@@ -198,7 +198,7 @@ fn reads_continue_while_writers_and_a_deletion_of_their_container_wait_for_the_d
     }
 }
 
-/// A write that has its locks was admitted before: a disk that hangs since does not make it wait.
+/// A write that has its locks was admitted before: it does not wait for a disk that hangs later.
 #[test]
 fn a_write_that_holds_locks_does_not_wait_for_a_late_sync() {
     let held = HeldStore::new();

@@ -240,7 +240,7 @@ fn versions_are_kept_when_versioning_is_disabled() {
 
 #[test]
 fn undelete_restores_a_record_in_its_previous_state() {
-    // Deleted as a version, it stays one; deleted for retention alone, it is the blob again.
+    // A blob deleted as a version stays one; deleted for retention alone, it is the blob again.
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()

@@ -39,7 +39,7 @@ pub(crate) struct MergeStep {
     bytes: u64,
     /// The offset at which the next step begins.
     pub(super) next: u64,
-    /// Whether the layers have been copied to their ends.
+    /// Whether the step reaches the end of the layers.
     pub(super) is_last: bool,
 }
 

@@ -182,7 +182,7 @@ impl BlobService {
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let (permit, mut blob) = write.changeable_pages()?;
-        // Clearing writes no content, but it changes the blob: that needs the key.
+        // Clearing writes no content, but it changes the blob, which needs the key.
         let key = match &body {
             Some(body) => body.key.as_ref(),
             None => request.conditions.customer_key.as_ref(),

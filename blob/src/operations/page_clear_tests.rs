@@ -40,7 +40,7 @@ impl Store {
     }
 }
 
-/// Where each range begins and ends, and whether it is cleared.
+/// Start and end of each range, and whether it is cleared.
 type Ranges = Vec<(u64, u64, bool)>;
 
 fn join(ranges: &mut Ranges, range: std::ops::Range<u64>, cleared: bool) {

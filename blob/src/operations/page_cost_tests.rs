@@ -55,7 +55,7 @@ impl Store {
         while self.at(at(99)).sweep(100).unwrap().steps > 0 {}
     }
 
-    /// How many rows an operation puts or deletes.
+    /// Number of rows that an operation puts or deletes.
     fn changes_of(&self, operation: impl FnOnce()) -> u64 {
         let before = self.service.db.stats().last_sequence;
         operation();
@@ -113,7 +113,7 @@ fn snapshots_keep_their_pages_and_give_their_rows_back() {
         .step_by(11)
         .for_each(|number| check(number, moments[number as usize]));
     let rows = || store.rows(&store.service.keyspaces.blocks);
-    // Each write copies a leaf, its branches, and what others refer to is counted.
+    // Each write copies a leaf and its branches, and counts what other trees refer to.
     let before = rows();
     assert!(before as u64 <= 16 + 5 * count + 2 * 16 * count, "{before}");
     let mut number = 0;
@@ -314,7 +314,7 @@ fn written_over(length: usize, count: u64) -> (Store, Vec<u8>, u64) {
 fn small_page_writes_write_little_beside_their_pages() {
     let length = 4 << 20;
     let pages = length as u64 / 4096;
-    // Few holes in large contents; contents on their way out; nothing but small ones.
+    // Few holes in large contents; large contents that are being replaced; small contents only.
     for (writes, bytes_max) in [(pages / 4, 5000), (pages * 2, 6500), (pages * 8, 6000)] {
         let (store, content, put) = written_over(length, writes);
         assert!(put < bytes_max, "{put} bytes a write, {writes} of them");

@@ -135,7 +135,7 @@ struct State {
     pages: Vec<i64>,
     /// The creation, or the copy, that the blob came from.
     origin: u64,
-    /// Copies between the first blob and this one.
+    /// Number of copies between the first blob and this one.
     generation: u64,
 }
 

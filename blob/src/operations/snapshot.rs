@@ -33,7 +33,7 @@ impl BlobService {
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
-        // Where versions are kept, the blob is replaced; otherwise only its layers are marked.
+        // With versioning the blob is replaced; otherwise only its layers are marked as shared.
         let action = if write.policy.versioning {
             Action::Replace
         } else {

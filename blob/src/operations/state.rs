@@ -30,9 +30,9 @@ pub enum Expiry {
     RelativeToCreation(Duration),
     /// This long from now.
     RelativeToNow(Duration),
-    /// At a time, in whole seconds.
+    /// This time, in whole seconds.
     Absolute(SystemTime),
-    /// Never.
+    /// The blob never expires.
     Never,
 }
 
@@ -238,7 +238,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Sets the timer of the blob's expiry, if it has one.
+    /// Sets the timer of the blob's expiry, if the blob has one.
     pub(crate) fn set_expiry_timer(&mut self, blob: &Blob) {
         if let Some(at) = blob.expires_at {
             let key = self.key.clone();

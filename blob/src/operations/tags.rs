@@ -327,7 +327,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Moves to the next row, unless it is on one already. Returns whether it has read one.
+    /// Moves to the next row, unless the cursor is on one already. Returns whether it has read one.
     fn load(&mut self, query: &TagQuery) -> Result<bool> {
         if self.head.is_some() || self.ended {
             return Ok(false);

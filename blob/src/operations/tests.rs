@@ -233,7 +233,7 @@ impl Store {
         std::iter::from_fn(|| rows.advance().unwrap().then_some(())).count()
     }
 
-    /// How many rows there are of blocks and of contents.
+    /// Number of rows of blocks, and of contents.
     pub(super) fn filed(&self) -> (usize, usize) {
         let keyspaces = &self.service.keyspaces;
         (self.rows(&keyspaces.blocks), self.rows(&keyspaces.content))

@@ -314,7 +314,7 @@ impl<'a> BlobWrite<'a> {
         self.current().map(Validators::from)
     }
 
-    /// The record of a state of the blob, and where it is. Error: `BlobNotFound`.
+    /// The record of a state of the blob, and its place. Error: `BlobNotFound`.
     pub(crate) fn find(&self, state: BlobState) -> Result<(RecordSlot, Blob)> {
         let place = match state {
             BlobState::Current => return Ok((RecordSlot::Current, self.existing()?)),

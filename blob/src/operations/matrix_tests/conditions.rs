@@ -63,7 +63,7 @@ fn shown(result: Result<()>) -> &'static str {
     }
 }
 
-/// A row: conditions, and their outcome with and without the blob.
+/// A row of a matrix: conditions, and their outcome with and without the blob.
 type Row = (&'static str, &'static str, &'static str);
 
 const READS: &[Row] = &[
@@ -161,9 +161,9 @@ fn rows(honoured_conditions: HonouredConditions) -> Vec<Row> {
     };
     match honoured_conditions {
         HonouredConditions::Read => READS.to_vec(),
-        // To create only what is not there.
+        // `none=*` lets a creation succeed only if there is no blob.
         HonouredConditions::Create => writes(true, "409"),
-        // The service was seen to let it pass.
+        // The hosted service was seen to let `none=*` pass.
         HonouredConditions::Change => writes(false, "ok"),
         HonouredConditions::Tags => ignored("412"),
         HonouredConditions::Nothing => ignored("ok"),

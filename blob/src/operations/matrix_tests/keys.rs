@@ -142,7 +142,7 @@ impl Store {
         made.unwrap();
     }
 
-    /// The key of a blob, of the two that there are; `None` if it has none, or is not there.
+    /// Which of the two keys the blob has; `None` if it has none, or does not exist.
     fn key_of(&self, name: &str) -> Option<u8> {
         let keys = [1, 2].into_iter();
         let reads = |byte: &u8| {
