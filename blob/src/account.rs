@@ -9,7 +9,7 @@ use lazurite_engine::Db;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// The policies of accounts that were read once, so that a write does not read its account's again.
+/// The policies of accounts that were read once, so that later writes need not read them.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPolicies {
     known: RwLock<HashMap<String, AccountPolicy>>,
@@ -39,7 +39,7 @@ impl AccountPolicies {
         Ok(policy)
     }
 
-    /// Replaces the policy with the one that `write` stores. Readers do not wait for it.
+    /// Replaces the policy with the one that `write` stores. Readers do not wait for the write.
     pub(crate) fn set<T>(
         &self,
         account: &str,

@@ -52,7 +52,7 @@ pub(crate) struct NewList {
     pub(crate) blocks: Vec<BlobBlock>,
     /// Length of all blocks together, in bytes.
     pub(crate) length: u64,
-    /// Contents that no block of the new list refers to, and the files they are in.
+    /// Contents that no block of the new list refers to, with their files.
     pub(crate) unreferenced: Vec<(File, u128)>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// The contents of the blocks, and the files they are in.
+/// The contents of blocks, with their files. Blocks without a file are left out.
 pub(crate) fn contents(blocks: &[BlobBlock]) -> impl Iterator<Item = (File, u128)> {
     let content = |block: &BlobBlock| Some((block.file?, block.content));
     blocks.iter().filter_map(content)

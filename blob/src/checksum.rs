@@ -38,7 +38,7 @@ impl Checksums {
     }
 }
 
-/// Computes checksums of bytes as they pass.
+/// Computes checksums of the bytes that pass through.
 #[derive(Clone)]
 pub struct Checksummer {
     md5: Option<md5_simd::Md5>,

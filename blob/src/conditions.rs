@@ -43,7 +43,7 @@ pub struct Conditions {
 pub enum ETags {
     /// `*`.
     Any,
-    /// The ETags listed, without quotes; they may be any text.
+    /// One of these ETags, without quotes; they may be any text.
     OneOf(Vec<String>),
 }
 

@@ -202,7 +202,7 @@ impl Piece {
         })
     }
 
-    /// Decrypts what is read; the byte at offset 0 was encrypted as that of `content` at `offset`.
+    /// Makes reads decrypt: the byte at offset 0 was encrypted as that of `content` at `offset`.
     pub(crate) fn sealed(self, key: Option<CustomerKey>, content: u128, offset: u64) -> Piece {
         let sealed = key.map(|key| (key, content, offset));
         Piece { sealed, ..self }

@@ -39,7 +39,7 @@ pub enum Error {
     ContainerAlreadyExists,
     #[error("The specified container does not exist.")]
     ContainerNotFound,
-    /// Both values as numbers; on the wire they are the base64 of their eight bytes, little-endian.
+    /// Both values are numbers; on the wire they are the base64 of eight bytes, little-endian.
     #[error(
         "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     )]

@@ -57,7 +57,7 @@ impl FileChanges {
         }
     }
 
-    /// How many foreign references each container gains or loses. Zeros are left out.
+    /// The change of the number of foreign references of each container. Zeros are left out.
     fn foreign_references(&self) -> BTreeMap<[u8; 16], i64> {
         let mut foreign = BTreeMap::<_, i64>::new();
         for (file, change) in &self.shared {
@@ -207,7 +207,7 @@ impl BlobService {
                 batch.put(references, key, &codec::encode_count(after));
             }
             if change.records < 0 {
-                // One of several records finds the others.
+                // Of several records, it is enough to find one: it leads to the others.
                 let names = if after == 1 { NAMERS_MAX } else { NAMERS_MANY };
                 self.trim_namers_later(batch, file, names, now)?;
             }
@@ -278,7 +278,7 @@ impl BlobService {
         Ok(self.db.get(protected, container_id)?.is_some())
     }
 
-    /// How many records name the file.
+    /// Number of records that name the file.
     fn references(&self, file: &File) -> Result<u64> {
         let value = self
             .db

@@ -169,7 +169,7 @@ pub(crate) enum History {
     Deleted = 4,
 }
 
-/// In `blob.history`: the snapshot, version or deleted blob of that moment.
+/// In `blob.history`: the row of the snapshot, version or deleted blob of that moment.
 pub(crate) fn history(
     container_id: u128,
     kind: History,

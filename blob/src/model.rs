@@ -112,7 +112,7 @@ impl Default for AccountPolicy {
     }
 }
 
-/// When something was deleted, and until when it can be restored.
+/// The time of a deletion, and the time until which it can be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deleted {
     /// The time of the deletion.
@@ -382,7 +382,7 @@ pub(crate) enum Content {
         /// Whether no more appends are taken.
         sealed: bool,
     },
-    /// A tree of pages in the file of its only layer: see `pages.rs`.
+    /// A tree of pages in the file of the blob's only layer: see `pages.rs`.
     Pages {
         /// The sequence number of the page blob.
         sequence: u64,
@@ -443,7 +443,7 @@ pub enum CopyStatus {
     Failed,
 }
 
-/// Until when a blob must not be changed or deleted.
+/// The time until which a blob must not be changed or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImmutabilityPolicy {
     /// The time at which the protection ends, in whole seconds.
@@ -493,7 +493,7 @@ pub(crate) struct Extent {
     pub(crate) fill: Fill,
 }
 
-/// What an extent is filled with.
+/// The content of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     Pages(Pages),
@@ -506,7 +506,7 @@ pub(crate) enum Fill {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,
-    /// Bytes of the content before those of the extent.
+    /// Number of bytes of the content before those of the extent.
     pub(crate) skipped: u64,
     /// Bytes of the whole content.
     pub(crate) stored: u64,

@@ -76,7 +76,7 @@ pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
     Ok(name)
 }
 
-/// `text` with slashes for backslashes, as in the names it is to be compared with.
+/// `text` with slashes for backslashes, as in the names that it is compared with.
 pub(crate) fn slashes(text: &str) -> Cow<'_, str> {
     if text.contains('\\') {
         Cow::Owned(text.replace('\\', "/"))

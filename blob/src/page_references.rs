@@ -40,7 +40,7 @@ impl<'a> References<'a> {
         }
     }
 
-    /// How many references there are to a node or a content.
+    /// Number of references to a node or a content.
     pub(crate) fn count(&self, id: u128) -> Result<u64> {
         if let Some(count) = self.changed.get(&id) {
             return Ok(*count);

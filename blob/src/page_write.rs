@@ -101,7 +101,7 @@ impl<'a> PageWrite<'a> {
         Ok(root.and_then(Child::node))
     }
 
-    /// Returns what is at the place after the write. `is_seen`: others refer to a node above.
+    /// Returns the child at the place after the write. `is_seen`: others refer to a node above.
     fn write_node(
         &mut self,
         place: Place,
@@ -174,7 +174,7 @@ impl<'a> PageWrite<'a> {
         starts.map(|start| place.child_at(start)).collect()
     }
 
-    /// Where the windows begin that get new extents.
+    /// The offsets at which the windows begin that get new extents.
     fn new_starts(&self) -> impl Iterator<Item = u64> {
         self.extents.keys().map(|window| window * WINDOW_BYTES)
     }
@@ -241,7 +241,7 @@ impl<'a> PageWrite<'a> {
         self.put_node(place, leaf, copied, value)
     }
 
-    /// Puts the node after the write, if there is one then, in place of the old one or next to it.
+    /// Stores the new node, if the place still has one, in place of the old node or beside it.
     fn put_node(
         &mut self,
         place: Place,

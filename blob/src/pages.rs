@@ -52,7 +52,7 @@ impl Stored {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) range: Range<u64>,
-    /// What the later tree has there; `None` for zeros, which were cleared or removed.
+    /// The pages of the later tree; `None` for zeros, which were cleared or removed.
     pub(crate) stored: Option<Stored>,
 }
 

@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 /// Parts with fewer bytes are read together: passing a chunk through several threads and the socket
 /// costs far more than copying a few hundred bytes.
 const SMALL_BYTES: u64 = 64 << 10;
-/// Parts are read together until they have this many bytes, or are this many.
+/// A joint read of parts ends at this many bytes, or at this many parts.
 const BYTES_AT_ONCE: usize = 256 << 10;
 const PARTS_AT_ONCE: usize = 1024;
 /// Fewer contents than this are looked up one by one.
@@ -62,7 +62,7 @@ struct Part {
     content: Option<Content>,
 }
 
-/// Where the bytes of a part are.
+/// The content of a part, and the place of the part in it.
 #[derive(Debug)]
 struct Content {
     name: ContentName,
@@ -261,7 +261,7 @@ impl Content {
 struct Contents {
     snapshot: Snapshot,
     keyspace: Keyspace,
-    /// Where the last search ended, if several contents were looked up.
+    /// The scan after the last search, if several contents were looked up.
     rows: Option<Scan>,
     /// The key of the row that is searched for.
     sought: Vec<u8>,

@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-/// How long work that cannot be done yet is put off.
+/// Time by which work is put off that cannot be done yet.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rows that one step of a purge deletes. The uncommitted blocks of the last blob may exceed it.
 const PURGED_ROWS: usize = 500;
@@ -190,7 +190,7 @@ impl BlobService {
         let container = container.map(|value| codec::decode_container(&value));
         let policy = AccountPolicy::default();
         match container.transpose()?.filter(|found| found.id == home) {
-            // The container was deleted and may be restored. Its blobs stay until then.
+            // The container was deleted and may be restored. Its blobs stay for that.
             None => self.sweep_without_container(home, &due, transaction),
             Some(container) => {
                 let key = due.container_key.clone();

@@ -426,7 +426,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text from `rest` up to the closing quote; two of them stand for one.
+    /// The text from `rest` up to the closing quote; two quotes stand for one.
     fn quoted(&mut self, rest: &'a str, quote: char) -> std::result::Result<String, Misread> {
         self.rest = rest;
         let mut text = String::new();

@@ -71,7 +71,7 @@ pub enum RehydratePriority {
     High,
 }
 
-/// A blob on its way back from the archive.
+/// The rehydration of a blob that is on its way back from the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rehydration {
     pub(crate) to: AccessTier,

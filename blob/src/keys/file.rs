@@ -120,7 +120,7 @@ impl File {
         self.key(&tagged_node(NODE, place, id))
     }
 
-    /// In `blob.blocks`: how many references there are to a node or a content of pages.
+    /// In `blob.blocks`: the number of references to a node or a content of pages.
     pub(crate) fn reference(&self, id: u128) -> Vec<u8> {
         let mut key = self.key(&[REFERENCE]);
         key.extend_from_slice(&id.to_be_bytes());
@@ -147,7 +147,7 @@ impl File {
         name.key()
     }
 
-    /// In `blob.references`: how many records name the file.
+    /// In `blob.references`: the number of records that name the file.
     pub(crate) fn references(&self) -> Vec<u8> {
         self.start().to_vec()
     }

@@ -15,7 +15,7 @@ pub(crate) enum Tagged {
     Versions,
 }
 
-/// In `blob.tags`: the blob of that name, or that version of the blob, has that tag.
+/// In `blob.tags`: the row that gives the blob of that name, or a version of it, that tag.
 pub(crate) fn tag(
     container_id: u128,
     tag: &str,

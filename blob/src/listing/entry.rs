@@ -5,12 +5,12 @@ use crate::model::Blob;
 /// The request of List Blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListBlobs {
-    /// Only names that begin with this.
+    /// Only names that begin with this prefix.
     pub prefix: String,
     /// Groups names: those that are equal up to the first delimiter after the prefix become one
     /// entry. Empty for no delimiter.
     pub delimiter: String,
-    /// Only names from this one on.
+    /// Only names from this one on. Empty: all.
     pub start_from: String,
     /// Only names before this one. Empty: all.
     pub end_before: String,

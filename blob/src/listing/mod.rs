@@ -27,7 +27,7 @@ const ROWS_MAX: u64 = if cfg!(test) { 1000 } else { 50_000 };
 /// The request of List Containers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListContainers {
-    /// Only names that begin with this.
+    /// Only names that begin with this prefix.
     pub prefix: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,

@@ -87,7 +87,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Moves to the next row, unless it is on one already.
+    /// Moves to the next row, unless the cursor is on one already.
     fn load(&mut self, rows_examined: &mut u64) -> Result<()> {
         if self.head.is_some() || self.ended {
             return Ok(());
@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
         Ok(first.map(|(at, _)| at))
     }
 
-    /// The entry of a row, if it is listed.
+    /// The entry of a row; `None` if the row is not listed.
     fn listed(
         &mut self,
         kind: Option<History>,

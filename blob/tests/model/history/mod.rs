@@ -32,10 +32,10 @@ struct Known {
     blocks: Vec<(String, Vec<u8>)>,
     tags: Tags,
     version: Option<SnapshotTime>,
-    /// Whether it has a legal hold.
+    /// Whether the record has a legal hold.
     held: bool,
     immutability: Option<ImmutabilityPolicy>,
-    /// When it expires.
+    /// When the record expires; `None` for never.
     expires: Option<SystemTime>,
 }
 
@@ -373,7 +373,7 @@ impl Walk {
         set.unwrap().wait().unwrap();
     }
 
-    /// Blobs that expired while a policy kept them.
+    /// The blobs that expired while a policy kept them.
     fn expired_late(&self) -> Vec<At> {
         let is_late = |known: &Known| known.immutability.is_some() && known.is_expired(self.now);
         let late = self
