@@ -76,13 +76,13 @@ pub struct QueueProperties {
 /// The parameters of Put Message.
 #[derive(Debug, Clone, Default)]
 pub struct PutMessage<'a> {
-    /// At most [`MESSAGE_BYTES_MAX`] bytes; may be empty.
+    /// The text: at most [`MESSAGE_BYTES_MAX`] bytes; may be empty.
     pub text: &'a str,
     /// `messagettl` in seconds; -1: never expires; `None`: [`MESSAGE_TTL_SECONDS_DEFAULT`].
     pub ttl_seconds: Option<i64>,
     /// `visibilitytimeout` in seconds; `None`: 0.
     pub visibility_seconds: Option<i64>,
-    /// How often the message was delivered before, by the queue that it comes from.
+    /// Number of earlier deliveries of the message, in the queue that it comes from.
     pub dequeue_count: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct PutMessageResult {
     pub inserted_at: SystemTime,
     /// When the message expires; the last second of the year 9999 if never.
     pub expires_at: SystemTime,
-    /// Valid for Update and Delete until a consumer takes the message.
+    /// The receipt, valid for Update and Delete until a consumer takes the message.
     pub pop_receipt: String,
     /// When the message becomes visible.
     pub visible_at: SystemTime,
@@ -120,7 +120,7 @@ pub struct DequeuedMessage {
     pub inserted_at: SystemTime,
     /// When the message expires; the last second of the year 9999 if never.
     pub expires_at: SystemTime,
-    /// Valid for Update and Delete until a consumer takes the message again.
+    /// The receipt, valid for Update and Delete until a consumer takes the message again.
     pub pop_receipt: String,
     /// When the message becomes visible again.
     pub visible_at: SystemTime,
@@ -190,7 +190,7 @@ pub struct BrowseMessages<'a> {
 pub enum BrowseFrom<'a> {
     /// The first message.
     Start,
-    /// The first one that is not visible yet.
+    /// The first message that is not visible yet.
     Hidden,
     /// The place that [`BrowsedMessages::next`] of the previous page names.
     Next(&'a str),
@@ -218,7 +218,7 @@ pub struct StoredMessage {
     pub expires_at: SystemTime,
     /// When the message becomes or became visible.
     pub visible_at: SystemTime,
-    /// Valid for Update and Delete until a consumer takes the message.
+    /// The receipt, valid for Update and Delete until a consumer takes the message.
     pub pop_receipt: String,
     /// The number of deliveries.
     pub dequeue_count: u32,

@@ -13,7 +13,7 @@ const VISIBILITY_PARAMETER: &str = "visibilitytimeout";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lifetime {
     pub(crate) hidden_seconds: u64,
-    /// `None`: never expires.
+    /// Lifetime in seconds; `None`: never expires.
     ttl_seconds: Option<u64>,
 }
 

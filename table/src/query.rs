@@ -48,7 +48,7 @@ pub struct Query<'a> {
 pub struct Cost {
     /// How the rows were accessed.
     pub access: AccessKind,
-    /// How the hosted service would access them, according to its guides.
+    /// How the hosted service would access the rows, according to its guides.
     pub azure_access: AccessKind,
     /// Number of rows read, whether they match or not.
     pub examined: usize,
@@ -74,7 +74,7 @@ pub struct Page {
 /// Takes a PartitionKey and a number of its rows.
 pub type RowCounter<'a> = &'a mut dyn FnMut(&str, u32);
 
-/// Receives a page while it is read.
+/// The callbacks that receive a page while it is read.
 pub struct Visitor<'a> {
     /// Takes each entity of the page.
     pub entity: &'a mut dyn FnMut(&EntityView<'_>) -> Result<()>,

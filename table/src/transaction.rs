@@ -18,7 +18,7 @@ use std::fmt;
 pub struct TransactionError {
     /// Index of the operation that failed, from 0.
     pub index: usize,
-    /// Why it failed.
+    /// Why the operation failed.
     pub error: Error,
 }
 

@@ -183,7 +183,7 @@ impl QueueService {
         self.stored_at(live, snapshot, position, delivery)
     }
 
-    /// The whole of a message; `None` if its row by id is missing.
+    /// A message with its text; `None` if its row by id is missing.
     fn stored_at(
         &self,
         live: &Live,

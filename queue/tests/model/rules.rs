@@ -628,7 +628,7 @@ fn expired_messages_of_many_queues_are_removed_as_fast_as_those_of_one() {
     }
     for restart in [false, true] {
         for number in 0..20_000 {
-            // Most of them are in one queue.
+            // Most of the messages are in one queue.
             let queue = if number % 4 == 0 { number % 640 } else { 77 };
             put_expiring(&store, &queues[queue], 1);
         }
