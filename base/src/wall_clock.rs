@@ -56,7 +56,7 @@ impl SystemWallClock {
 impl WallClock for SystemWallClock {
     fn now(&self) -> SystemTime {
         let mut follower = locked(&self.follower);
-        // Read under the lock: times of two threads must not arrive in the other order.
+        // Both clocks are read under the lock, so that times of two threads keep their order.
         follower.follow(self.steps.system_time(), steady_time())
     }
 }
@@ -92,7 +92,7 @@ struct Follower {
     /// The time that was returned last, and the steady time then.
     now: SystemTime,
     steady: Duration,
-    /// Since when, in steady time, the followed clock has been ahead by a step.
+    /// The steady time since which the followed clock has led by a step; `None` if it does not.
     ahead_since: Option<Duration>,
 }
 

@@ -44,7 +44,7 @@ struct Crate(BTreeMap<String, Module>);
 /// The files by path, and the names that each imports from each other file.
 type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// What a path leads to: a module, and the name that it defines; `None` for the module itself.
+/// The target of a path: a module, and the name that it defines; `None` for the module itself.
 type Found = Option<(String, Option<String>)>;
 
 fn workspace() -> PathBuf {
@@ -300,7 +300,7 @@ impl Crate {
         self.0.insert(path.to_owned(), module);
     }
 
-    /// What a path in `module` leads to; `None` if that is outside of the crate.
+    /// The target of a path in `module`; `None` if that is outside of the crate.
     fn resolve(&self, module: &str, path: &[String], depth: usize) -> Found {
         if depth > 16 {
             return None;

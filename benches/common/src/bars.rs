@@ -30,9 +30,9 @@ pub const fn bar(case: &'static str, figure: &'static str, expectation: Expectat
 /// The condition on a figure of ours.
 #[derive(Clone, Copy)]
 pub enum Expectation {
-    /// At least this.
+    /// At least this value.
     AtLeast(f64),
-    /// At most this.
+    /// At most this value.
     AtMost(f64),
     /// At least this multiple of the reference.
     TimesAtLeast(f64, Reference),

@@ -29,7 +29,7 @@ pub struct MachineWatch {
     knows_all: bool,
 }
 
-/// How busy the machine was.
+/// The load of the machine during a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachineUse {
     /// The load of the last minute when the run began.

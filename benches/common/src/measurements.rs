@@ -113,7 +113,7 @@ enum Change {
     Worse,
     /// No difference that chance does not explain.
     None,
-    /// With so few repetitions no difference would count.
+    /// There are so few repetitions that no difference would count.
     TooFew,
 }
 

@@ -24,7 +24,7 @@ impl ReportFiles {
         self.compare.as_deref().map(OldRun::read).transpose()
     }
 
-    /// Compares, prints what is to be said after the tables, and writes the file.
+    /// Compares, prints the lines after the tables, and writes the file.
     pub fn finish(&self, mut report: RunReport, old: Option<&OldRun>) -> Outcome<()> {
         report.judge(old);
         println!();

@@ -11,7 +11,7 @@ pub type Checked<T = ()> = Result<T, Finding>;
 pub enum Symptom {
     /// After a reopening the rows are those of no prefix of the batches that may be left.
     LostOrTorn,
-    /// A read of an open store answered other rows than the model.
+    /// A read of an open store returned other rows than the model.
     WrongRead,
     /// A store that must open does not.
     DoesNotOpen,

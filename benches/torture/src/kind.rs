@@ -2,7 +2,7 @@
 
 use lazurite_engine::Choices;
 
-/// What a life is made of.
+/// The kind of a life: its steps or threads, its disk, and what fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// Steps of one thread on a disk in memory: reads, writes, forks, closes, kills, power cuts.

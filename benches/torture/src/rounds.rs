@@ -24,7 +24,7 @@ const SHRINKS_FOR: Duration = Duration::from_secs(20);
 /// Maximum number of lives that are shortened, the first ones that fail.
 const SHRUNK_MAX: u64 = 3;
 
-/// What all workers share.
+/// The state that all workers share.
 #[derive(Debug, Default)]
 struct Shared {
     next: u64,

@@ -5,7 +5,7 @@ use crate::finding::Symptom;
 use crate::run::{Outcome, run_steps};
 use std::time::{Duration, Instant};
 
-/// A list of steps that fails, with how it fails.
+/// A list of steps that fails, and its outcome.
 #[derive(Debug)]
 pub struct Shrunk {
     /// The steps.

@@ -19,7 +19,7 @@ use crate::usage::{Latencies, Usage};
 const SECONDS: f64 = 4.0;
 /// Distance between the first rows of two writers, so that their rows do not meet.
 const WRITER_ROWS: u64 = 50_000_000;
-/// Commits that one thread keeps under way.
+/// Number of commits that one thread keeps under way.
 const AWAITED: usize = 64;
 
 pub(super) fn run(context: &Context) -> Outcome<()> {

@@ -45,7 +45,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// How long it takes to find the first row, which must be `expected`.
+/// The time to find the first row, which must be `expected`.
 fn find_first(context: &Context, engine: &dyn Engine, expected: u64) -> Outcome<Duration> {
     let (started, mut is_right) = (Instant::now(), false);
     let mut see = |found: &[u8], value: &[u8]| {

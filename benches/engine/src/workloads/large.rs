@@ -54,7 +54,7 @@ fn run(context: &Context, value_bytes: usize) -> Outcome<()> {
     engine.close()
 }
 
-/// Values that arrive in pieces, as those of a server do.
+/// Measures values that arrive in pieces, as those of a server do.
 pub(super) fn streamed(context: &Context) -> Outcome<()> {
     let value_bytes = 1 << 20;
     let engine = context.open(&Setup {

@@ -52,7 +52,7 @@ impl Operation {
 
 /// The operations of a workload.
 struct Mix {
-    /// Of a hundred operations `share` are the first, the others the second.
+    /// Of a hundred operations, `share` are of the first kind, the others of the second.
     first: Operation,
     share: u64,
     second: Operation,
@@ -137,7 +137,7 @@ struct User<'a> {
 impl<'a> User<'a> {
     fn new(context: &'a Context, engine: &'a dyn Engine, prefers_latest: bool) -> User<'a> {
         let rows = context.rows();
-        // Where the latest are the favourites, new rows continue the old ones.
+        // If the latest rows are the favourites, new rows continue the old ones.
         let first_insert = if prefers_latest {
             rows
         } else {

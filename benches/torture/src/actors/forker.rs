@@ -73,7 +73,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Fork {

@@ -18,7 +18,7 @@ pub enum Step {
     TakeSnapshot {
         store: usize,
     },
-    /// Compares what a snapshot shows of a keyspace.
+    /// Compares the rows that a snapshot shows of a keyspace with those that it must show.
     ReadSnapshot {
         store: usize,
         snapshot: usize,
@@ -106,7 +106,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::UseLeftover { leftover } => return use_leftover(life, *leftover),
@@ -261,7 +261,7 @@ fn open_value(store: &mut Store, keyspace: usize, key: &[u8]) -> Checked {
     Ok(())
 }
 
-/// Reads a value that may be overwritten since, and closes its reader.
+/// Reads a value that may have been overwritten since, and closes its reader.
 fn read_value(store: &mut Store, reader: usize) -> Checked {
     let Some(at) = reader.checked_rem(store.readers.len()) else {
         return Ok(());

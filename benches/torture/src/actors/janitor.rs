@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         if let Step::Work {
             store,
@@ -130,7 +130,7 @@ impl Step {
     }
 }
 
-/// Runs up to `pieces` pieces of background work. Checks after some what a crash would leave.
+/// Runs up to `pieces` pieces of background work. After some, checks what a crash would leave.
 fn work(life: &mut Life, number: usize, pieces: usize, choices: &mut Choices) -> Checked {
     for _ in 0..pieces {
         let (Some(slot), Some(store)) = (life.open_slot(number), life.open_store(number)) else {

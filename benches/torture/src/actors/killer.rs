@@ -42,7 +42,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let mut choices = Choices::new(self.seed);
         if self.is_look {

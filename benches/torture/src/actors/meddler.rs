@@ -57,7 +57,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let amid = life.amid.clone();
         let Some(store) = life.open_store(self.store).filter(|store| has_room(store)) else {

@@ -52,7 +52,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Write(step) => step.run(life),
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Steps that do a part of what this one does.
+    /// Smaller steps, each of which does a part of this one.
     pub fn parts(&self) -> Vec<Step> {
         match self {
             Step::Write(step) => step.parts().into_iter().map(Step::Write).collect(),

@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let (Step::Get { store, .. }
         | Step::Scan { store, .. }

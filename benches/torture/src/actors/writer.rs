@@ -9,7 +9,7 @@ use crate::model::{Change, Value, Way};
 use lazurite_engine::Choices;
 use lazurite_engine::{Batch, Durability, Error, Keyspace, LargeValue, Result, Ticket};
 
-/// Maximum number of values that wait for their batch, of a store.
+/// Maximum number of values of a store that wait for their batch.
 const UPLOADS_MAX: usize = 4;
 
 /// A step of the writer.
@@ -96,7 +96,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Batch {

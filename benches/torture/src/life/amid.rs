@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An action, and at which call it is carried out.
+/// An action, and the number of the call at which it is carried out.
 struct Plan {
     calls: u64,
     action: Box<dyn FnOnce() + Send>,

@@ -40,7 +40,7 @@ pub enum Slot {
     Closed(Box<History>),
 }
 
-/// What is left of a store that was closed.
+/// An object that was held of a store and outlives its close.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names are those of the engine")]
 pub enum Leftover {
@@ -48,7 +48,7 @@ pub enum Leftover {
     Scan(Box<Scan>),
 }
 
-/// A disk, the stores on it, and what is held of them.
+/// A disk, the stores on it, and the objects that are held of these stores.
 #[derive(Debug)]
 pub struct Life {
     /// The disk whose power can be cut.
@@ -61,7 +61,7 @@ pub struct Life {
     pub clock: Arc<ManualClock>,
     /// The stores.
     pub slots: [Slot; SLOTS],
-    /// What is left of closed stores.
+    /// The leftovers of closed stores.
     pub leftovers: Vec<Leftover>,
     /// Whether the fault that is set may be that of a sync.
     pub may_fail_syncs: bool,
@@ -178,7 +178,7 @@ impl Life {
         }
     }
 
-    /// Opens the store at rest in `slot`, and checks that it holds what it may hold, and is whole.
+    /// Opens the store at rest in `slot`, and checks its rows, and that it is whole.
     pub fn reopen(&mut self, slot: usize, config: &Config) -> Checked {
         let Slot::Closed(history) = std::mem::take(&mut self.slots[slot]) else {
             return Ok(());
@@ -298,7 +298,7 @@ impl Life {
     }
 }
 
-/// Whether the store is to be gone with its process.
+/// Whether the store ends with its process.
 pub fn is_brief(store: &Store) -> bool {
     store.db.durability() == Durability::Memory
 }

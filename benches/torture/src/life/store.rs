@@ -1,4 +1,4 @@
-//! Store: one store of a life, open, with what is held of it, and its history.
+//! Store: one open store of a life, the objects that are held of it, and its history.
 
 use crate::access::{self, expect_whole, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
@@ -82,7 +82,7 @@ impl Store {
         is_consequence && self.is_hurt()
     }
 
-    /// The answer of a call; `None` for an error with a cause; a finding for one without.
+    /// The result of a call: `None` for an error with a cause, a finding for one without.
     pub fn checked<T>(&self, action: &str, result: Result<T>) -> Checked<Option<T>> {
         match result {
             Ok(answer) => Ok(Some(answer)),
@@ -91,7 +91,7 @@ impl Store {
         }
     }
 
-    /// The changes as a batch; values that do not go in it are written first.
+    /// The changes as a batch; values that do not travel in it are written first.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
         self.add_to(&mut batch, changes)?;

@@ -60,7 +60,7 @@ impl<'a> Explained<'a> {
         true
     }
 
-    /// Whether all that no batch accounts for is as in the state before the first of them.
+    /// Whether every row that no batch accounts for is as in `before`, the state before them.
     pub fn rest_is(&self, before: &Rows) -> bool {
         let maps = self.found.maps.iter().zip(&before.maps).enumerate();
         maps.into_iter().all(|(keyspace, (found, before))| {

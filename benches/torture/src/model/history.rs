@@ -54,7 +54,7 @@ impl History {
         }
     }
 
-    /// What readers see now, if that is known.
+    /// The rows that readers see now, if that is known.
     pub fn live(&self) -> Option<&Rows> {
         self.live.as_ref()
     }

@@ -44,7 +44,7 @@ impl Rows {
         }
     }
 
-    /// How many rows differ, and the first of them in words.
+    /// The number of rows that differ, and the first of them in words.
     pub fn difference(&self, found: &Rows) -> (usize, String) {
         const SHOWN: usize = 6;
         let mut shown = Vec::new();

@@ -21,7 +21,7 @@ use session::Session;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often the store of a life is opened.
+/// Number of times that the store of a life is opened.
 const SESSIONS: u64 = 2;
 
 /// Runs a life on a disk in memory: one call fails, then the disk is checked as each of the four

@@ -140,7 +140,7 @@ impl Session {
         is_consequence && self.disk.seen().1
     }
 
-    /// The answer of a call; `None` for an error with a cause; a finding for one without.
+    /// The result of a call: `None` for an error with a cause, a finding for one without.
     pub fn checked<T>(
         &self,
         action: &str,
@@ -155,7 +155,7 @@ impl Session {
 }
 
 impl Ended {
-    /// How many batches of each writer must be there after this end.
+    /// Number of batches of each writer that must be there after this end.
     pub fn floors(&self, keep: Keep) -> Counts {
         match (keep, self.opened.db.durability()) {
             (Keep::Everything, Durability::Process) => self.written,

@@ -29,7 +29,7 @@ pub struct Step {
     settings: u64,
 }
 
-/// What happens to the file.
+/// The damage to the file.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
     Bit { at: Place, bit: u32 },
@@ -94,7 +94,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let Some(slot) = life.lasting_slot(self.store) else {
             return Ok(());

@@ -84,7 +84,7 @@ impl Seen {
         }
     }
 
-    /// Checks that the answers fit a state that damage may leave.
+    /// Checks that the results fit a state that damage may leave.
     pub fn check(&self, history: &History) -> Checked {
         let mut nearest: Option<Vec<String>> = None;
         let is_right = history.may_be_left_by_damage(|state| {
