@@ -21,7 +21,7 @@ pub struct Stats {
     pub level_bytes: Vec<u64>,
     /// Bytes of all SSTables.
     pub sstable_bytes: u64,
-    /// Segments of the write-ahead log that are needed.
+    /// Number of segments of the write-ahead log that are still needed.
     pub wal_segments: u64,
     /// Bytes of the write-ahead log that the opening of a copy reads; 0 if SSTables hold
     /// everything. One small memtable may keep many bytes of the log.
@@ -30,7 +30,7 @@ pub struct Stats {
     pub value_log_bytes: u64,
     /// Bytes of the value log that memtables or SSTables refer to.
     pub value_log_live_bytes: u64,
-    /// Snapshots held, scans included.
+    /// Number of snapshots held, scans included.
     pub snapshots: u64,
     /// Number of changes since the oldest of these snapshots was taken; 0 if there is none.
     pub oldest_snapshot_age: u64,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The extent of a verification, and the damage that it found.
 #[derive(Debug, Clone, Default)]
 pub struct Verified {
-    /// SSTables, each read whole.
+    /// Number of SSTables, each read whole.
     pub sstables: u64,
     /// Sealed value-log segments, each read whole, unreferenced values included.
     pub value_segments: u64,

@@ -170,7 +170,7 @@ fn garbage_that_is_less_than_half_goes_while_writes_go_on() {
     let deletions = deleted.iter();
     deletions.for_each(|row| batch.delete(&keyspace, &key(*row)));
     db.write(batch).unwrap().wait().unwrap();
-    // Two hundred changes in each quarter of a second.
+    // Makes two hundred changes in each quarter of a second.
     for tick in 0..4 * 60 {
         fill(
             &db,

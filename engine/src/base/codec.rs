@@ -8,7 +8,7 @@ pub(crate) use crate::base::varint::put as put_varint;
 use crate::base::varint;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed, xxh3_128};
 
-/// Appends a varint length and the bytes.
+/// Appends the length of `bytes` as a varint, then `bytes`.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
@@ -61,7 +61,7 @@ impl<'a> Decoder<'a> {
         Decoder { bytes, position: 0 }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes read so far.
     pub(crate) fn position(&self) -> usize {
         self.position
     }

@@ -22,7 +22,7 @@ pub enum Error {
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The operating system's own words.
+        /// The error of the operating system.
         source: Arc<std::io::Error>,
     },
     /// The disk is full. Reads continue; writes succeed again once there is space.

@@ -17,7 +17,7 @@ pub(crate) const SEQUENCE_MAX: SequenceNumber = (1 << 62) - 1;
 /// The kinds of versions. The numbers are on disk: never reordered, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The key is absent.
+    /// A deletion: the key is absent, and no value follows.
     Delete = 1,
     /// The value follows.
     Put = 2,

@@ -27,7 +27,7 @@ const BYTES_MAX: u64 = 4 << 30;
 /// The manifest is rewritten when it is this many times as long as it was after its first record.
 const REWRITE_RATIO: u64 = 4;
 
-/// The manifest being written.
+/// The manifest that the store appends to.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     directory: Directory,

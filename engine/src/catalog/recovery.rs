@@ -185,7 +185,7 @@ pub(crate) fn inspect(
     })
 }
 
-/// The contents of the directory.
+/// The names of a store's files in the directory, and whether CURRENT is among them.
 struct DirectoryContents {
     names: Vec<FileName>,
     has_current: bool,

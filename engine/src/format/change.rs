@@ -45,7 +45,7 @@ impl Change<'_> {
 #[derive(Debug)]
 pub(crate) struct Changes<'a>(Decoder<'a>);
 
-/// The payload is not one that a batch encodes.
+/// The error for a payload that no batch encodes.
 #[derive(Debug)]
 pub(crate) struct Malformed;
 

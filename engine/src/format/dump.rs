@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::path::Path;
 
-/// Bytes of a key that are shown.
+/// Maximum number of bytes of a key that are shown.
 const KEY_BYTES_SHOWN: usize = 64;
 /// Longest file that is read whole: log segments and manifests are far shorter.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;

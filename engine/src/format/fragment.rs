@@ -55,7 +55,7 @@ pub(crate) fn encode(fragments: &[Fragment]) -> Vec<u8> {
     out
 }
 
-/// `None` if the bytes are not fragments in order.
+/// Decodes fragments; `None` if the bytes are not fragments in order.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Fragment>> {
     let mut decoder = Decoder::new(bytes);
     let count = decoder.length()?;

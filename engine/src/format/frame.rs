@@ -35,7 +35,7 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 16;
 pub(crate) const FRAME_BATCH: u32 = 1;
 pub(crate) const FRAME_BEGINNING: u32 = 2;
 const BEGINNING_BYTES: usize = 32;
-/// Where the first batch of a segment is.
+/// Offset of the first batch of a segment.
 pub(crate) const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
 /// The reason in errors about a bad frame that is known to have been whole.
 pub(crate) const DAMAGED: &str = "the checksum of the record does not match";

@@ -8,7 +8,7 @@ use crate::base::config::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) segment: u64,
-    /// Where the first chunk record starts.
+    /// Offset of the first chunk record.
     pub(crate) offset: u64,
     /// Bytes of the value in the extent.
     pub(crate) length: u64,

@@ -27,7 +27,7 @@ pub(crate) struct Records(u64);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) edit: &'a [u8],
-    /// Where the next record begins.
+    /// Offset at which the next record begins.
     pub(crate) end: usize,
 }
 

@@ -150,7 +150,7 @@ fn create(path: &Path) -> io::Result<fs::File> {
     patiently(|| writable().truncate(true).open(path))
 }
 
-/// How long to wait for a free file descriptor.
+/// The longest wait for a free file descriptor.
 const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 /// Interval between attempts to get a file descriptor.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);

@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// written before and for the zeros at the end.
 const PART_BYTES: usize = PIECE_BYTES - 2 * PAGE_BYTES;
 
-/// A log segment for writers that sync.
+/// A log segment that gathers writes in memory until a sync.
 #[derive(Debug)]
 pub(super) struct GatheredFile {
     file: DirectFile,
@@ -55,7 +55,7 @@ impl Pending {
     }
 }
 
-/// Where the page begins that `offset` lies in.
+/// Offset of the page that `offset` lies in.
 fn page_start(offset: u64) -> u64 {
     offset / PAGE_BYTES as u64 * PAGE_BYTES as u64
 }
@@ -175,7 +175,7 @@ impl File for GatheredFile {
 }
 
 impl Drop for GatheredFile {
-    /// Best-effort write of unsynced bytes on close.
+    /// Writes bytes that were not synced, as far as possible: errors are ignored.
     fn drop(&mut self) {
         let _ = self.write_out();
     }

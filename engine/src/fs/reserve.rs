@@ -22,7 +22,7 @@ pub(crate) struct SpaceReserve {
     /// Bytes that may be taken before the file system is asked again.
     left: CachePadded<AtomicU64>,
     is_short: AtomicBool,
-    /// Bytes of all memtables, sealed ones included: they are still to be written.
+    /// Bytes of all memtables, sealed ones included, which are still to be written.
     pub(crate) memtable_bytes: CachePadded<AtomicUsize>,
 }
 
@@ -42,7 +42,7 @@ impl SpaceReserve {
         }
     }
 
-    /// Bytes that puts leave free.
+    /// Number of bytes that puts must leave free.
     pub(crate) fn reserve(&self) -> u64 {
         self.space().reserve(self.reserve_bytes)
     }

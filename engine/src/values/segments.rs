@@ -134,7 +134,7 @@ pub(crate) struct Room {
 pub(crate) struct Place {
     pub(crate) segment: Arc<Writable>,
     pub(crate) offset: u64,
-    /// Bytes from `offset` on.
+    /// Number of bytes from `offset` on.
     pub(crate) length: u64,
     /// Number of bytes before `offset` that a filler record takes.
     pub(crate) filler: u64,
@@ -224,7 +224,7 @@ impl Table {
     }
 }
 
-/// The state of the segments that places need.
+/// The state of the segments that their writers share.
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,

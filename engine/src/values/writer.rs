@@ -81,7 +81,7 @@ pub struct LargeValue {
 }
 
 impl LargeValue {
-    /// Length in bytes.
+    /// Length of the value in bytes.
     pub fn length(&self) -> u64 {
         self.pointer.length
     }

@@ -60,7 +60,7 @@ pub(crate) struct Work {
     next_rewrite: Mutex<Duration>,
 }
 
-/// Counted since the store was opened.
+/// Counters of background work since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) flushed_bytes: AtomicU64,
@@ -70,7 +70,7 @@ pub(crate) struct Counters {
 }
 
 impl Work {
-    /// `signal` is the one that the parts wake.
+    /// Creates the background work of a store. `signal` is the one that the parts wake.
     pub(crate) fn new(parts: Arc<Parts>, signal: Arc<Signal>) -> Work {
         Work {
             inherited_through: last_sstable(&parts),

@@ -184,7 +184,7 @@ mod tests {
         let environment = Environment::stepped(Arc::new(disk.clone()));
         let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
         let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
-        // A value-log segment that nothing refers to.
+        // Makes a value-log segment that nothing refers to.
         drop(db.write_value(&[1; 1 << 10]).unwrap());
         db.parts().value_log.retire();
         for _ in 0..2 {

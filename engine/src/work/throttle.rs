@@ -89,7 +89,7 @@ impl Account {
         let measured = bytes.saturating_mul(1_000_000) / took;
         self.capacity = match self.capacity {
             0 => measured,
-            // One piece of work may be far from the usual one.
+            // One piece of work may be far from the usual one, so it counts for a quarter.
             known => (known / 4).saturating_mul(3).saturating_add(measured / 4),
         };
     }
@@ -148,7 +148,7 @@ impl Throttle {
         }
     }
 
-    /// Bytes a second that merges take off level 0.
+    /// The rate at which merges take bytes off level 0, in bytes a second.
     #[cfg(test)]
     pub(super) fn merge_rate(&self) -> u64 {
         self.accounts[Lag::Merge as usize].capacity

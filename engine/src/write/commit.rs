@@ -38,7 +38,7 @@ pub(crate) struct PendingBatch {
     count: u64,
     put_bytes: u64,
     has_range_deletion: bool,
-    /// Kept until the memtable refers to the values.
+    /// Pins that are kept until the memtable refers to the values.
     _pins: Vec<Pin>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct CommitParts {
     pub(crate) work: Arc<dyn Wakes>,
 }
 
-/// Counted since the store was opened.
+/// Counters of commits since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     /// Bytes of committed batches, without large values. Writers are charged for these bytes.

@@ -32,10 +32,10 @@ const GATHER_MAX: Duration = Duration::from_micros(80);
 /// Maximum number of checks for expected writers, in case the clock does not advance.
 const GATHER_TRIES: usize = 1000;
 
-/// Stands for no time in `oldest_unsynced`.
+/// The value of `oldest_unsynced` that stands for no time.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Counted since the store was opened.
+/// Counters of syncs and waits since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct SyncCounters {
     pub(crate) syncs: AtomicU64,

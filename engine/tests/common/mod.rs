@@ -25,7 +25,7 @@ pub fn random_key(choices: &mut Choices) -> Vec<u8> {
     (0..length).map(|_| choices.below(7) as u8 * 40).collect()
 }
 
-/// A value; one in 20 has `large` bytes or more.
+/// A random value; one in 20 has `large` bytes or more.
 pub fn random_value(choices: &mut Choices, large: u64) -> Vec<u8> {
     let length = match choices.below(20) {
         0 => large + choices.below(large * 4),
@@ -120,7 +120,7 @@ pub struct Store {
     pub keyspaces: Vec<Keyspace>,
 }
 
-/// One change, as the model sees it.
+/// One change of a batch, as the model sees it.
 #[derive(Debug, Clone)]
 pub enum Change {
     Put(usize, Vec<u8>, Vec<u8>),

@@ -124,7 +124,7 @@ impl BlockBuilder {
     }
 }
 
-/// The checksum matches, but no builder makes such a block.
+/// The error for a block whose checksum matches, although no builder makes such a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 

@@ -43,7 +43,7 @@ impl Choices {
         self.below(count as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// True once in `n` times on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }

@@ -175,7 +175,7 @@ mod tests {
     struct SmallDisk(tempfile::TempDir);
 
     impl SmallDisk {
-        /// `None` without the right to mount.
+        /// Mounts a file system in memory; `None` without the right to mount.
         fn mount() -> Option<SmallDisk> {
             let disk = SmallDisk(tempfile::tempdir().unwrap());
             let mut mount = Command::new("mount");

@@ -171,7 +171,7 @@ impl Arena {
         std::hint::black_box(lines.map(|line| bytes.get(line).copied()));
     }
 
-    /// The value, borrowed.
+    /// The value of a row, borrowed.
     pub(super) fn value(&self, row: &Row) -> &[u8] {
         &self.chunks[row.chunk as usize].bytes()[row.value_range()]
     }
@@ -215,7 +215,7 @@ const COPIED: usize = usize::MAX;
 pub(crate) struct PinnedRows {
     /// Full chunks and their numbers.
     chunks: Vec<(u32, Bytes)>,
-    /// Keys and values out of the chunk being filled.
+    /// Keys and values that were copied from the chunk being filled.
     copied: Vec<u8>,
     rows: Vec<PinnedRow>,
 }

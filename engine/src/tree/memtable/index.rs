@@ -70,7 +70,7 @@ pub(super) struct Position {
 pub(super) struct Index {
     leaves: Vec<Box<Leaf>>,
     inners: Vec<Box<Inner>>,
-    /// A leaf when `height` is 0, else an inner node.
+    /// The root: a leaf when `height` is 0, else an inner node.
     root: NodeId,
     height: usize,
     /// The leaf at the right edge.

@@ -113,7 +113,7 @@ pub(crate) enum From<'a> {
 enum Walk<'a> {
     /// The newest version that is visible.
     Visible(&'a Row),
-    /// None is visible.
+    /// No version is visible.
     Absent,
     /// The walk has visited as many versions as allowed; this one is next.
     Next(RowId),

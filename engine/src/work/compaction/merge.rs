@@ -35,7 +35,7 @@ type File = Arc<LiveFile>;
 pub(crate) struct MergeSpec<'a> {
     /// The level that the merge writes.
     pub(crate) level: usize,
-    /// Lists of files in key order, the newest first.
+    /// The runs: lists of files in key order, the newest run first.
     pub(crate) runs: &'a [Vec<File>],
     /// The files of `level` that are merged.
     pub(crate) below: &'a [File],

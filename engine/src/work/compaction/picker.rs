@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 type File = Arc<LiveFile>;
 
-/// The next compaction.
+/// A compaction, as the picker plans it.
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// Remove files, all of whose contents are deleted.

@@ -44,7 +44,7 @@ pub(crate) struct Torn {
 #[derive(Debug)]
 pub(crate) enum SegmentContents {
     Segment(Segment),
-    /// The segment was not taken into use.
+    /// The segment was never taken into use.
     Unused,
     /// Records in a segment whose beginning, from which they count, is lost.
     NoBeginning(OpenFile, Torn),

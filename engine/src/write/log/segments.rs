@@ -49,7 +49,7 @@ pub(crate) struct Used {
     pub(crate) number: u64,
     /// The last sequence number before the segment.
     pub(crate) base: SequenceNumber,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub(crate) bytes: u64,
     /// The end of its records; 0 while it is appended to.
     pub(crate) end: u64,
