@@ -126,7 +126,7 @@ impl BlobReader {
         })
     }
 
-    /// Bytes not yet read.
+    /// Number of bytes not yet read.
     pub fn remaining(&self) -> u64 {
         self.remaining
     }

@@ -49,7 +49,7 @@ struct FileChange {
 }
 
 impl FileChanges {
-    /// No changes yet, for records of this container.
+    /// Starts without changes, for records of this container.
     pub(crate) fn new(home: u128) -> FileChanges {
         FileChanges {
             home,

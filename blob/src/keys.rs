@@ -64,31 +64,31 @@ fn take_name(key: &[u8]) -> Option<(String, &[u8])> {
     Some((String::from_utf8(name.into_owned()).ok()?, rest))
 }
 
-/// The row of an account's service properties.
+/// The key of the row of an account's service properties.
 pub(crate) fn service_properties(account: &str) -> Vec<u8> {
     [&[SERVICE_PROPERTIES], account.as_bytes()].concat()
 }
 
-/// The row of an account's retention policy.
+/// The key of the row of an account's retention policy.
 pub(crate) fn account_policy(account: &str) -> Vec<u8> {
     [&[ACCOUNT_POLICY], account.as_bytes()].concat()
 }
 
-/// The row of a container.
+/// The key of the row of a container.
 pub(crate) fn container(account: &str, container: &str) -> Vec<u8> {
     let mut key = account_start(account);
     key.extend_from_slice(container.as_bytes());
     key
 }
 
-/// The common prefix of the rows of an account's containers.
+/// The common prefix of the keys of an account's containers.
 pub(crate) fn account_start(account: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(account.len() + 66);
     escape::put_component(&mut key, account.as_bytes());
     key
 }
 
-/// The row of a deleted container: a name has one for each time it was deleted.
+/// The key of a deleted container's row: a name has one for each time it was deleted.
 pub(crate) fn deleted_container(
     account: &str,
     container: &str,

@@ -69,7 +69,7 @@ impl Keyspaces {
         codec::decode_container(&value.ok_or(Error::ContainerNotFound)?)
     }
 
-    /// The record under a blob's name, if there is one.
+    /// The current record at this key in `blob.blobs`, if there is one.
     pub(crate) fn record(
         &self,
         source: &impl Source,

@@ -111,7 +111,7 @@ pub struct Lease(pub(crate) Option<LeaseHolder>);
 pub(crate) struct LeaseHolder {
     pub(crate) id: Guid,
     pub(crate) duration: LeaseDuration,
-    /// When a finite lease ends.
+    /// When the lease ends; `None` for an infinite one.
     pub(crate) until: Option<SystemTime>,
     /// When the break period ends; until then the lease is breaking.
     pub(crate) broken_at: Option<SystemTime>,
@@ -259,7 +259,7 @@ impl Lease {
             .ok_or(Error::LeaseIdMismatchWithLeaseOperation)
     }
 
-    /// Checks the lease id of a write.
+    /// Checks the lease id of a write against the lease.
     pub(crate) fn check_write(
         &self,
         given: Option<Guid>,

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// Names and values in the order and case they were sent. Names are unique without regard to case.
 pub type Metadata = Vec<(String, String)>;
 
-/// Which blob a call is about.
+/// The name of a blob, and the state of it that a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobAddress<'a> {
     /// The account, known to exist.
@@ -188,7 +188,7 @@ pub struct Blob {
     pub last_modified: SystemTime,
     /// When the blob was created, in whole seconds; overwriting keeps the time.
     pub created_at: SystemTime,
-    /// Bytes of content.
+    /// Length of the content in bytes.
     pub length: u64,
     /// The headers, as set by the writer.
     pub headers: BlobHeaders,
@@ -398,9 +398,9 @@ pub struct CopyState {
     pub source: String,
     /// Whether the copy is under way, and how it ended.
     pub status: CopyStatus,
-    /// Bytes copied.
+    /// Number of bytes copied so far.
     pub copied: u64,
-    /// Bytes of the source.
+    /// Length of the source in bytes.
     pub total: u64,
     /// When the copy succeeded, failed or was aborted.
     pub completed_at: Option<SystemTime>,
@@ -478,7 +478,7 @@ pub enum Encryption {
 pub struct BlobBlock {
     /// The id of the block, decoded from base64: 1 to 64 bytes.
     pub id: Vec<u8>,
-    /// Bytes of content, at least one.
+    /// Length of the content in bytes, at least one.
     pub length: u64,
     /// The id of the content of the block.
     pub(crate) content: u128,
@@ -508,7 +508,7 @@ pub(crate) struct Pages {
     pub(crate) content: u128,
     /// Number of bytes of the content before those of the extent.
     pub(crate) skipped: u64,
-    /// Bytes of the whole content.
+    /// Length of the whole content in bytes.
     pub(crate) stored: u64,
     /// The content and offset that the bytes were encrypted for, if they come from another content.
     pub(crate) sealed_as: Option<(u128, u64)>,

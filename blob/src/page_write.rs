@@ -32,7 +32,7 @@ pub(crate) struct PageWrite<'a> {
     references: References<'a>,
     file: File,
     range: Range<u64>,
-    /// The new extents, by window.
+    /// The new extents of each window.
     extents: BTreeMap<u64, Vec<Extent>>,
     /// Whether another tree of the file may be compared with this one.
     is_compared: bool,

@@ -248,7 +248,7 @@ impl Keyspaces {
 }
 
 impl Layer {
-    /// The only layer of a page blob.
+    /// The only layer of a page blob. Errors: `InternalError` if there is none.
     pub(crate) fn of_pages(layers: &[Layer]) -> Result<&Layer> {
         let layer = layers.first();
         layer.ok_or_else(|| missing("a page blob has no file"))

@@ -54,7 +54,7 @@ enum ReadAhead {
     Pages(Box<PageParts>),
 }
 
-/// A part of a blob.
+/// A part of a blob: a block, an append, or an extent of pages.
 #[derive(Debug)]
 struct Part {
     length: u64,
@@ -104,7 +104,7 @@ impl Parts {
         )
     }
 
-    /// A stretch of a page blob.
+    /// The parts of a stretch of a page blob.
     pub(crate) fn of_pages(
         keyspaces: &Keyspaces,
         snapshot: Snapshot,

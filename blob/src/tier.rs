@@ -14,7 +14,7 @@ pub enum AccessTier {
     Cool,
     /// Online.
     Cold,
-    /// Offline.
+    /// Offline: the blob must be rehydrated before it is read.
     Archive,
     /// Online; the service chooses among the other online tiers.
     Smart,

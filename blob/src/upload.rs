@@ -64,7 +64,7 @@ impl UploadKind {
         matches!(self, UploadKind::PutPage { .. })
     }
 
-    /// Maximum number of bytes of such a body.
+    /// Maximum length of a body of this kind, in bytes.
     pub fn bytes_max(self) -> u64 {
         match self {
             UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
@@ -249,7 +249,7 @@ impl Upload {
         Ok(count)
     }
 
-    /// Appends encrypted bytes.
+    /// Encrypts and appends bytes. Returns how many were taken.
     fn fill_sealed(&mut self, bytes: &[u8], key: &CustomerKey) -> Result<usize> {
         let start = match self.kind {
             UploadKind::PutPage { .. } => self.piece_bytes as u64,
@@ -268,7 +268,7 @@ impl Upload {
         Ok(filled)
     }
 
-    /// Appends bytes as they are to be stored.
+    /// Appends bytes as they are to be stored. Returns how many were taken.
     fn fill_stored(&mut self, bytes: &[u8]) -> Result<usize> {
         match &mut self.body {
             Body::Small(body) if body.len() + bytes.len() <= INLINE_BYTES_MAX => {
@@ -421,7 +421,7 @@ impl Upload {
         }
     }
 
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub fn length(&self) -> u64 {
         self.length
     }

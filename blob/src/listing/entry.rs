@@ -43,7 +43,7 @@ pub struct ListBlobs {
 )]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlobEntry {
-    /// A blob.
+    /// A blob, snapshot or version.
     Blob(ListedBlob),
     /// The common prefix of the names of one or more blobs, delimiter included.
     Prefix(String),

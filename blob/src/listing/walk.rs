@@ -234,7 +234,7 @@ impl<'a> Walk<'a> {
         Ok(Some((position, Step::Entry(BlobEntry::Blob(listed)))))
     }
 
-    /// The cursor with the first position.
+    /// The cursor with the first position; `None` at the end of the walk.
     fn first(&mut self) -> Result<Option<usize>> {
         for cursor in &mut self.cursors {
             cursor.load(&mut self.rows_examined)?;

@@ -66,7 +66,7 @@ impl BlobService {
             return None;
         }
         let layers = &blob.layers;
-        // The last layer may be written to.
+        // The last layer may be written to, so it is not merged.
         let end = layers.len().saturating_sub(1);
         if end < LayerMerge::LAYERS_MIN {
             return None;

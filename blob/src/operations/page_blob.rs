@@ -85,7 +85,7 @@ impl PageUpdate {
 /// The new content of a stretch of pages.
 pub(super) enum NewPages {
     Body(Uploaded),
-    /// Zeros, which the differences to a snapshot list.
+    /// Zeros, which a comparison with a snapshot lists as cleared.
     Cleared,
     /// Zeros beyond the end of the blob.
     Nothing,
@@ -96,7 +96,7 @@ pub(super) enum NewPages {
 pub struct PutPage {
     /// The stretch, end exclusive; both ends are multiples of 512.
     pub range: Range<u64>,
-    /// The new content.
+    /// The new content of the stretch.
     pub update: PageUpdate,
     /// Conditions on the sequence number.
     pub sequence: SequenceConditions,

@@ -225,7 +225,7 @@ impl BlobService {
     }
 }
 
-/// Fails while the blob is being copied to.
+/// Fails while a copy to the blob is pending.
 pub(super) fn check_not_pending(blob: &Blob) -> Result<()> {
     match blob.copy.as_ref().map(|copy| copy.status) {
         Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),

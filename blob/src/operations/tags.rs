@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes the first row of the cursors.
+    /// Takes the first row of all cursors; `None` at the end.
     fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<IndexRow>> {
         for cursor in cursors.iter_mut() {
             self.page.rows_examined += u64::from(cursor.load(&self.request.query)?);
@@ -293,7 +293,7 @@ impl<'a> Search<'a> {
 /// The position of the current blob among those of its name: after its versions.
 const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
-/// A row of the index.
+/// A row of the index of tags.
 #[derive(Debug)]
 struct IndexRow {
     key: Vec<u8>,

@@ -29,7 +29,7 @@ struct Namers<'s> {
     /// The records of each name, with their places. The key has the id of the container.
     names: HashMap<(u128, String), Vec<(RecordSlot, Blob)>>,
     records: usize,
-    /// The blocks of the lists that have been read.
+    /// The blocks that are named by the lists read so far.
     listed: HashSet<(File, u128)>,
     lists: HashSet<File>,
 }
@@ -182,7 +182,7 @@ impl Namers<'_> {
 impl BlobWrite<'_> {
     /// Call this when a record is removed for good. Sets a timer for the sweep to trim its files.
     pub(crate) fn trim_later(&mut self, kind: History, moment: SnapshotTime, gone: &Blob) {
-        // The current blob still lists the same blocks.
+        // If the current blob lists the same blocks, a trim would find nothing.
         let is_same_list =
             moment != LAST && self.current().and_then(listed_file) == listed_file(gone);
         if matches!(gone.content, Content::Blocks { .. })

@@ -735,7 +735,7 @@ impl<'a> BlobWrite<'a> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);
         drop(self.settle_and_write(&files)?);
-        // The next step may change other files.
+        // The next step may change other files, so the locks of these are released.
         let references = &self.service.keyspaces.references;
         self.transaction.unlock_from(references);
         self.has_file_lock = false;

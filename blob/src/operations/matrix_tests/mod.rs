@@ -78,7 +78,7 @@ impl Store {
         blob.written()
     }
 
-    /// Blobs to copy from.
+    /// Makes the blobs that copies read.
     fn make_sources(&self) {
         self.make("source", BlobType::BlockBlob);
         self.make("pages", BlobType::PageBlob);

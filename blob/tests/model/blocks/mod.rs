@@ -57,7 +57,7 @@ impl Run {
     }
 
     fn open(&mut self) {
-        // Small enough that a run flushes and compacts.
+        // The memtables are small enough that a run flushes and compacts.
         let config = Config {
             memtable_bytes_max: 64 << 10,
             ..Config::default()

@@ -248,7 +248,7 @@ impl Walk {
         }
     }
 
-    /// Set Blob Expiry: soon, or never.
+    /// Sets an expiry: soon, or never.
     pub(super) fn set_expiry(&mut self, at: At) {
         let expected = match self.known(at) {
             None => Err("BlobNotFound"),

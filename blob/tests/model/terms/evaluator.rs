@@ -116,7 +116,7 @@ impl Tier {
         }
     }
 
-    /// Why the content cannot be used.
+    /// Why the tier keeps the content from being used; `None` if it does not.
     pub(super) fn refuses(self) -> Option<String> {
         match (self.coming, self.set) {
             (Some(_), _) => Some("BlobBeingRehydrated".to_string()),

@@ -235,7 +235,7 @@ impl Walk {
         self.pass(Duration::from_secs(1));
     }
 
-    /// Mostly the id that fits, if there is one.
+    /// A random lease id: mostly the one that fits, if there is one.
     fn lease_id(&mut self, lease: Lease) -> Option<Guid> {
         match self.random.below(8) {
             0..2 => None,
