@@ -20,7 +20,7 @@ pub enum Error {
         name: &'static str,
         /// `QueryParameterValue`: the value as sent.
         value: String,
-        /// `Reason`: one sentence.
+        /// `Reason`, in one sentence.
         reason: &'static str,
     },
     /// A queue name has invalid characters or misplaced hyphens.

@@ -56,7 +56,7 @@ const MESSAGE: u8 = 3;
 const TEXT: u8 = 4;
 const EXPIRY: u8 = 5;
 
-/// Longest part of a key after the account.
+/// Longest name of a queue, in characters. In a key it follows the account.
 const QUEUE_NAME_CHARS_MAX: usize = 63;
 const ID_BYTES: usize = 16;
 const POSITION_BYTES: usize = 8 + 16;
@@ -119,7 +119,7 @@ impl Position {
         id: MessageId(u128::MAX),
     };
 
-    /// The first place after the time `at`.
+    /// The first position after the time `at`.
     pub(crate) fn after(at: Ticks) -> Position {
         Position {
             at: Ticks(at.0.saturating_add(1)),
@@ -136,7 +136,7 @@ impl Position {
         })
     }
 
-    /// The place right after this one.
+    /// The position right after this one.
     pub(crate) fn next(self) -> Position {
         match self.id.0.checked_add(1) {
             Some(id) => Position {
@@ -173,12 +173,12 @@ pub(crate) fn queue(account: &str, name: &str) -> Vec<u8> {
     key
 }
 
-/// The rows of the account's queues whose names start with `prefix`.
+/// The keys of the rows of the account's queues whose names start with `prefix`.
 pub(crate) fn queues(account: &str, prefix: &str) -> KeyRange {
     KeyRange::prefix(&queue(account, prefix))
 }
 
-/// The rows of all queues of all accounts.
+/// The keys of the rows of all queues of all accounts.
 pub(crate) fn all_queues() -> KeyRange {
     KeyRange::prefix(&[QUEUE])
 }

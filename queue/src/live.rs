@@ -38,7 +38,7 @@ pub(crate) struct Slots(Mutex<SlotTable>);
 #[derive(Debug, Default)]
 struct SlotTable {
     slots: HashMap<Box<[u8]>, Arc<Slot>>,
-    /// Slots added since unused ones were last dropped.
+    /// Number of slots added since unused ones were last dropped.
     added: usize,
     /// When the sweep has to look at queues whose slots were dropped, and their keys. A queue may
     /// be listed several times, and may have a slot again.

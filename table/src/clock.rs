@@ -236,7 +236,7 @@ pub(crate) struct SweepState {
 /// A scan of all rows for their latest Timestamp.
 #[derive(Debug, Default)]
 pub(crate) struct TimestampScan {
-    /// The first key that was not read yet.
+    /// The first key that has not been read yet.
     pub(crate) start: Vec<u8>,
     pub(crate) latest: Option<DateTime>,
 }

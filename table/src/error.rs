@@ -114,7 +114,7 @@ pub enum InvalidInput {
         what: &'static str,
         /// The actual length or depth.
         found: usize,
-        /// The maximum.
+        /// The maximum length or depth.
         limit: usize,
     },
     /// An order comparison with `null`.

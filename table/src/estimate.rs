@@ -129,7 +129,7 @@ struct Beginning {
 /// The children of a node of the tree of keys.
 #[derive(Default)]
 struct Children {
-    /// Rows of all children with few rows.
+    /// Number of rows in all children with few rows.
     small_rows: usize,
     /// The ranges of the other children.
     large: Vec<KeyRange>,
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn estimate_has_a_bounded_cost_for_any_keys() {
-        // A tree as deep as it has rows.
+        // A tree that is as deep as it has rows.
         let rows = (0..500).map(|length| ("p".into(), "a".repeat(length)));
         let (_directory, db, rows) = store(rows);
         let snapshot = db.snapshot();

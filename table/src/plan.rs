@@ -29,7 +29,7 @@ use lazurite_engine::KeyRange;
 pub(crate) struct Plan {
     /// Disjoint ranges in key order. Their keys lack the common prefix of the table's keys.
     pub(crate) accesses: Vec<Access>,
-    /// `None` if every row in the ranges matches.
+    /// The filter to evaluate on each row; `None` if every row in the ranges matches.
     pub(crate) residual: Option<Filter>,
     /// How the hosted service would access the rows.
     pub(crate) azure: Azure,
@@ -351,7 +351,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The ranges of a term, or of its negation.
+    /// The key ranges of a term, or of its negation if `negated`.
     fn key_ranges(&self, term: &Expression, negated: bool) -> KeyRanges {
         match (term, negated) {
             (Expression::Not(term), _) => self.key_ranges(term, !negated),

@@ -37,7 +37,7 @@ pub struct Query<'a> {
     /// The keys of the first entity to return, from [`Page::next`]; an absent NextRowKey is the
     /// empty RowKey.
     pub continuation: Option<(&'a str, &'a str)>,
-    /// The query sees only entities in this range.
+    /// The range of entities that the query sees; `None` for all.
     pub access_range: Option<&'a AccessRange>,
     /// Maximum number of partitions whose rows the page reads, at least 1; `None`: no limit.
     pub partitions_max: Option<u32>,
@@ -56,14 +56,14 @@ pub struct Cost {
     /// rows, otherwise estimated. `None` for [`AccessKind::Nothing`], after a failed estimate, and
     /// after too many estimates in a second.
     pub azure_examined: Option<RowCount>,
-    /// Rows returned.
+    /// Number of rows returned.
     pub returned: usize,
 }
 
 /// One page of entities in key order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// May be empty even if more entities follow.
+    /// The matches. May be empty even if more entities follow.
     pub entities: Vec<Entity>,
     /// PartitionKey and RowKey of the first entity that was not examined; `None` at the end.
     pub next: Option<(String, String)>,

@@ -48,7 +48,7 @@ impl Random {
 /// The entities that a filter should find.
 type Selects<'a> = dyn Fn(&Key, &Entity) -> bool + 'a;
 
-/// Keys in the order of the protocol.
+/// A key in UTF-16 code units, which sort as the protocol demands.
 type Key = (Vec<u16>, Vec<u16>);
 
 fn key(partition_key: &str, row_key: &str) -> Key {

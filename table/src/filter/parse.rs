@@ -62,7 +62,7 @@ fn property<'a>(token: &Token<'a>) -> Option<&'a str> {
 }
 
 enum Operand {
-    /// An index into the sorted names.
+    /// A property, as an index into the sorted names.
     Property(usize),
     Literal(Value),
     Null,
@@ -114,7 +114,7 @@ impl Group {
         }
     }
 
-    /// The expression and its depth.
+    /// Ends the group. Returns its expression, and the depth of that.
     fn end(mut self) -> Result<(Expression, usize)> {
         self.end_all_of()?;
         Ok(self.any_of.join(Expression::Or))

@@ -585,7 +585,7 @@ fn entities() -> impl Strategy<Value = Vec<Entity>> {
     proptest::collection::vec(entity, 0..30)
 }
 
-/// All matches, in pages of three.
+/// All entities that match, queried in pages of three.
 fn query_all(table: &str, filter: &str, access_range: Option<&AccessRange>) -> Vec<Entity> {
     query_by(3, table, filter, access_range)
 }
