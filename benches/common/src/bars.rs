@@ -5,7 +5,7 @@ use crate::measurements::Better;
 use crate::results::{OURS, Results};
 use crate::text::number;
 
-/// One bar.
+/// A bar: a figure, and the condition that it must meet.
 pub struct Bar {
     /// The case that the figure belongs to.
     pub case: &'static str,

@@ -21,7 +21,7 @@ pub(crate) const SPREAD_MAX: f64 = 0.15;
 /// Watches the machine from `start` to `end`.
 pub struct MachineWatch {
     began: Instant,
-    /// CPU time of the bench so far.
+    /// CPU time that the bench had used at the start.
     own: Duration,
     busy: Duration,
     stolen: Duration,

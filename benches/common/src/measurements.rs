@@ -19,9 +19,9 @@ const SHOWN_MAX: usize = 20;
 /// Which of two figures is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// The higher one, as of a rate.
+    /// The higher one, as for a rate.
     More,
-    /// The lower one, as of a latency.
+    /// The lower one, as for a latency.
     Less,
 }
 

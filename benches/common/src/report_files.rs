@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::report::{self, RunReport};
 use crate::{OldRun, Outcome};
 
-/// `--json` and `--compare`.
+/// The flags `--json` and `--compare`.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ReportFiles {
     /// Write the figures to this file

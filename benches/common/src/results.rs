@@ -82,7 +82,7 @@ impl Results {
         median(&figures.collect::<Vec<_>>())
     }
 
-    /// The figure of each run.
+    /// The figure of each run, in the order of the runs.
     pub fn values(&self, case: &str, peer: &str, name: &str) -> Vec<f64> {
         let runs = self.runs(case, peer).iter();
         runs.filter_map(|findings| findings.figures.get(name).copied())

@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 12;
 const STRIPE_BYTES: usize = 128;
 const POOL_BYTES: usize = 4 << 20;
 
-/// A key of a row.
+/// The key of a row.
 pub(crate) type Key = [u8; KEY_BYTES];
 
 /// `kPPPPPPPPP/RRRRRRRRR`; the keys sort as the rows are numbered.
@@ -56,7 +56,7 @@ fn put_digits(out: &mut [u8], mut number: u64) {
     }
 }
 
-/// The source of values.
+/// Makes the values of rows.
 pub(crate) struct Values {
     pool: Vec<u8>,
 }

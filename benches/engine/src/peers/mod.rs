@@ -12,7 +12,7 @@ use lazurite_bench_common::{OURS, Outcome};
 
 use crate::engine::{Engine, Setup};
 
-/// An engine.
+/// An engine of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Peer {
     /// Our own engine.

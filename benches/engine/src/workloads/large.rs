@@ -13,7 +13,7 @@ use crate::usage::{Latencies, Usage};
 /// Bytes of all values at scale 1.
 const BYTES: f64 = 536_870_912.0;
 const READ_SECONDS: f64 = 3.0;
-/// Values that are written before they are read.
+/// Number of values that are written before they are read.
 const FRESH_ROWS: u64 = 8;
 /// Every N-th value is compared whole.
 const WHOLE_EVERY: u64 = 8;

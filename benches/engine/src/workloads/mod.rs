@@ -48,7 +48,7 @@ pub(crate) enum Store {
 
 use Store::{Filled, Own, Shared};
 
-/// Fills the shared store.
+/// The step that fills the shared store.
 pub(crate) const LOAD: &Step = &step("load", fill::load);
 
 #[rustfmt::skip]

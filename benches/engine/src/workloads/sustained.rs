@@ -14,7 +14,7 @@ use crate::usage::Latencies;
 
 const SECONDS: usize = 40;
 const WRITERS: u64 = 2;
-/// Rows that are read and compared at the end.
+/// Number of rows that are read and compared at the end.
 const SAMPLE_ROWS: u64 = 1000;
 
 /// Rows that are put at random, over and over.

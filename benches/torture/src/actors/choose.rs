@@ -9,7 +9,7 @@ pub fn number(choices: &mut Choices) -> usize {
     choices.index(60)
 }
 
-/// One of the keyspaces.
+/// The index of one of the keyspaces, at random.
 pub fn keyspace(choices: &mut Choices) -> usize {
     choices.index(KEYSPACES.len())
 }
@@ -38,7 +38,7 @@ pub fn range(choices: &mut Choices) -> KeyRange {
     }
 }
 
-/// Either direction.
+/// One of the two directions, at random.
 pub fn direction(choices: &mut Choices) -> Direction {
     choices.pick(&[Direction::Forward, Direction::Backward])
 }

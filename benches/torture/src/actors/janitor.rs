@@ -30,13 +30,13 @@ pub enum Step {
         /// The seed that chooses the pieces after which a crash is tried on a copy of the disk.
         looks: u64,
     },
-    /// Flushes a keyspace.
+    /// Flushes a keyspace of the store.
     Flush { store: usize, keyspace: usize },
     /// Flushes all keyspaces.
     FlushAll { store: usize },
     /// Merges a keyspace into one run.
     Compact { store: usize, keyspace: usize },
-    /// Makes everything durable.
+    /// Makes everything written to the store durable.
     Sync { store: usize },
     /// Lets time pass on the clock of the stores.
     Wait { milliseconds: u64 },

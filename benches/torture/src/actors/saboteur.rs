@@ -17,7 +17,7 @@ pub enum Step {
         error: ErrorKind,
         is_sticky: bool,
     },
-    /// Everything ends at the `nth` call from now.
+    /// The process dies, or the power fails, at the `nth` call from now.
     EndAt { nth: u64, keep: Keep },
     /// No call fails any more.
     Mend,

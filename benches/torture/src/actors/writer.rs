@@ -32,7 +32,7 @@ pub enum Step {
         values: Vec<Value>,
         way: Upload,
     },
-    /// Puts a value that was written before.
+    /// Puts a value that an upload wrote before.
     Attach {
         store: usize,
         upload: usize,
@@ -166,7 +166,7 @@ impl Step {
     }
 }
 
-/// The changes of a batch.
+/// Random changes of a batch.
 pub fn changes(choices: &mut Choices) -> Vec<Change> {
     let count = if choices.one_in(3) {
         1 + choices.below(10)
@@ -220,7 +220,7 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
     }
 }
 
-/// The length of a value; one in `n` is large.
+/// A random length of a value; one in `n` is large.
 fn length(choices: &mut Choices, n: u64) -> u64 {
     match choices.below(12) {
         0 => 0,

@@ -68,7 +68,7 @@ pub struct Life {
     /// A sync may have failed since the machine was started: earlier writes are in the cache of the
     /// system but perhaps never on the disk, so a store must not continue from what it reads.
     pub has_lost_writes: bool,
-    /// What a power cut keeps that follows once the fault has fired; `None` for no power cut.
+    /// What the crash keeps that follows once the fault has fired; `None` for no crash.
     pub cut_when_fired: Option<Keep>,
     /// The source of choices that no step has made.
     choices: Choices,
@@ -89,7 +89,7 @@ impl Life {
         Ok(life)
     }
 
-    /// A life on that disk, without stores.
+    /// A life on this disk, without stores.
     fn on(memory: MemoryFs) -> Life {
         Life {
             faults: FaultFs::new(Arc::new(memory.clone())),
@@ -248,7 +248,7 @@ impl Life {
         has_fired
     }
 
-    /// Call this after each step: it cuts the power if a call of the step was to do that.
+    /// Call this after each step: it carries out the crash that a call of the step has set off.
     pub fn after_step(&mut self) -> Checked {
         if !self.note_fired() {
             return Ok(());

@@ -14,7 +14,7 @@ use std::path::Path;
 /// An open store.
 #[derive(Debug)]
 pub struct Store {
-    /// The store itself.
+    /// The handle of the store.
     pub db: Db,
     /// The keyspaces, in the order of [`KEYSPACES`](crate::model::KEYSPACES).
     pub keyspaces: Vec<Keyspace>,
@@ -22,7 +22,7 @@ pub struct Store {
     pub history: History,
     /// Snapshots, each with the rows that it must show.
     pub snapshots: Vec<(Snapshot, Rows)>,
-    /// Scans under way.
+    /// Scans under way, each with the rows that must follow.
     pub scans: Vec<HeldScan>,
     /// Readers of values, each with the value that it must show.
     pub readers: Vec<(ValueReader, Value)>,
@@ -37,7 +37,7 @@ pub struct Store {
 /// A scan under way, with the rows that must follow.
 #[derive(Debug)]
 pub struct HeldScan {
-    /// The scan.
+    /// The handle of the scan.
     pub scan: Scan,
     /// The rows that the scan must show from here on.
     pub rest: VecDeque<Row>,

@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// The index of the byte; `None` if none is in use.
+    /// The index of the byte; `None` if no byte is in use.
     fn among(self, used: usize) -> Option<usize> {
         match self {
             Place::Anywhere(at) => at.checked_rem(used),
@@ -123,7 +123,7 @@ impl Step {
     }
 }
 
-/// The copy that is damaged.
+/// The copy of a store that is damaged.
 struct Ground {
     disk: MemoryFs,
     path: PathBuf,
