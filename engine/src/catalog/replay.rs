@@ -72,7 +72,7 @@ impl Parts {
         })
     }
 
-    /// Damage found within single segments of the log.
+    /// Errors for the damage found within single segments of the log.
     pub(crate) fn log_damages(&self) -> Vec<Error> {
         let wals = self.catalog.lock().state.wals.clone();
         let read = |(number, meta): (u64, WalMeta)| {

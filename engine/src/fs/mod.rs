@@ -84,7 +84,7 @@ pub trait Fs: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 
-/// Zeros that a write to a log ends with at most. The next write replaces them.
+/// Maximum number of zeros that a write to a log ends with. The next write replaces them.
 pub(crate) const LOG_TAIL_BYTES: usize = 16;
 
 /// The time by which bytes written to a log must reach the operating system.

@@ -3,7 +3,7 @@
 /// Bytes of a page. Offset, address and length of a write past the cache are multiples of this.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// A buffer of bytes that begins at a page boundary.
+/// A buffer of bytes that begins at a page boundary in memory.
 #[derive(Debug)]
 pub(crate) struct PageBuffer {
     bytes: Box<[u8]>,

@@ -133,7 +133,7 @@ impl Account {
 }
 
 impl Throttle {
-    /// Notes how long a flush took, and how many bytes that writers had put.
+    /// Notes how long a flush took, and how many of the flushed bytes writers had put.
     pub(super) fn note_flush(&mut self, bytes: u64, took: Duration) {
         self.accounts[Lag::Flush as usize].note(bytes, took);
     }

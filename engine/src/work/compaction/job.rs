@@ -359,7 +359,7 @@ impl Work {
 }
 
 impl Work {
-    /// Stops a merge when the store closes or has failed.
+    /// Errors: the store closes or has failed, which stops a merge.
     pub(super) fn check_mergeable(&self) -> Result<()> {
         self.parts.health.check_open()?;
         match self.parts.health.failure() {
