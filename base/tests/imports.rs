@@ -29,7 +29,7 @@ struct Module {
     children: BTreeMap<String, String>,
     /// The names that `use` statements introduce, with their paths.
     names: BTreeMap<String, Vec<String>>,
-    /// The modules of which all names are re-exported.
+    /// The modules that a `use` statement names with `::*`.
     globs: Vec<Vec<String>>,
     /// The names of the items that the file defines.
     items: BTreeSet<String>,

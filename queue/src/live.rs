@@ -49,7 +49,7 @@ struct SlotTable {
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     order: RwLock<()>,
-    /// Locked only to read or replace the state.
+    /// Locked only while the state is read or replaced.
     state: Mutex<Existence>,
     used: AtomicBool,
     /// After a failure the sweep skips the queue until this time, in ticks.

@@ -195,7 +195,7 @@ impl Blob {
 }
 
 impl BlobWrite<'_> {
-    /// Writes the rows of an append that ends at `end`.
+    /// Writes the rows of an append whose last byte is just before `end`.
     fn put_append(&mut self, file: &File, end: u64, body: Uploaded) {
         let block = BlobBlock {
             id: Vec::new(),

@@ -32,7 +32,7 @@ pub struct DeleteBlob {
     pub tier_changed: TierChanged,
 }
 
-/// Conditions on the last change of a blob's tier, or else on its creation.
+/// Conditions on the last change of a blob's tier, or on its creation if there was none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierChanged {
     /// `x-ms-access-tier-if-modified-since`.

@@ -81,7 +81,7 @@ pub(super) fn start_of(layers: &[Layer], number: usize) -> u64 {
     before.map_or(0, |before| before.end)
 }
 
-/// The number of bytes in a layer of appends.
+/// Number of bytes in a layer of appends.
 pub(super) fn length_of(layers: &[Layer], number: usize) -> u64 {
     layers[number].end.saturating_sub(start_of(layers, number))
 }

@@ -50,7 +50,7 @@ struct Operation {
     act: Act,
 }
 
-/// The tags of every blob of these tests.
+/// The tags of every blob that these tests make.
 const TAGS: [(&str, &str); 1] = [("kind", "lake")];
 
 impl Store {

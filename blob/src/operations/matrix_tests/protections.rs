@@ -137,7 +137,7 @@ impl Store {
         done(self.at(at(1)).put_blob(&address(name), request)).unwrap();
     }
 
-    /// A blob of this type in this state; `false` if blobs of the type are never in it.
+    /// Makes a blob of this type in this state; `false` if blobs of the type are never in it.
     fn make_in(&self, state: State, name: &str, blob_type: BlobType) -> bool {
         let is_blocks = blob_type == BlobType::BlockBlob;
         match state {
