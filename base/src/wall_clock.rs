@@ -20,7 +20,7 @@ pub trait WallClock: Send + Sync + Debug {
     fn now(&self) -> SystemTime;
 }
 
-/// A lead of the system's clock that is taken for a step, not for drift.
+/// Least lead of the system's clock that counts as a step, not as drift.
 const STEP_MIN: Duration = Duration::from_secs(1);
 /// How long the system's clock has to lead by a step before this clock jumps after it. A step that
 /// is reversed sooner never shows.
@@ -56,7 +56,7 @@ impl SystemWallClock {
 impl WallClock for SystemWallClock {
     fn now(&self) -> SystemTime {
         let mut follower = locked(&self.follower);
-        // Read under the lock: times of two threads must not arrive in the other order.
+        // Both clocks are read under the lock, so that times of two threads keep their order.
         follower.follow(self.steps.system_time(), steady_time())
     }
 }
@@ -81,7 +81,7 @@ impl ClockSteps {
     }
 }
 
-/// The times are valid after every statement, so a panic elsewhere leaves nothing half done.
+/// Locks the mutex, poisoned or not: the times are valid after every statement.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -92,7 +92,7 @@ struct Follower {
     /// The time that was returned last, and the steady time then.
     now: SystemTime,
     steady: Duration,
-    /// Since when, in steady time, the followed clock has been ahead by a step.
+    /// The steady time since which the followed clock has led by a step; `None` if it does not.
     ahead_since: Option<Duration>,
 }
 

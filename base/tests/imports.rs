@@ -25,13 +25,13 @@ const LAYERS: [&str; 9] = [
 struct Module {
     file: String,
     parent: Option<String>,
-    /// The modules below it.
+    /// The child modules: the path of each, by name.
     children: BTreeMap<String, String>,
-    /// What its `use` statements give a name to.
+    /// The names that `use` statements introduce, with their paths.
     names: BTreeMap<String, Vec<String>>,
-    /// The modules whose names it hands on, all of them.
+    /// The modules that a `use` statement names with `::*`.
     globs: Vec<Vec<String>>,
-    /// The names of its own items.
+    /// The names of the items that the file defines.
     items: BTreeSet<String>,
     /// The paths of its `use` statements and of its code.
     paths: Vec<Vec<String>>,
@@ -41,10 +41,10 @@ struct Module {
 #[derive(Debug, Default)]
 struct Crate(BTreeMap<String, Module>);
 
-/// Files by path, and what each takes from which others.
+/// The files by path, and the names that each imports from each other file.
 type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// What a path leads to: a module, and the name that it defines; `None` for the module itself.
+/// The target of a path: a module, and the name that it defines; `None` for the module itself.
 type Found = Option<(String, Option<String>)>;
 
 fn workspace() -> PathBuf {
@@ -257,7 +257,7 @@ impl Crate {
             if word == "use" && end > at {
                 let mut found = Vec::new();
                 use_paths(&tokens[at + 1..end], &[], &mut found);
-                // A name that is handed on is imported by whoever uses it.
+                // A re-exported name counts as an import of the files that use it.
                 let is_handed_on = at > 0 && matches!(tokens[at - 1].as_str(), "pub" | ")");
                 for (mut path, name) in found {
                     if name == "*" {
@@ -300,7 +300,7 @@ impl Crate {
         self.0.insert(path.to_owned(), module);
     }
 
-    /// What a path in `module` leads to; `None` if that is outside of the crate.
+    /// The target of a path in `module`; `None` if that is outside of the crate.
     fn resolve(&self, module: &str, path: &[String], depth: usize) -> Found {
         if depth > 16 {
             return None;

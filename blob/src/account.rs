@@ -9,7 +9,7 @@ use lazurite_engine::Db;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// The policies of accounts that were read once, so that a write does not read its account's again.
+/// The policies of accounts that were read once, so that later writes need not read them.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPolicies {
     known: RwLock<HashMap<String, AccountPolicy>>,
@@ -30,7 +30,7 @@ impl AccountPolicies {
             return Ok(*policy);
         }
         drop(known);
-        // Held during the read, so that it does not replace a policy that is set meanwhile.
+        // The lock is held during the read, so that a policy set meanwhile is not overwritten.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));
@@ -39,7 +39,7 @@ impl AccountPolicies {
         Ok(policy)
     }
 
-    /// Replaces the policy with the one that `write` stores. Readers do not wait for it.
+    /// Replaces the policy with the one that `write` stores. Readers do not wait for the write.
     pub(crate) fn set<T>(
         &self,
         account: &str,

@@ -16,9 +16,9 @@ const BLOCK_ID_BYTES_MAX: usize = 64;
 /// One element of a Put Block List body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockChoice {
-    /// Which list the block is looked up in.
+    /// From the element's name: `Committed`, `Uncommitted` or `Latest`.
     pub source: BlockSource,
-    /// Its id, decoded from base64.
+    /// The id of the block, decoded from base64.
     pub id: Vec<u8>,
 }
 
@@ -27,32 +27,32 @@ pub struct BlockChoice {
 pub enum BlockSource {
     /// Among the committed blocks.
     Committed,
-    /// Among the uncommitted ones.
+    /// Among the uncommitted blocks.
     Uncommitted,
-    /// Among the uncommitted ones, then the committed ones.
+    /// Among the uncommitted blocks, then the committed ones.
     Latest,
 }
 
-/// Which lists Get Block List answers.
+/// The lists that Get Block List returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlockListType {
-    /// The committed one.
+    /// The committed list.
     #[default]
     Committed,
-    /// The uncommitted one.
+    /// The uncommitted list.
     Uncommitted,
-    /// Both.
+    /// Both lists.
     All,
 }
 
 /// The result of Put Block List.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NewList {
-    /// In the order of the content.
+    /// The blocks in the order of the content.
     pub(crate) blocks: Vec<BlobBlock>,
-    /// Bytes of all together.
+    /// Length of all blocks together, in bytes.
     pub(crate) length: u64,
-    /// Contents that no block of the new list refers to, and the files they are in.
+    /// Contents that no block of the new list refers to, with their files.
     pub(crate) unreferenced: Vec<(File, u128)>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn resolve(
     })
 }
 
-/// The contents of the blocks, and the files they are in.
+/// The contents of blocks, with their files. Blocks without a file are left out.
 pub(crate) fn contents(blocks: &[BlobBlock]) -> impl Iterator<Item = (File, u128)> {
     let content = |block: &BlobBlock| Some((block.file?, block.content));
     blocks.iter().filter_map(content)

@@ -7,7 +7,7 @@ use md5_simd::Md5Engine;
 /// Checksums of some bytes: claimed by a client, or computed by the service. `None` is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checksums {
-    /// MD5.
+    /// The MD5 of the bytes.
     pub md5: Option<Md5>,
     /// CRC-64/NVME. On the wire: base64 of its eight bytes, little-endian.
     pub crc64: Option<u64>,
@@ -38,7 +38,7 @@ impl Checksums {
     }
 }
 
-/// Computes checksums of bytes as they pass.
+/// Computes checksums of the bytes that pass through.
 #[derive(Clone)]
 pub struct Checksummer {
     md5: Option<md5_simd::Md5>,

@@ -80,7 +80,7 @@ impl Encryption {
 }
 
 impl Blob {
-    /// The SHA-256 of the key that its content is encrypted with, if the client brings it.
+    /// The SHA-256 of the customer's key that encrypts the content; `None` if there is no such key.
     pub fn encryption_key_sha256(&self) -> Option<[u8; 32]> {
         match self.encryption {
             Encryption::CustomerKey(sha256) => Some(sha256),
@@ -88,7 +88,7 @@ impl Blob {
         }
     }
 
-    /// The encryption scope it was written with; `None` is the account's own key.
+    /// The encryption scope that the blob was written with; `None` if it was written without one.
     pub fn encryption_scope(&self) -> Option<&str> {
         self.encryption.scope()
     }

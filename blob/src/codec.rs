@@ -134,7 +134,7 @@ pub(crate) fn decode_container(value: &[u8]) -> Result<Container> {
     })
 }
 
-/// `home` is the id of the container that the record is filed under.
+/// Encodes the record of a blob. `home` is the id of the container that it is filed under.
 pub(crate) fn encode_blob(blob: &Blob, home: u128) -> Vec<u8> {
     let mut out = Writer::new(2);
     match blob.content {
@@ -212,7 +212,7 @@ fn read_content(input: &mut Reader<'_>) -> Option<Content> {
     })
 }
 
-/// `home` is the id of the container that the record is filed under.
+/// Decodes the record of a blob. `home` is the id of the container that it is filed under.
 pub(crate) fn decode_blob(value: &[u8], home: u128) -> Result<Blob> {
     decode(value, "blob", 2..=2, |_, input| {
         let mut blob = Blob {
@@ -268,7 +268,7 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
         11 => blob.legal_hold = true,
         12 => blob.encryption = Encryption::CustomerKey(input.array()?),
         13 => blob.encryption = Encryption::Scope(input.text()?),
-        // Comes after the extra that it belongs to.
+        // This extra comes after the deletion that it belongs to.
         14 => blob.deleted.as_mut()?.previous = Some(input.previous_state()?),
         15 => blob.replaced_at = Some(input.snapshot_time()?),
         _ => return None,
@@ -276,7 +276,7 @@ fn blob_extra(blob: &mut Blob, number: u8, input: &mut Reader<'_>) -> Option<()>
     Some(())
 }
 
-/// The marker in the history of a name that has uncommitted blocks only: the id of their file.
+/// Encodes the history's marker of a name that has uncommitted blocks only: the id of their file.
 pub(crate) fn encode_uncommitted(file_id: u128) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.byte(UNCOMMITTED);
@@ -322,7 +322,7 @@ pub(crate) fn decode_block(value: &[u8]) -> Result<BlobBlock> {
     })
 }
 
-/// The children of a branch of pages.
+/// Encodes the children of a branch of pages.
 pub(crate) fn encode_branch(branch: &Branch) -> Vec<u8> {
     let is_node = |(_, child): &(&u8, &Child)| child.node().is_some();
     let (nodes, cleared): (Vec<_>, Vec<_>) = branch.iter().partition(is_node);
@@ -349,7 +349,7 @@ pub(crate) fn decode_branch(value: &[u8]) -> Result<Branch> {
     })
 }
 
-/// The extents of a leaf, by where they begin in their window.
+/// Encodes the extents of a leaf, by where they begin in their window.
 pub(crate) fn encode_leaf(window: u64, extents: &[Extent]) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.varint(extents.len() as u64);
@@ -390,7 +390,7 @@ pub(crate) fn decode_leaf(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
     })
 }
 
-/// Cleared pages as they are stored: as those of a content without bytes.
+/// The stored form of cleared pages: pages of a content without bytes.
 fn cleared_pages(id: u128) -> Pages {
     Pages {
         content: id,
@@ -406,7 +406,7 @@ pub(crate) fn contents(extents: &[Extent]) -> BTreeSet<u128> {
     pages.map(|pages| pages.content).collect()
 }
 
-/// `home` is the id of the container of the blob.
+/// Encodes a merge of layers. `home` is the id of the container of the blob.
 pub(crate) fn encode_merge(merge: &LayerMerge, home: u128) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.id(merge.target.id);
@@ -415,7 +415,7 @@ pub(crate) fn encode_merge(merge: &LayerMerge, home: u128) -> Vec<u8> {
     out.0
 }
 
-/// `home` is the id of the container of the blob.
+/// Decodes a merge of layers. `home` is the id of the container of the blob.
 pub(crate) fn decode_merge(value: &[u8], home: u128) -> Result<LayerMerge> {
     decode(value, "merge of layers", 1..=1, |_, input| {
         Some(LayerMerge {

@@ -373,7 +373,7 @@ proptest! {
     }
 }
 
-/// A decoder, by whether it takes the value.
+/// A decoder, of which only the error counts.
 type Takes = fn(&[u8]) -> Result<()>;
 
 #[test]

@@ -29,9 +29,9 @@ pub struct Conditions {
     pub if_tags: Option<TagCondition>,
     /// `x-ms-lease-id`.
     pub lease_id: Option<Guid>,
-    /// The caller may create blobs and blocks, and replace none.
+    /// Whether the caller may only create blobs and blocks, and not replace any.
     pub must_be_new: bool,
-    /// The key that the content is encrypted with, where a request needs it: it must be the blob's.
+    /// The customer's key, where a request needs it for the content: it must be that of the blob.
     pub customer_key: Option<CustomerKey>,
     /// `x-ms-encryption-scope` of writes: a new blob gets this scope, and a change must name the
     /// blob's scope. `None` is the container's default.
@@ -43,7 +43,7 @@ pub struct Conditions {
 pub enum ETags {
     /// `*`.
     Any,
-    /// The ETags listed, without quotes; they may be any text.
+    /// One of these ETags, without quotes; they may be any text.
     OneOf(Vec<String>),
 }
 
@@ -111,7 +111,7 @@ impl From<&Container> for Validators {
 pub(crate) enum WriteKind {
     /// Creates the blob, or replaces it.
     Create,
-    /// Changes a blob that must be there.
+    /// Changes a blob that must exist.
     Change,
 }
 
@@ -185,7 +185,7 @@ impl Conditions {
         }
     }
 
-    /// The condition of a write to a container, which has dates only.
+    /// The condition of a write to a container, which may have only dates.
     pub(crate) fn for_container_write(&self) -> Result<WriteCondition<'_>> {
         if self.if_match.is_some() || self.if_none_match.is_some() {
             return Err(Error::ConditionHeadersNotSupported);
@@ -319,14 +319,14 @@ mod tests {
             ("unsince=before", "412"),
             ("unsince=same", "ok"),
             ("unsince=after", "ok"),
-            // Both halves hold, or the read fails, and the first half decides how.
+            // Both pairs must hold: match with unsince, none with since. The first names the code.
             ("match=same unsince=before", "412"),
             ("match=other unsince=after", "412"),
             ("match=same none=same", "304"),
             ("match=other none=same", "412"),
             ("unsince=before since=after", "412"),
             ("match=same unsince=same none=other since=after", "ok"),
-            // Of the second half one condition is enough.
+            // Of none and since, one condition that holds is enough.
             ("none=same since=before", "ok"),
             ("none=other since=after", "ok"),
             ("none=same since=after", "304"),
@@ -366,7 +366,7 @@ mod tests {
             ("unsince=before", "412", "412", "ok", "404"),
             ("unsince=same", "ok", "ok", "ok", "404"),
             ("unsince=after", "ok", "ok", "ok", "404"),
-            // The ETag counts, the date that goes with it does not.
+            // The date that is paired with an ETag does not count.
             ("match=same unsince=before", "ok", "ok", "412", "412"),
             ("match=other unsince=after", "412", "412", "412", "412"),
             ("none=other since=after", "ok", "ok", "ok", "404"),

@@ -18,19 +18,19 @@ const FEW_PARTS: usize = 64;
 pub struct ByteRange {
     /// Offset of the first byte.
     pub first: u64,
-    /// Offset of the last byte; `None` and all beyond the end mean the end of the blob.
+    /// Offset of the last byte; `None` or any offset beyond the end means the end of the blob.
     pub last: Option<u64>,
 }
 
 /// The response of Get Blob: the record, and the content to be read.
 #[derive(Debug)]
 pub struct Download {
-    /// The blob; its `length` is that of the whole.
+    /// The blob; its `length` is that of the whole content, not of the range.
     pub blob: Blob,
     /// The bytes that `body` reads, end exclusive, if the request has a range; `None` for the whole
     /// blob.
     pub range: Option<Range<u64>>,
-    /// The content.
+    /// Reads the content, or its requested range.
     pub body: BlobReader,
 }
 
@@ -54,7 +54,7 @@ enum Source {
 pub(crate) struct Piece {
     value: ValueReader,
     offset: u64,
-    /// The key, and the content and offset that its first byte was encrypted at.
+    /// The key, and the content and offset for which the first byte of the value was encrypted.
     sealed: Option<(CustomerKey, u128, u64)>,
 }
 
@@ -88,7 +88,7 @@ impl Download {
 }
 
 impl BlobReader {
-    /// Reads a stretch of the blob, end exclusive, which must lie within.
+    /// Reads a stretch of the blob, end exclusive, which must lie within the blob.
     pub(crate) fn open(
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
@@ -126,7 +126,7 @@ impl BlobReader {
         })
     }
 
-    /// Bytes not yet read.
+    /// Number of bytes not yet read.
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
@@ -172,7 +172,7 @@ impl BlobReader {
 }
 
 impl Source {
-    /// At least one byte. No more than `parts_max` parts are looked up for it.
+    /// The next bytes, at least one, from at most `parts_max` parts. Errors: the content has ended.
     fn next(&mut self, bytes_max: usize, parts_max: usize) -> Result<Bytes> {
         let chunk = match self {
             Source::Empty => Bytes::new(),
@@ -202,13 +202,13 @@ impl Piece {
         })
     }
 
-    /// Decrypts what is read; the byte at offset 0 was encrypted as that of `content` at `offset`.
+    /// Makes reads decrypt: the byte at offset 0 was encrypted as that of `content` at `offset`.
     pub(crate) fn sealed(self, key: Option<CustomerKey>, content: u128, offset: u64) -> Piece {
         let sealed = key.map(|key| (key, content, offset));
         Piece { sealed, ..self }
     }
 
-    /// Empty at the end of the value.
+    /// The next bytes, at most `bytes_max`; empty at the end of the value.
     pub(crate) fn next(&mut self, bytes_max: usize) -> Result<Bytes> {
         let mut chunk = self.value.read_at(self.offset, bytes_max)?;
         if let Some((key, content, offset)) = &self.sealed {

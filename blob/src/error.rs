@@ -39,7 +39,7 @@ pub enum Error {
     ContainerAlreadyExists,
     #[error("The specified container does not exist.")]
     ContainerNotFound,
-    /// Both values as numbers; on the wire they are the base64 of their eight bytes, little-endian.
+    /// Both values are numbers; on the wire they are the base64 of eight bytes, little-endian.
     #[error(
         "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     )]
@@ -94,7 +94,7 @@ pub enum Error {
     RequestBodyTooLarge { limit: u64 },
     #[error("The request is forbidden by the container encryption policy.")]
     RequestForbiddenByContainerEncryptionPolicy,
-    /// Code `OutOfRangeInput` too, of a container's name.
+    /// Also the code `OutOfRangeInput`, for the name of a container.
     #[error("The specified resource name length is not within the permissible limits.")]
     ResourceNameLength,
     #[error("The request includes an unsatisfiable condition for this operation.")]
@@ -169,7 +169,7 @@ pub enum Error {
     InvalidSourceBlobType,
     #[error("The tags specified are invalid. They contain characters that are not permitted.")]
     InvalidTag { reason: &'static str },
-    /// Code `InvalidQueryParameterValue` too, of `where`: the message says why it is no search.
+    /// Also the code `InvalidQueryParameterValue`, for `where`: the message says what is wrong.
     #[error("{message}")]
     InvalidTagQuery { value: String, message: String },
     #[error("There is already a lease present.")]
@@ -235,14 +235,14 @@ pub enum Error {
     Engine(#[from] lazurite_engine::Error),
 }
 
-/// A row has a key that this service cannot have written.
+/// The error for a row whose key this service cannot have written.
 pub(crate) fn corrupt_record() -> Error {
     Error::InternalError {
         reason: "a row's key is not one of this service".to_string(),
     }
 }
 
-/// Something that a record refers to is not there.
+/// The error for something that a record refers to and that is missing.
 pub(crate) fn missing(reason: &str) -> Error {
     Error::InternalError {
         reason: reason.to_string(),

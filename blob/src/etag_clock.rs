@@ -15,7 +15,7 @@ use std::time::SystemTime;
 #[derive(Debug, Default)]
 pub(crate) struct EtagClock {
     last: AtomicU64,
-    /// The bound in the store.
+    /// The bound of ETags that the store has recorded.
     recorded: AtomicU64,
     recording: Mutex<()>,
 }
@@ -102,7 +102,7 @@ mod tests {
         let mut before = EtagClock::default();
         let mut last = ETag(0);
         for _ in 0..3 {
-            // Each is as a restore leaves it: without the bound of the store before.
+            // Each clock is as a restore leaves it: without the bound of the store before.
             let clock = EtagClock::open(None, now);
             clock.follow(&before, now);
             for _ in 0..3 {

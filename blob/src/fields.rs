@@ -439,7 +439,7 @@ impl<'a> Reader<'a> {
             stored: self.varint()?,
             sealed_as: self.optional(|input| Some((input.id()?, input.varint()?)))?,
         };
-        // Every byte of the content was encrypted at an offset.
+        // The offsets at which bytes of the content were encrypted must not overflow.
         let (_, offset) = pages.sealed_as.unwrap_or_default();
         offset.checked_add(pages.stored).map(|_| pages)
     }

@@ -49,7 +49,7 @@ struct FileChange {
 }
 
 impl FileChanges {
-    /// No changes yet, for records of this container.
+    /// Starts without changes, for records of this container.
     pub(crate) fn new(home: u128) -> FileChanges {
         FileChanges {
             home,
@@ -57,7 +57,7 @@ impl FileChanges {
         }
     }
 
-    /// How many foreign references each container gains or loses. Zeros are left out.
+    /// The change of the number of foreign references of each container. Zeros are left out.
     fn foreign_references(&self) -> BTreeMap<[u8; 16], i64> {
         let mut foreign = BTreeMap::<_, i64>::new();
         for (file, change) in &self.shared {
@@ -71,17 +71,17 @@ impl FileChanges {
         foreign
     }
 
-    /// Whether no shared file is concerned.
+    /// Whether no shared file changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.shared.is_empty()
     }
 
-    /// One more record names the layer's file, and the root in it.
+    /// Notes that one more record names the layer's file, and the root in it.
     pub(crate) fn add(&mut self, layer: &Layer) {
         self.name(layer, 1);
     }
 
-    /// A record no longer names the layer's file. A file that no other record names is dropped.
+    /// Notes that a record no longer names the layer's file. Drops a file that none names any more.
     pub(crate) fn remove(&mut self, rows: &mut FileRows<'_>, layer: &Layer) {
         if layer.shared {
             self.name(layer, -1);
@@ -207,7 +207,7 @@ impl BlobService {
                 batch.put(references, key, &codec::encode_count(after));
             }
             if change.records < 0 {
-                // One of several records finds the others.
+                // Of several records, it is enough to find one: it leads to the others.
                 let names = if after == 1 { NAMERS_MAX } else { NAMERS_MANY };
                 self.trim_namers_later(batch, file, names, now)?;
             }
@@ -272,13 +272,13 @@ impl BlobService {
         Ok(())
     }
 
-    /// Whether the container exists: its row in `blob.protected` goes with it.
+    /// Whether the container exists. If so, it has a row in `blob.protected`.
     fn container_exists(&self, container_id: &[u8; 16]) -> Result<bool> {
         let protected = &self.keyspaces.protected;
         Ok(self.db.get(protected, container_id)?.is_some())
     }
 
-    /// How many records name the file.
+    /// Number of records that name the file.
     fn references(&self, file: &File) -> Result<u64> {
         let value = self
             .db

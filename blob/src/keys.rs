@@ -64,31 +64,31 @@ fn take_name(key: &[u8]) -> Option<(String, &[u8])> {
     Some((String::from_utf8(name.into_owned()).ok()?, rest))
 }
 
-/// The row of an account's service properties.
+/// The key of the row of an account's service properties.
 pub(crate) fn service_properties(account: &str) -> Vec<u8> {
     [&[SERVICE_PROPERTIES], account.as_bytes()].concat()
 }
 
-/// The row of an account's retention policy.
+/// The key of the row of an account's retention policy.
 pub(crate) fn account_policy(account: &str) -> Vec<u8> {
     [&[ACCOUNT_POLICY], account.as_bytes()].concat()
 }
 
-/// The row of a container.
+/// The key of the row of a container.
 pub(crate) fn container(account: &str, container: &str) -> Vec<u8> {
     let mut key = account_start(account);
     key.extend_from_slice(container.as_bytes());
     key
 }
 
-/// The common prefix of the rows of an account's containers.
+/// The common prefix of the keys of an account's containers.
 pub(crate) fn account_start(account: &str) -> Vec<u8> {
     let mut key = Vec::with_capacity(account.len() + 66);
     escape::put_component(&mut key, account.as_bytes());
     key
 }
 
-/// The row of a deleted container: a name has one for each time it was deleted.
+/// The key of a deleted container's row: a name has one for each time it was deleted.
 pub(crate) fn deleted_container(
     account: &str,
     container: &str,
@@ -100,7 +100,7 @@ pub(crate) fn deleted_container(
     key
 }
 
-/// The row that a deleted container had before, by that of the deleted one.
+/// The key that the row of a deleted container had before; `key` is that of the deleted one.
 pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
     let (row, moment) = key.split_at_checked(key.len().checked_sub(9)?)?;
     (moment[0] == 0).then_some(row)
@@ -123,7 +123,7 @@ pub(crate) fn container_name(
     Some((String::from_utf8(name.to_vec()).ok()?, moment))
 }
 
-/// Everything of a container in any keyspace but `blob.containers`.
+/// The range of all rows of a container, in any keyspace but `blob.containers`.
 pub(crate) fn all_of_container(container_id: u128) -> KeyRange {
     KeyRange::prefix(&container_id.to_be_bytes())
 }
@@ -133,7 +133,7 @@ pub(crate) fn is_uncommitted_marker(key: &[u8]) -> bool {
     key.get(16) == Some(&(History::Uncommitted as u8))
 }
 
-/// The row of the blob itself.
+/// The key of the row of the blob itself.
 pub(crate) fn blob(container_id: u128, name: &str) -> Vec<u8> {
     let mut key = blob_name_start(container_id, name);
     key.extend_from_slice(&escape::END);
@@ -159,17 +159,17 @@ pub(crate) fn blob_name(key: &[u8]) -> Option<String> {
 /// The kinds of rows in `blob.history`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum History {
-    /// It has uncommitted blocks and no current blob.
+    /// The name has uncommitted blocks and no current blob.
     Uncommitted = 1,
     /// A snapshot.
     Snapshot = 2,
     /// A version that is not the current one.
     Version = 3,
-    /// Deleted, but not yet gone.
+    /// A deleted blob, snapshot or version that is still kept.
     Deleted = 4,
 }
 
-/// In `blob.history`: the snapshot, version or deleted blob of that moment.
+/// In `blob.history`: the row of the snapshot, version or deleted blob of that moment.
 pub(crate) fn history(
     container_id: u128,
     kind: History,
@@ -198,7 +198,7 @@ pub(crate) fn history_start(container_id: u128, kind: History, prefix: &str) -> 
     key
 }
 
-/// The name and the moment in a key of `blob.history`; no moment of an uncommitted one.
+/// The name and the moment in a key of `blob.history`; an uncommitted name has no moment.
 pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<SnapshotTime>)> {
     let (name, rest) = take_name(key.get(17..)?)?;
     let moment = match rest {
@@ -208,7 +208,7 @@ pub(crate) fn history_name(key: &[u8]) -> Option<(String, Option<SnapshotTime>)>
     Some((name, moment))
 }
 
-/// In `blob.timers`: look at the subject when it is due.
+/// In `blob.timers`: the row that makes the service look at `subject` when it is due.
 pub(crate) fn timer(due: SnapshotTime, timer: Timer, subject: &[u8]) -> Vec<u8> {
     let mut key = due.0.to_be_bytes().to_vec();
     key.push(timer as u8);
@@ -216,14 +216,14 @@ pub(crate) fn timer(due: SnapshotTime, timer: Timer, subject: &[u8]) -> Vec<u8> 
     key
 }
 
-/// When it is due, the kind and the subject in a key of `blob.timers`.
+/// The due time, the kind and the subject in a key of `blob.timers`.
 pub(crate) fn timed(key: &[u8]) -> Option<(SnapshotTime, u8, &[u8])> {
     let (due, rest) = key.split_first_chunk()?;
     let (&kind, subject) = rest.split_first()?;
     Some((SnapshotTime(u64::from_be_bytes(*due)), kind, subject))
 }
 
-/// The id of the container whose row in any keyspace but `blob.containers` this is.
+/// The id of the container in a key of any keyspace but `blob.containers`.
 pub(crate) fn container_of(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(key.get(..16)?.try_into().ok()?))
 }

@@ -25,7 +25,7 @@ pub(crate) struct Keyspaces {
     pub(crate) timers: Keyspace,
 }
 
-/// Where an operation reads: a writer, which holds locks, the newest state; a reader a snapshot.
+/// Where an operation reads: writers, which hold locks, the newest state; readers a snapshot.
 pub(crate) trait Source {
     fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>>;
 }
@@ -69,7 +69,7 @@ impl Keyspaces {
         codec::decode_container(&value.ok_or(Error::ContainerNotFound)?)
     }
 
-    /// The record under a blob's name, if there is one.
+    /// The current record at this key in `blob.blobs`, if there is one.
     pub(crate) fn record(
         &self,
         source: &impl Source,
@@ -108,7 +108,7 @@ impl Keyspaces {
             .transpose()
     }
 
-    /// The file of the blocks of a name that has uncommitted ones only.
+    /// The file of the uncommitted blocks of a name without a blob.
     pub(crate) fn uncommitted(
         &self,
         source: &impl Source,

@@ -21,9 +21,9 @@ const BREAK_SECONDS_MAX: u32 = 60;
 /// The duration of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseDuration {
-    /// Until it is released or broken.
+    /// The lease lasts until it is released or broken.
     Infinite,
-    /// 15 to 60 seconds, from each acquisition or renewal.
+    /// The lease lasts 15 to 60 seconds from each acquisition or renewal.
     Seconds(u32),
 }
 
@@ -55,16 +55,16 @@ impl LeaseDuration {
 pub enum LeaseAction {
     /// `acquire`; without a proposed id the service makes one.
     Acquire {
-        /// How long.
+        /// `x-ms-lease-duration`.
         duration: LeaseDuration,
         /// `x-ms-proposed-lease-id`.
         proposed: Option<Guid>,
     },
-    /// `renew`.
+    /// `renew` of the lease with this id.
     Renew(Guid),
     /// `change` of the first id into the second.
     Change(Guid, Guid),
-    /// `release`.
+    /// `release` of the lease with this id.
     Release(Guid),
     /// `break`, with the break period in seconds if one was given.
     Break(Option<u32>),
@@ -75,24 +75,24 @@ pub enum LeaseAction {
 pub enum LeaseOutcome {
     /// The lease is held under this id.
     Held(Guid),
-    /// It was released.
+    /// The lease was released.
     Released,
-    /// It was broken, or will be in this many seconds: `x-ms-lease-time`.
+    /// The lease was broken, or will be in this many seconds: `x-ms-lease-time`.
     Breaking(u32),
 }
 
-/// As on the wire.
+/// The state of a lease, named as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseState {
-    /// It is not leased.
+    /// There is no lease.
     Available,
-    /// It is leased.
+    /// The lease is held.
     Leased,
-    /// It was not renewed in time.
+    /// The lease was not renewed in time.
     Expired,
-    /// It was broken, and the break period has not ended.
+    /// The lease was broken, and the break period has not ended.
     Breaking,
-    /// It was broken.
+    /// The lease was broken, and the break period has ended.
     Broken,
 }
 
@@ -111,9 +111,9 @@ pub struct Lease(pub(crate) Option<LeaseHolder>);
 pub(crate) struct LeaseHolder {
     pub(crate) id: Guid,
     pub(crate) duration: LeaseDuration,
-    /// When a finite lease ends.
+    /// When the lease ends; `None` for an infinite one.
     pub(crate) until: Option<SystemTime>,
-    /// When its break period ends; until then it is breaking.
+    /// When the break period ends; until then the lease is breaking.
     pub(crate) broken_at: Option<SystemTime>,
 }
 
@@ -136,12 +136,12 @@ impl Lease {
         }
     }
 
-    /// Whether writes need its id: `x-ms-lease-status` is `locked`.
+    /// Whether writes need the id of the lease: `x-ms-lease-status` is `locked`.
     pub fn is_locked(&self, now: SystemTime) -> bool {
         matches!(self.state(now), LeaseState::Leased | LeaseState::Breaking)
     }
 
-    /// `x-ms-lease-duration`, of leased ones only.
+    /// `x-ms-lease-duration`; `None` unless the lease is held.
     pub fn duration(&self, now: SystemTime) -> Option<LeaseDuration> {
         let held = self.0.filter(|_| self.state(now) == LeaseState::Leased)?;
         Some(held.duration)
@@ -259,7 +259,7 @@ impl Lease {
             .ok_or(Error::LeaseIdMismatchWithLeaseOperation)
     }
 
-    /// Checks the lease id of a write.
+    /// Checks the lease id of a write against the lease.
     pub(crate) fn check_write(
         &self,
         given: Option<Guid>,

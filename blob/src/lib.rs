@@ -89,7 +89,7 @@ pub use upload::{
     UnwrittenPart, Upload, UploadKind, WrittenPart,
 };
 
-/// The server hands these from thread to thread.
+/// Compiles only if the server can hand these types from thread to thread.
 const _: () = {
     const fn sent<T: Send>() {}
     const fn shared<T: Send + Sync>() {}

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// Names and values in the order and case they were sent. Names are unique without regard to case.
 pub type Metadata = Vec<(String, String)>;
 
-/// Which blob a call is about.
+/// The name of a blob, and the state of it that a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobAddress<'a> {
     /// The account, known to exist.
@@ -23,28 +23,28 @@ pub struct BlobAddress<'a> {
     pub container: &'a str,
     /// The blob's name, percent-decoded once; the call checks it.
     pub blob: &'a str,
-    /// Which of the blobs of this name.
+    /// Selects the current blob of this name, a snapshot or a version.
     pub state: BlobState,
 }
 
-/// Which of the blobs of one name.
+/// Selects one of the blobs of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlobState {
     /// The blob as it is now.
     #[default]
     Current,
-    /// The snapshot of that moment: `snapshot`.
+    /// The snapshot of that moment: parameter `snapshot`.
     Snapshot(SnapshotTime),
-    /// The version of that moment, which may be the current one: `versionid`.
+    /// The version of that moment, which may be the current one: parameter `versionid`.
     Version(SnapshotTime),
 }
 
 /// A container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// The start of its rows in the other keyspaces. Never reused, so that a name may be.
+    /// The start of the container's keys in other keyspaces. Never reused, unlike the name.
     pub(crate) id: u128,
-    /// Changes when metadata or the access policy do; blobs do not touch it.
+    /// Changes with the metadata and the access policy, but not with blobs.
     pub etag: ETag,
     /// When the ETag last changed, in whole seconds.
     pub last_modified: SystemTime,
@@ -54,20 +54,20 @@ pub struct Container {
     pub policies: Vec<lazurite_base::policies::StoredPolicy>,
     /// Metadata as set.
     pub metadata: Metadata,
-    /// Its lease.
+    /// The lease of the container.
     pub lease: Lease,
     /// The encryption scope of blobs that name none; `None` is the account's own key.
     pub default_encryption_scope: Option<String>,
     /// Whether blobs must not name another scope.
     pub deny_encryption_scope_override: bool,
-    /// Whether its blobs may have immutability policies and legal holds.
+    /// Whether blobs of the container may have immutability policies and legal holds.
     pub immutable_versions: bool,
-    /// When it was deleted, and until when it may be restored; `None` unless it is deleted.
+    /// When the container was deleted, and until when it may be restored; `None` unless deleted.
     pub deleted: Option<Deleted>,
 }
 
 impl Container {
-    /// Identifies it among deleted containers of its name: `Version` in listings.
+    /// Identifies a deleted container among those of its name: `Version` in listings.
     pub fn deleted_version(&self) -> Option<SnapshotTime> {
         self.deleted.map(|deleted| SnapshotTime::at(deleted.at))
     }
@@ -94,7 +94,7 @@ pub struct AccountPolicy {
     pub delete_retention_days: Option<u16>,
     /// Whether deleted records that are still kept may be deleted for good.
     pub permanent_delete: bool,
-    /// Days for which deleted containers can be restored; `None` for not at all.
+    /// Days for which deleted containers can be restored; `None` if they cannot.
     pub container_retention_days: Option<u16>,
     /// Seconds until a blob is back from the archive tier. The hosted service takes hours.
     pub rehydrate_seconds: u32,
@@ -112,14 +112,14 @@ impl Default for AccountPolicy {
     }
 }
 
-/// When something was deleted, and until when it can be restored.
+/// The time of a deletion, and the time until which it can be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deleted {
-    /// When it was deleted.
+    /// The time of the deletion.
     pub at: SystemTime,
-    /// When it is removed for good.
+    /// The time of the removal for good.
     pub until: SystemTime,
-    /// Its state before. `None` for containers.
+    /// The state before the deletion; `None` for containers.
     pub(crate) previous: Option<PreviousState>,
 }
 
@@ -134,23 +134,23 @@ impl Deleted {
 /// The access of anonymous callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PublicAccess {
-    /// Nothing.
+    /// Anonymous callers have no access.
     #[default]
     Private,
-    /// Blobs, by name.
+    /// Anonymous callers may read blobs, by name.
     Blob,
-    /// Blobs, their list, and the container's properties and metadata.
+    /// Anonymous callers may also list blobs, and read the container's properties and metadata.
     Container,
 }
 
 /// The kind of a blob, fixed when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlobType {
-    /// Made of blocks, or of one body.
+    /// A blob made of blocks, or of one body.
     BlockBlob,
-    /// Grows at its end only.
+    /// A blob that grows at its end only.
     AppendBlob,
-    /// Pages of 512 bytes, written in any order.
+    /// A blob of pages of 512 bytes, written in any order.
     PageBlob,
 }
 
@@ -176,45 +176,45 @@ pub struct BlobHeaders {
 /// A blob without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// The files its bytes are in. How they make up the content depends on `content`.
+    /// The files that hold the bytes. How they make up the content depends on `content`.
     pub(crate) layers: Vec<Layer>,
-    /// How its bytes are filed.
+    /// How the bytes are filed.
     pub(crate) content: Content,
-    /// The id, in its own container, of the file of its uncommitted blocks, if it has any.
+    /// The id, in the blob's container, of the file of its uncommitted blocks, if there are any.
     pub(crate) staging: Option<u128>,
-    /// Changes with content, properties and metadata.
+    /// Changes with the content, the properties and the metadata.
     pub etag: ETag,
     /// When the ETag last changed, in whole seconds.
     pub last_modified: SystemTime,
-    /// When it was created, in whole seconds; overwriting keeps it.
+    /// When the blob was created, in whole seconds; overwriting keeps the time.
     pub created_at: SystemTime,
-    /// Bytes of content.
+    /// Length of the content in bytes.
     pub length: u64,
-    /// As set by its writer.
+    /// The headers, as set by the writer.
     pub headers: BlobHeaders,
     /// Metadata as set.
     pub metadata: Metadata,
-    /// Its tags, by name.
+    /// The tags, sorted by name.
     pub tags: Tags,
-    /// Its lease; snapshots and versions have none.
+    /// The lease; snapshots and versions have none.
     pub lease: Lease,
-    /// Its access tier, as set.
+    /// The access tier, as set.
     pub tiering: Tiering,
-    /// The copy that made it, until it is changed.
+    /// The copy that made the blob, until the blob is changed.
     pub copy: Option<CopyState>,
-    /// When it expires.
+    /// When the blob expires; `None` for never.
     pub expires_at: Option<SystemTime>,
-    /// The moment that names it, if it is a snapshot.
+    /// The moment that names the snapshot; `None` if the blob is not one.
     pub snapshot: Option<SnapshotTime>,
-    /// The moment that names it among the versions, if it was written while the account kept them.
+    /// The moment that names the version; `None` if the account kept no versions at the write.
     pub version: Option<SnapshotTime>,
-    /// When it was deleted; `None` unless it is deleted.
+    /// When the blob was deleted; `None` unless it is deleted.
     pub deleted: Option<Deleted>,
-    /// Until when it must not be changed or deleted.
+    /// Until when the blob must not be changed or deleted.
     pub immutability: Option<ImmutabilityPolicy>,
-    /// Whether a legal hold keeps it from being changed or deleted.
+    /// Whether a legal hold keeps the blob from being changed or deleted.
     pub legal_hold: bool,
-    /// The encryption of its content, in addition to that of the whole store.
+    /// The encryption of the content, in addition to that of the whole store.
     pub encryption: Encryption,
     /// Only for a page blob: the ETag, as a moment, with which it was created or last replaced by a
     /// copy. Its snapshots since then have the same one.
@@ -224,7 +224,7 @@ pub struct Blob {
     pub is_current: bool,
 }
 
-/// Names and values, by name.
+/// Names and values of tags, sorted by name.
 pub type Tags = Vec<(String, String)>;
 
 impl Blob {
@@ -245,7 +245,7 @@ impl Blob {
         }
     }
 
-    /// Whether an append blob takes no more.
+    /// Whether this is an append blob that takes no more appends.
     pub fn is_sealed(&self) -> bool {
         matches!(self.content, Content::Appends { sealed: true, .. })
     }
@@ -258,13 +258,13 @@ impl Blob {
         }
     }
 
-    /// Its state before it was deleted.
+    /// The state of a deleted blob before its deletion.
     pub(crate) fn previous_state(&self) -> PreviousState {
         let stored = self.deleted.and_then(|deleted| deleted.previous);
         stored.unwrap_or(PreviousState::Blob)
     }
 
-    /// Whether it was this snapshot or version before it was deleted.
+    /// Whether a deleted record was this snapshot or version before.
     pub(crate) fn was(&self, state: BlobState) -> bool {
         match (self.previous_state(), state) {
             (PreviousState::Snapshot(was), BlobState::Snapshot(named)) => was == named,
@@ -273,7 +273,7 @@ impl Blob {
         }
     }
 
-    /// Whether it was deleted and can still be restored.
+    /// Whether the blob was deleted and can still be restored.
     pub(crate) fn is_kept(&self, now: SystemTime) -> bool {
         self.deleted.is_some_and(|deleted| deleted.until > now)
     }
@@ -288,12 +288,12 @@ impl Blob {
         }
     }
 
-    /// Whether it has expired. A protected blob does not expire until its protection ends.
+    /// Whether the blob has expired. A protected blob does not expire until its protection ends.
     pub(crate) fn is_expired(&self, now: SystemTime) -> bool {
         self.expires_at.is_some_and(|at| at <= now) && !self.is_protected(now)
     }
 
-    /// Whether a policy or a legal hold protects it.
+    /// Whether a policy or a legal hold protects the blob.
     pub(crate) fn is_protected(&self, now: SystemTime) -> bool {
         let until = self.immutability.map(|policy| policy.until);
         self.legal_hold || until.is_some_and(|until| until > now)
@@ -304,7 +304,7 @@ impl Blob {
 /// instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreviousState {
-    /// The blob of its name.
+    /// The current blob of the name.
     Blob,
     /// The snapshot of this moment.
     Snapshot(SnapshotTime),
@@ -323,7 +323,7 @@ pub(crate) struct Layer {
     /// ends. A layer without a part only keeps contents that rows of another layer refer to. 0 in a
     /// page blob.
     pub(crate) end: u64,
-    /// The root of its tree of pages; `None` without pages.
+    /// The root of the file's tree of pages; `None` without pages.
     pub(crate) root: Option<u128>,
 }
 
@@ -342,9 +342,9 @@ impl Layer {
 /// Layers of a blob that are being copied to one file, which then takes their place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LayerMerge {
-    /// The file they are copied to.
+    /// The file that the layers are copied to.
     pub(crate) target: File,
-    /// The offset in the blob up to which they have been copied.
+    /// The offset in the blob up to which the layers have been copied.
     pub(crate) next: u64,
     /// The layers, the lowest first.
     pub(crate) layers: Vec<Layer>,
@@ -370,43 +370,43 @@ impl LayerMerge {
 pub(crate) enum Content {
     /// One value under the file's own content key; none at all when the length is 0.
     Whole,
-    /// One row per block, by the offset where it ends.
+    /// One row for each block, by the offset at which the block ends.
     Blocks {
-        /// Rows in the list.
+        /// Number of blocks in the list.
         count: u32,
     },
-    /// As blocks, but growing.
+    /// One row for each append, filed like a block.
     Appends {
-        /// Appends so far.
+        /// Number of appends so far.
         count: u32,
-        /// Whether no more are taken.
+        /// Whether no more appends are taken.
         sealed: bool,
     },
-    /// A tree of pages in the file of its only layer: see `pages.rs`.
+    /// A tree of pages in the file of the blob's only layer: see `pages.rs`.
     Pages {
-        /// Its sequence number.
+        /// The sequence number of the page blob.
         sequence: u64,
     },
 }
 
-/// A copy, of which a blob is the destination.
+/// The copy of which a blob is the destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyState {
     /// `x-ms-copy-id`.
     pub id: Guid,
-    /// The URL it came from, without credentials.
+    /// The URL of the source, without credentials.
     pub source: String,
-    /// How it went.
+    /// Whether the copy is under way, and how it ended.
     pub status: CopyStatus,
-    /// Bytes copied.
+    /// Number of bytes copied so far.
     pub copied: u64,
-    /// Bytes of the source.
+    /// Length of the source in bytes.
     pub total: u64,
-    /// When it succeeded, failed or was aborted.
+    /// When the copy succeeded, failed or was aborted.
     pub completed_at: Option<SystemTime>,
-    /// Why it failed.
+    /// Why the copy failed.
     pub description: Option<String>,
-    /// Of an incremental copy: the snapshot of the destination that it made last.
+    /// For an incremental copy: the snapshot of the destination that the copy made last.
     pub destination_snapshot: Option<SnapshotTime>,
     /// The snapshot of the source that was copied last, if the blob is the destination of
     /// incremental copies.
@@ -414,7 +414,7 @@ pub struct CopyState {
 }
 
 impl CopyState {
-    /// Of a copy that is complete.
+    /// The state of a copy that is complete.
     pub(crate) fn completed(id: Guid, source: String, length: u64, now: SystemTime) -> CopyState {
         CopyState {
             id,
@@ -430,41 +430,41 @@ impl CopyState {
     }
 }
 
-/// As on the wire.
+/// The status of a copy, named as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyStatus {
-    /// Under way.
+    /// The copy is under way.
     Pending,
-    /// Done.
+    /// The copy is complete.
     Success,
-    /// Given up by a client.
+    /// A client has aborted the copy.
     Aborted,
-    /// Given up by the service.
+    /// The service has given up the copy.
     Failed,
 }
 
-/// Until when a blob must not be changed or deleted.
+/// The time until which a blob must not be changed or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImmutabilityPolicy {
-    /// In whole seconds.
+    /// The time at which the protection ends, in whole seconds.
     pub until: SystemTime,
     /// Whether the policy itself may be taken back.
     pub mode: ImmutabilityMode,
 }
 
-/// As on the wire.
+/// What may be done to an immutability policy. Named as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImmutabilityMode {
-    /// May be changed and deleted.
+    /// The policy may be changed and deleted.
     Unlocked,
-    /// May only be extended.
+    /// The policy may only be extended.
     Locked,
 }
 
 /// The encryption of a blob's content, in addition to that of the whole store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Encryption {
-    /// Nothing.
+    /// No encryption beyond that of the store.
     #[default]
     None,
     /// A key that every request supplies; the store keeps its SHA-256.
@@ -476,13 +476,13 @@ pub enum Encryption {
 /// One block of a block list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobBlock {
-    /// Its id, decoded from base64: 1 to 64 bytes.
+    /// The id of the block, decoded from base64: 1 to 64 bytes.
     pub id: Vec<u8>,
-    /// Bytes of content, at least one.
+    /// Length of the content in bytes, at least one.
     pub length: u64,
-    /// The content it refers to.
+    /// The id of the content of the block.
     pub(crate) content: u128,
-    /// The file that the content is in, where it is not the one that the row is in.
+    /// The file that the content is in; `None` if it is the file that the row is in.
     pub(crate) file: Option<File>,
 }
 
@@ -493,7 +493,7 @@ pub(crate) struct Extent {
     pub(crate) fill: Fill,
 }
 
-/// What an extent is filled with.
+/// The content of an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     Pages(Pages),
@@ -506,11 +506,11 @@ pub(crate) enum Fill {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) content: u128,
-    /// Bytes of the content before those of the extent.
+    /// Number of bytes of the content before those of the extent.
     pub(crate) skipped: u64,
-    /// Bytes of the whole content.
+    /// Length of the whole content in bytes.
     pub(crate) stored: u64,
-    /// The content and offset that it was encrypted for, if it was copied from another content.
+    /// The content and offset that the bytes were encrypted for, if they come from another content.
     pub(crate) sealed_as: Option<(u128, u64)>,
 }
 
@@ -522,7 +522,7 @@ impl Fill {
         }
     }
 
-    /// The same without its first bytes.
+    /// The fill without its first `bytes` bytes.
     pub(crate) fn skip(self, bytes: u64) -> Fill {
         match self {
             Fill::Pages(pages) => Fill::Pages(pages.skip(bytes)),
@@ -541,13 +541,13 @@ impl Fill {
 }
 
 impl Pages {
-    /// The same without their first bytes.
+    /// The pages without their first `bytes` bytes.
     pub(crate) fn skip(mut self, bytes: u64) -> Pages {
         self.skipped += bytes;
         self
     }
 
-    /// The content and the offset that the first byte of the extent was encrypted at.
+    /// The content and the offset for which the first byte of the extent was encrypted.
     pub(crate) fn counter(&self) -> (u128, u64) {
         let (content, offset) = self.sealed_as.unwrap_or((self.content, 0));
         (content, offset + self.skipped)
@@ -557,13 +557,13 @@ impl Pages {
 /// The common record of all uncommitted blocks of a blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Staging {
-    /// How many there are; at least one.
+    /// Number of uncommitted blocks, at least one.
     pub(crate) count: u32,
-    /// Length of each of their ids.
+    /// Length of the id of each block, in bytes.
     pub(crate) id_bytes: u8,
-    /// When the last of them was put: they are dropped a week later.
+    /// When the last block was put: the blocks are dropped a week later.
     pub(crate) touched_at: SystemTime,
-    /// The encryption of all of them.
+    /// The encryption of all these blocks.
     pub(crate) encryption: Encryption,
 }
 
@@ -572,9 +572,9 @@ pub(crate) struct Staging {
 pub struct BlockList {
     /// The committed blob; `None` while there are only uncommitted blocks.
     pub blob: Option<Blob>,
-    /// In the order of the content. Empty for a blob that came by Put Blob.
+    /// The blocks in the order of the content. Empty for a blob that was made by Put Blob.
     pub committed: Vec<BlobBlock>,
-    /// By id, in byte order.
+    /// The uncommitted blocks by id, in byte order.
     pub uncommitted: Vec<BlobBlock>,
 }
 
@@ -585,7 +585,7 @@ pub struct Written {
     pub etag: ETag,
     /// The new Last-Modified, in whole seconds.
     pub last_modified: SystemTime,
-    /// The version written, if the account keeps versions. Always `None` of a container.
+    /// The version written, if the account keeps versions. Always `None` for a container.
     pub version: Option<SnapshotTime>,
     /// The encryption scope of the blob, even if the write did not name it. `None` for a blob
     /// without a scope, and for a container.

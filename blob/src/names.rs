@@ -7,7 +7,7 @@ use std::borrow::Cow;
 const BLOB_NAME_UNITS_MAX: usize = 1024;
 /// Maximum number of parts of a blob's name between slashes.
 const BLOB_NAME_SEGMENTS_MAX: usize = 254;
-/// Names of containers that break the rule.
+/// Valid names of containers that break the rule for other names.
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
 
 /// Fails unless `name` may be a container's: 3 to 63 lower-case letters, digits and single inner
@@ -41,7 +41,8 @@ pub(crate) fn check_scope_name(header: &'static str, name: &str) -> Result<()> {
         })
 }
 
-/// Containers of the service itself, which listings leave out unless asked and clients do not make.
+/// Whether the name is that of a container of the service itself. Listings leave such containers
+/// out unless asked, and clients cannot make them.
 pub fn is_system_container(name: &str) -> bool {
     matches!(name, "$logs" | "$blobchangefeed")
 }
@@ -75,7 +76,7 @@ pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
     Ok(name)
 }
 
-/// `text` with slashes for backslashes, as in the names it is to be compared with.
+/// `text` with slashes for backslashes, as in the names that it is compared with.
 pub(crate) fn slashes(text: &str) -> Cow<'_, str> {
     if text.contains('\\') {
         Cow::Owned(text.replace('\\', "/"))

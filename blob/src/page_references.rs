@@ -16,7 +16,7 @@ use lazurite_engine::{Batch, Direction};
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 
-/// Rows that a step of dropping nodes deletes, give or take those of one node.
+/// Number of rows that a step of dropping nodes deletes; those of the last node may exceed it.
 const DROPPED_ROWS: usize = 2000;
 
 /// The references in one file as a batch changes them. The caller must hold the lock of the file,
@@ -24,9 +24,9 @@ const DROPPED_ROWS: usize = 2000;
 pub(crate) struct References<'a> {
     service: &'a BlobService,
     file: File,
-    /// Whether any are counted: otherwise there is one to each.
+    /// Whether references are counted; otherwise each node and content has one.
     counted: bool,
-    /// Those that the batch has changed.
+    /// The counts that the batch has changed.
     changed: HashMap<u128, u64>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> References<'a> {
         }
     }
 
-    /// How many references there are to a node or a content.
+    /// Number of references to a node or a content.
     pub(crate) fn count(&self, id: u128) -> Result<u64> {
         if let Some(count) = self.changed.get(&id) {
             return Ok(*count);
@@ -99,7 +99,7 @@ impl<'a> References<'a> {
         Ok(())
     }
 
-    /// Deletes a node without references, and its references to others. Returns how many it had.
+    /// Deletes a node without references, and its references to others. Returns their number.
     fn delete_node(&mut self, rows: &mut FileRows<'_>, place: Place, id: u128) -> Result<usize> {
         let (db, keyspaces) = (&self.service.db, &self.service.keyspaces);
         rows.delete_block(&self.file.dropped(place, id));

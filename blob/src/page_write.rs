@@ -32,11 +32,11 @@ pub(crate) struct PageWrite<'a> {
     references: References<'a>,
     file: File,
     range: Range<u64>,
-    /// The new extents, by window.
+    /// The new extents of each window.
     extents: BTreeMap<u64, Vec<Extent>>,
     /// Whether another tree of the file may be compared with this one.
     is_compared: bool,
-    /// The id that the stretch is marked with.
+    /// The id of the clear that the stretch is marked with; `None` if it is not marked.
     clear: Option<u128>,
     /// Whether nodes have lost their last reference.
     pub(crate) drops: bool,
@@ -95,13 +95,13 @@ impl<'a> PageWrite<'a> {
         }
     }
 
-    /// Takes the root as it is, and returns it as it is after the write.
+    /// Applies the write to the tree with this root. Returns the new root.
     pub(crate) fn apply(&mut self, root: Option<u128>) -> Result<Option<u128>> {
         let root = self.write_node(Place::ROOT, root.map(Child::Node), false)?;
         Ok(root.and_then(Child::node))
     }
 
-    /// Returns what is at the place after the write. `is_seen`: others refer to a node above.
+    /// Returns the child at the place after the write. `is_seen`: others refer to a node above.
     fn write_node(
         &mut self,
         place: Place,
@@ -174,7 +174,7 @@ impl<'a> PageWrite<'a> {
         starts.map(|start| place.child_at(start)).collect()
     }
 
-    /// Where the windows begin that get new extents.
+    /// The offsets at which the windows begin that get new extents.
     fn new_starts(&self) -> impl Iterator<Item = u64> {
         self.extents.keys().map(|window| window * WINDOW_BYTES)
     }
@@ -241,7 +241,7 @@ impl<'a> PageWrite<'a> {
         self.put_node(place, leaf, copied, value)
     }
 
-    /// Puts the node after the write, if there is one then, in place of the old one or next to it.
+    /// Stores the new node, if the place still has one, in place of the old node or beside it.
     fn put_node(
         &mut self,
         place: Place,
@@ -265,7 +265,7 @@ impl<'a> PageWrite<'a> {
         Ok(Some(Child::Node(id)))
     }
 
-    /// Copies the rest of contents of which little is in use.
+    /// Copies the used parts of contents of which little is in use, so that those can be dropped.
     fn leave_unused(&mut self, window: u64, extents: &mut [Extent]) -> Result<()> {
         let mut used = HashMap::<u128, u64>::new();
         for Extent { range, fill } in &*extents {
@@ -311,8 +311,8 @@ impl<'a> PageWrite<'a> {
 /// Whether a write makes copies of nodes because others refer to them.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
-    /// Of the node above: its copy refers to nothing yet.
+    /// Whether the node above is copied; its copy refers to nothing yet.
     above: bool,
-    /// Of this node.
+    /// Whether this node is copied.
     here: bool,
 }

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 /// times as long, and stays in memory until it is sent.
 const BYTES_MAX: usize = 1 << 20;
 
-/// A page as it fills.
+/// A page of results that is being filled.
 pub(crate) struct Pager<T> {
     pub(crate) entries: Vec<T>,
     entries_max: usize,
@@ -61,7 +61,7 @@ impl<T> Pager<T> {
         true
     }
 
-    /// Whether enough rows were examined: then the next page begins at `marker`.
+    /// Whether the page has examined enough rows: then the next one begins at `marker`.
     pub(crate) fn is_cut_short(&mut self, marker: impl FnOnce() -> Marker) -> bool {
         let is_cut = self.rows_examined > self.rows_max;
         if is_cut {

@@ -52,7 +52,7 @@ impl Stored {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) range: Range<u64>,
-    /// What the later tree has there; `None` for zeros, which were cleared or removed.
+    /// The pages of the later tree; `None` for zeros, which were cleared or removed.
     pub(crate) stored: Option<Stored>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Changes {
     /// Places that are still to be compared, the next one last, with what the two trees have there.
     places: Vec<(Place, [Option<Child>; 2])>,
     found: std::vec::IntoIter<Change>,
-    /// Nodes that were read.
+    /// Number of nodes that were read.
     #[cfg(test)]
     pub(crate) nodes_read: usize,
 }
@@ -248,7 +248,7 @@ impl Keyspaces {
 }
 
 impl Layer {
-    /// The only layer of a page blob.
+    /// The only layer of a page blob. Errors: `InternalError` if there is none.
     pub(crate) fn of_pages(layers: &[Layer]) -> Result<&Layer> {
         let layer = layers.first();
         layer.ok_or_else(|| missing("a page blob has no file"))

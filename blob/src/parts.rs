@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 /// Parts with fewer bytes are read together: passing a chunk through several threads and the socket
 /// costs far more than copying a few hundred bytes.
 const SMALL_BYTES: u64 = 64 << 10;
-/// Parts are read together until they have this many bytes, or are this many.
+/// A joint read of parts ends at this many bytes, or at this many parts.
 const BYTES_AT_ONCE: usize = 256 << 10;
 const PARTS_AT_ONCE: usize = 1024;
 /// Fewer contents than this are looked up one by one.
@@ -41,32 +41,32 @@ pub(crate) struct Parts {
     contents: Contents,
     key: Option<CustomerKey>,
     ahead: ReadAhead,
-    /// Parts that are named and not read to their end.
+    /// Parts whose contents are known and that are not read to their end.
     named: VecDeque<Part>,
-    /// The value of the first of them, if it is large and was begun.
+    /// The value of the first of these parts, if it is large and was begun.
     begun: Option<ValueReader>,
 }
 
-/// Where the next parts are named.
+/// The source of the parts that follow.
 #[derive(Debug)]
 enum ReadAhead {
     Blocks(Box<Blocks>),
     Pages(Box<PageParts>),
 }
 
-/// A part of a blob.
+/// A part of a blob: a block, an append, or an extent of pages.
 #[derive(Debug)]
 struct Part {
     length: u64,
-    /// `None` for zeros.
+    /// Where the bytes are; `None` for zeros.
     content: Option<Content>,
 }
 
-/// Where the bytes of a part are.
+/// The content of a part, and the place of the part in it.
 #[derive(Debug)]
 struct Content {
     name: ContentName,
-    /// Bytes of the content before those of the part that are left.
+    /// Number of bytes of the content before the rest of the part.
     skipped: u64,
     /// The content and the offset that the first byte of the row's content was encrypted at.
     sealed_as: (u128, u64),
@@ -104,7 +104,7 @@ impl Parts {
         )
     }
 
-    /// A stretch of a page blob.
+    /// The parts of a stretch of a page blob.
     pub(crate) fn of_pages(
         keyspaces: &Keyspaces,
         snapshot: Snapshot,
@@ -200,7 +200,7 @@ impl Parts {
         Ok(chunk.freeze())
     }
 
-    /// Some of the next bytes, all of the first part.
+    /// Some of the next bytes, all from the first part.
     fn read_large(&mut self, bytes_max: usize) -> Result<Bytes> {
         let Some(part) = self.named.front() else {
             return Ok(Bytes::new());
@@ -249,19 +249,19 @@ impl Piece<'_> {
 }
 
 impl Content {
-    /// Decrypts bytes that begin where those that are left do.
+    /// Decrypts bytes from the beginning of the rest of the part.
     fn decrypt(&self, key: &CustomerKey, bytes: &mut [u8]) {
         let (content, offset) = self.sealed_as;
         key.apply(content, offset + self.skipped, bytes);
     }
 }
 
-/// Reads contents.
+/// Looks up contents by name, and reads them.
 #[derive(Debug)]
 struct Contents {
     snapshot: Snapshot,
     keyspace: Keyspace,
-    /// Where the last search ended, if several contents were looked up.
+    /// The scan after the last search, if several contents were looked up.
     rows: Option<Scan>,
     /// The key of the row that is searched for.
     sought: Vec<u8>,
@@ -275,7 +275,7 @@ impl Contents {
         key: Option<&CustomerKey>,
         chunk: &mut BytesMut,
     ) -> Result<()> {
-        // Most were written in the order in which they are read.
+        // Most pieces were written in the order in which they are read.
         if !pieces.is_sorted_by(|a, b| a.name() <= b.name()) {
             pieces.sort_unstable_by_key(Piece::name);
         }
@@ -406,7 +406,7 @@ struct Blocks {
     keyspace: Keyspace,
     layers: std::vec::IntoIter<Layer>,
     rows: Option<(Layer, Scan)>,
-    /// Where the next part begins.
+    /// The offset in the blob at which the next part begins.
     offset: u64,
 }
 

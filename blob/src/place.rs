@@ -17,7 +17,7 @@ const CHILD_BITS: u32 = 6;
 /// end of the blob.
 pub(crate) type Branch = BTreeMap<u8, Child>;
 
-/// What a tree has at a place.
+/// The child at a place of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Child {
     /// The node with this id.

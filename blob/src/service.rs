@@ -26,7 +26,7 @@ pub struct BlobService {
     pub(crate) sweep_state: Mutex<HashSet<Vec<u8>>>,
     pub(crate) policies: AccountPolicies,
     pub(crate) etags: EtagClock,
-    /// Operations under way that hold locks for long.
+    /// Number of operations under way that hold locks for long.
     pub(crate) long_operations: AtomicUsize,
 }
 
@@ -60,7 +60,7 @@ impl BlobService {
         self.etags.follow(&before.etags, self.now());
     }
 
-    /// The time of day. A write reads it while it holds the lock that orders it, a read once.
+    /// The time of day. A write reads it under the lock that orders it, a read only once.
     pub(crate) fn now(&self) -> SystemTime {
         self.clock.now()
     }

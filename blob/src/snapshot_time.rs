@@ -25,7 +25,7 @@ impl SnapshotTime {
         SnapshotTime(ticks(time))
     }
 
-    /// As a system time.
+    /// The moment as a `SystemTime`.
     pub fn time(self) -> SystemTime {
         time_of_ticks(self.0)
     }
@@ -52,7 +52,7 @@ impl SnapshotTime {
         Some(SnapshotTime(seconds * TICKS_PER_SECOND + fraction))
     }
 
-    /// The next one, 100 ns later.
+    /// The next moment, 100 ns later.
     pub(crate) fn next(self) -> SnapshotTime {
         SnapshotTime(self.0.saturating_add(1))
     }
@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// By counting days.
+    /// The expected dates come from counting days.
     #[test]
     fn first_and_last_day_of_every_month_are_formatted_and_parsed() {
         let mut days = 0;

@@ -22,7 +22,7 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-/// How long work that cannot be done yet is put off.
+/// Time by which work is put off that cannot be done yet.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Rows that one step of a purge deletes. The uncommitted blocks of the last blob may exceed it.
 const PURGED_ROWS: usize = 500;
@@ -80,7 +80,7 @@ impl BlobService {
                     // the store while it holds a lock.
                     let transaction = self.db.begin_deletion()?;
                     if let Err(error) = self.sweep_one(due, transaction, &mut failures) {
-                        // If the store takes no writes, this fails too and ends the sweep.
+                        // If the store takes no writes, this write fails too and ends the sweep.
                         let mut transaction = self.db.begin_deletion()?;
                         let batch = transaction.batch();
                         let later = SnapshotTime::at(self.now() + LATER);
@@ -156,7 +156,7 @@ impl BlobService {
             Timer::Deleted | Timer::Staging | Timer::Expiry | Timer::Snapshots | Timer::Trim => {
                 self.sweep_blob(due, transaction)
             }
-            // A merge writes: a full store does not admit it.
+            // A merge takes space, so a full store must not admit it.
             Timer::Merge => self.sweep_blob(due, self.db.begin()?),
         }
     }
@@ -171,7 +171,7 @@ impl BlobService {
             _ => keys::blob_name(&due.subject),
         };
         let name = name.ok_or_else(corrupt_record)?;
-        // Before any lock.
+        // A merge is prepared before any lock is taken.
         let prepared = match due.timer {
             Timer::Merge => self.prepare_merge(&due.subject)?,
             _ => PreparedMerge::Nothing,
@@ -190,14 +190,14 @@ impl BlobService {
         let container = container.map(|value| codec::decode_container(&value));
         let policy = AccountPolicy::default();
         match container.transpose()?.filter(|found| found.id == home) {
-            // The container was deleted and may be restored. Its blobs stay until then.
+            // The container was deleted and may be restored. Its blobs stay for that.
             None => self.sweep_without_container(home, &due, transaction),
             Some(container) => {
                 let key = due.container_key.clone();
                 let mut write = self.open_write(key, container, policy, name, transaction)?;
                 let then = write.sweep(&due, prepared, unlisted)?;
                 write.end_timer(&due, then);
-                // Not waited for: see `commit_swept`.
+                // The write is not awaited: see `commit_swept`.
                 drop(write.commit()?);
                 Ok(())
             }
@@ -214,7 +214,7 @@ impl BlobService {
         let then = if !self.subject_is_there(due)? {
             Then::Done
         } else if self.current_key(home, due.container_key.clone())? != due.container_key {
-            // Renamed since the timer was read.
+            // The container was renamed since the timer was read.
             Then::Again(self.now())
         } else {
             Then::Again(self.now() + LATER)
@@ -282,7 +282,7 @@ impl BlobService {
                         batch.delete(&self.keyspaces.containers, &due.subject);
                         self.drop_container(batch, &permit, now)?;
                     }
-                    // It holds protected blobs, and stays until their protection ends.
+                    // The container holds protected blobs, and stays until their protection ends.
                     Err(Error::BlobImmutableDueToPolicy) => then = Then::Again(now + LATER),
                     Err(other) => return Err(other),
                 },
@@ -319,7 +319,7 @@ impl BlobService {
         let batch = transaction.batch();
         let mut then = Then::Again(now);
         if rows < PURGED_ROWS {
-            // Reported when everything else is removed: once a day, not with each step.
+            // Unreadable rows are reported only once everything else is removed.
             failures.extend(corrupt_record);
             batch.delete_range(&keyspaces.tags, keys::all_of_container(home));
             then = Then::Again(now + LATER);
@@ -425,7 +425,7 @@ impl BlobService {
     }
 }
 
-/// Does not wait for the disk: a sweep that a power cut undoes is repeated.
+/// Commits without waiting for the disk: a sweep that a power cut undoes is repeated.
 fn commit_swept(mut transaction: Transaction<'_>) -> Result<()> {
     drop(transaction.commit()?);
     Ok(())
@@ -437,9 +437,9 @@ struct Purge<'t> {
     now: SystemTime,
     transaction: Transaction<'t>,
     files: FileChanges,
-    /// Rows deleted.
+    /// Number of rows deleted.
     rows: usize,
-    /// Rows that stay.
+    /// Number of rows that stay.
     stay: usize,
     /// Descriptions of unreadable rows.
     corrupt_record: Vec<String>,
@@ -466,7 +466,7 @@ impl<'t> Purge<'t> {
 }
 
 impl BlobWrite<'_> {
-    /// Does the work of a timer.
+    /// Does the work of a timer. Returns whether the timer is done or must come again.
     fn sweep(
         &mut self,
         due: &DueTimer,

@@ -28,7 +28,7 @@ const VALUE_CHARACTERS_MAX: usize = 256;
 /// Longest search, in bytes: ranges of ten tags with the longest names and values fit.
 const SEARCH_BYTES_MAX: usize = 8 << 10;
 
-/// Fails unless these may be a blob's tags; answers them by name.
+/// Fails unless these may be a blob's tags. Returns them sorted by name.
 pub fn checked(mut tags: Tags) -> Result<Tags> {
     if tags.len() > TAGS_MAX {
         return Err(Error::TagsTooLarge);
@@ -60,7 +60,7 @@ fn is_tag_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || " +-./:=_".contains(c)
 }
 
-/// A condition on tags: some of its alternatives hold, each of which is comparisons that all hold.
+/// A condition on tags: it holds if all comparisons of one of its alternatives hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagCondition {
     alternatives: Vec<Vec<Comparison>>,
@@ -69,13 +69,13 @@ pub struct TagCondition {
 /// A search for tags: comparisons that all hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagQuery {
-    /// The one container to search, if it names one.
+    /// The one container to search; `None` for all.
     pub(crate) container: Option<String>,
-    /// At least one.
+    /// The comparisons, at least one.
     pub(crate) all: Vec<Comparison>,
 }
 
-/// One comparison.
+/// A comparison of a tag with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Comparison {
     pub(crate) name: String,
@@ -104,7 +104,7 @@ impl TagCondition {
         Ok(TagCondition { alternatives })
     }
 
-    /// Whether it holds of these tags.
+    /// Whether the condition holds for these tags.
     pub(crate) fn holds(&self, tags: &Tags) -> bool {
         let holds = |all: &Vec<Comparison>| all.iter().all(|one| one.holds(tags));
         self.alternatives.iter().any(holds)
@@ -131,7 +131,7 @@ impl TagQuery {
         Ok(query)
     }
 
-    /// The error is the message of the refusal.
+    /// Reads a search. Errors: the message of the refusal.
     fn read(text: &str) -> std::result::Result<TagQuery, String> {
         if text.len() > SEARCH_BYTES_MAX {
             return Err(format!(
@@ -141,7 +141,7 @@ impl TagQuery {
         let mut alternatives = Parser::new(text, Grammar::Search)
             .alternatives()
             .map_err(|misread| misread.to_string())?;
-        // The grammar of a search has no OR.
+        // The grammar of a search has no OR, so there is one alternative.
         let (containers, all): (Vec<_>, Vec<_>) = alternatives
             .remove(0)
             .into_iter()
@@ -157,7 +157,7 @@ impl TagQuery {
         self.all.iter().all(|one| one.holds(tags))
     }
 
-    /// Those of `tags` that the search compares.
+    /// The tags that the search compares.
     pub(crate) fn compared(&self, tags: &Tags) -> Tags {
         let compared = |name: &String| self.all.iter().any(|one| one.name == *name);
         tags.iter()
@@ -185,7 +185,7 @@ fn invalid_query(text: &str, message: String) -> Error {
     }
 }
 
-/// Checks the comparisons of a search. Errors: the reason why it is none.
+/// Checks the comparisons of a search. Errors: why they are not a search.
 fn check_search(
     containers: &[Comparison],
     tags: &[Comparison],
@@ -261,7 +261,7 @@ enum Grammar {
 #[derive(Debug, thiserror::Error)]
 #[error("Error parsing query at or near character position {position}: {reason}")]
 struct Misread {
-    /// Of a character, the first of which is 1.
+    /// Number of the character, counted from 1.
     position: usize,
     reason: String,
 }
@@ -426,7 +426,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text from `rest` up to the closing quote; two of them stand for one.
+    /// The text from `rest` up to the closing quote; two quotes stand for one.
     fn quoted(&mut self, rest: &'a str, quote: char) -> std::result::Result<String, Misread> {
         self.rest = rest;
         let mut text = String::new();

@@ -14,11 +14,11 @@ pub enum AccessTier {
     Cool,
     /// Online.
     Cold,
-    /// Offline.
+    /// Offline: the blob must be rehydrated before it is read.
     Archive,
-    /// Online; which of the others is the service's choice.
+    /// Online; the service chooses among the other online tiers.
     Smart,
-    /// `P4` to `P80`: of page blobs only.
+    /// `P4` to `P80`: for page blobs only.
     Premium(u8),
 }
 
@@ -61,17 +61,17 @@ impl fmt::Display for AccessTier {
     }
 }
 
-/// How soon a blob shall be back from the archive; the sooner the greater.
+/// The priority of a rehydration, the more urgent the greater. Both take the same time here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum RehydratePriority {
-    /// When it suits.
+    /// The usual priority.
     #[default]
     Standard,
-    /// Soon.
+    /// The higher priority.
     High,
 }
 
-/// A blob on its way back from the archive.
+/// The rehydration of a blob that is on its way back from the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rehydration {
     pub(crate) to: AccessTier,
@@ -82,7 +82,7 @@ pub(crate) struct Rehydration {
 /// The access tier of a blob, as stored: [`Tiering::tier`] is the tier at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tiering {
-    /// As set; `None` if it never was.
+    /// The tier as set; `None` if none was.
     pub(crate) explicit: Option<AccessTier>,
     pub(crate) changed_at: Option<SystemTime>,
     pub(crate) rehydration: Option<Rehydration>,
@@ -105,7 +105,7 @@ impl Tiering {
         }
     }
 
-    /// When it changed last: `x-ms-access-tier-change-time`.
+    /// When the tier last changed: `x-ms-access-tier-change-time`.
     pub fn changed_at(&self, now: SystemTime) -> Option<SystemTime> {
         match self.rehydration {
             Some(rehydration) if rehydration.ready_at <= now => Some(rehydration.ready_at),

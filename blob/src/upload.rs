@@ -48,13 +48,13 @@ const SYNCED_SEPARATED_BYTES_MIN: usize = INLINE_BYTES_MAX + 1;
 pub enum UploadKind {
     /// Put Blob: its MD5 is always computed, to be stored.
     PutBlob,
-    /// Put Block: its CRC64 is always computed, to be answered.
+    /// Put Block: its CRC64 is always computed, to be returned.
     PutBlock,
     /// Append Block: as Put Block.
     AppendBlock,
     /// Put Page: as Put Block.
     PutPage {
-        /// Where the pages begin in the blob.
+        /// The offset in the blob at which the pages begin.
         start: u64,
     },
 }
@@ -64,7 +64,7 @@ impl UploadKind {
         matches!(self, UploadKind::PutPage { .. })
     }
 
-    /// Maximum number of bytes of such a body.
+    /// Maximum length of a body of this kind, in bytes.
     pub fn bytes_max(self) -> u64 {
         match self {
             UploadKind::PutBlob => PUT_BLOB_BYTES_MAX,
@@ -85,14 +85,14 @@ pub struct Upload {
     db: Db,
     kind: UploadKind,
     ids: Arc<dyn IdSource>,
-    /// The encryption of the body, applied as it is written.
+    /// The customer's key that encrypts the body as it is written; `None` for plain bytes.
     key: Option<CustomerKey>,
     /// The id of the content that is being written.
     content: u128,
     body: Body,
     /// The stored contents of a body of pages.
     pieces: Vec<Piece>,
-    /// Bytes of pages since then.
+    /// Number of bytes of pages since the last of these contents.
     piece_bytes: usize,
     /// Maximum number of bytes that the present content of pages can have.
     piece_bytes_max: usize,
@@ -113,9 +113,9 @@ enum Body {
 /// The MD5 of the stored bytes, if these are the body as received.
 enum StoredMd5 {
     Unwanted,
-    /// Computed at the end of a body that is small so far, possibly with those of others.
+    /// To be computed at the end of a body that is small so far, possibly together with others.
     Due,
-    /// Of the parts taken out of a large one; `None` while one of them is written.
+    /// The MD5 of the parts taken out of a large body; `None` while one of them is written.
     Streamed(Option<md5_simd::Md5>),
     Known(Md5),
 }
@@ -126,7 +126,7 @@ pub struct UnwrittenPart(Unwritten);
 enum Unwritten {
     /// A chunk of a large content, and the MD5 of the previous chunks if it is wanted.
     Chunk(UnwrittenChunk, Option<md5_simd::Md5>),
-    /// All of one of the contents that pages are stored in.
+    /// A whole content of a body of pages.
     Piece {
         content: u128,
         length: u64,
@@ -146,9 +146,9 @@ enum Written {
 /// A whole body whose checksums are as claimed.
 #[derive(Debug)]
 pub(crate) struct Uploaded {
-    /// One, but of pages one for each of their contents.
+    /// One piece; for a body of pages, one for each content.
     pieces: Vec<Piece>,
-    /// The encryption of the body.
+    /// The customer's key that the body is encrypted with; `None` for plain bytes.
     pub(crate) key: Option<CustomerKey>,
     pub(crate) length: u64,
     pub(crate) checksums: Checksums,
@@ -157,7 +157,7 @@ pub(crate) struct Uploaded {
 /// The bytes of one content.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// The id it is to be filed under: if it is encrypted, it is encrypted for that.
+    /// The id that the bytes are filed under, and for which they are encrypted, if at all.
     pub(crate) content: u128,
     pub(crate) value: UploadedValue,
     pub(crate) length: u64,
@@ -171,7 +171,7 @@ pub(crate) enum UploadedValue {
 }
 
 impl Upload {
-    /// `claimed` is the value of `Content-MD5` or `x-ms-content-crc64`; both at once is an error.
+    /// Begins a body. `claimed` has `Content-MD5` or `x-ms-content-crc64`; both is an error.
     pub(crate) fn begin(
         service: &BlobService,
         kind: UploadKind,
@@ -249,7 +249,7 @@ impl Upload {
         Ok(count)
     }
 
-    /// Appends encrypted bytes.
+    /// Encrypts and appends bytes. Returns how many were taken.
     fn fill_sealed(&mut self, bytes: &[u8], key: &CustomerKey) -> Result<usize> {
         let start = match self.kind {
             UploadKind::PutPage { .. } => self.piece_bytes as u64,
@@ -268,7 +268,7 @@ impl Upload {
         Ok(filled)
     }
 
-    /// Appends bytes as they are to be stored.
+    /// Appends bytes as they are to be stored. Returns how many were taken.
     fn fill_stored(&mut self, bytes: &[u8]) -> Result<usize> {
         match &mut self.body {
             Body::Small(body) if body.len() + bytes.len() <= INLINE_BYTES_MAX => {
@@ -329,7 +329,7 @@ impl Upload {
         Ok(())
     }
 
-    /// The pages since the last content was ended, and the end of theirs.
+    /// Takes out the pages since the last content as a content of their own.
     fn take_piece(&mut self) -> Option<UnwrittenPart> {
         if self.piece_bytes == 0 {
             return None;
@@ -366,7 +366,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Whether [`Upload::store_together`] has work to do for it.
+    /// Whether [`Upload::store_together`] has work to do for this upload.
     pub fn is_small_and_unstored(&self) -> bool {
         self.is_md5_due() || self.is_to_store()
     }
@@ -401,7 +401,7 @@ impl Upload {
         let Some(db) = to_store.first().map(|upload| upload.db.clone()) else {
             return;
         };
-        // The operation that puts them may wait for the disk then.
+        // The operation that puts the bodies may wait for the disk instead.
         if db.makes_writers_wait() {
             return;
         }
@@ -413,7 +413,7 @@ impl Upload {
         }
     }
 
-    /// The bytes of a small body.
+    /// The bytes of a small body; empty for others.
     fn small(&self) -> &[u8] {
         match &self.body {
             Body::Small(body) => body,
@@ -421,7 +421,7 @@ impl Upload {
         }
     }
 
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -484,7 +484,7 @@ impl Upload {
 }
 
 impl UnwrittenPart {
-    /// Writes it. Blocks for the disk.
+    /// Writes the part. Blocks for the disk.
     pub fn write(self) -> Result<WrittenPart> {
         let written = match self.0 {
             Unwritten::Chunk(chunk, mut md5) => {

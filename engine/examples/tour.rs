@@ -46,7 +46,7 @@ fn tour(directory: &Path) -> Result<()> {
     println!("all, backwards:");
     print_keys(&db, &by_city, KeyRange::all(), Direction::Backward)?;
 
-    // A snapshot goes on seeing what was there when it was taken.
+    // A snapshot keeps the contents that the store had when it was taken.
     let before = db.snapshot();
     let mut batch = Batch::new();
     batch.delete_range(&by_city, KeyRange::all());
@@ -54,7 +54,7 @@ fn tour(directory: &Path) -> Result<()> {
     let mut left = before.scan(&by_city, KeyRange::all(), Direction::Forward);
     println!("still in the snapshot: {}", left.advance()?);
 
-    // A large value is streamed in and read in parts; neither is ever in memory as a whole.
+    // A large value is written and read in parts, and is never in memory as a whole.
     let mut writer = db.value_writer()?;
     for part in 0..64u8 {
         writer.write(&[part; 64 << 10])?;
@@ -70,7 +70,7 @@ fn tour(directory: &Path) -> Result<()> {
     let counted = increment(&db, &people)?;
     println!("visits: {counted}");
 
-    // A store of its own, made of hard links while this one is in use.
+    // A checkpoint is a store of its own, most of it hard links. This store stays in use meanwhile.
     db.checkpoint(&directory.join("copy"))?;
     let copy = Db::open(&directory.join("copy"), config)?;
     println!("checkpoint: {:?}", copy.verify()?);
@@ -86,7 +86,7 @@ fn print_keys(db: &Db, keyspace: &Keyspace, range: KeyRange, direction: Directio
     Ok(())
 }
 
-/// Reads, changes and writes with the key locked, which is unlocked before the wait for the disk.
+/// Increments the counter under the lock of its key, which ends before the wait for the disk.
 fn increment(db: &Db, keyspace: &Keyspace) -> Result<u64> {
     let key = b"visits";
     let mut transaction = db.transaction(&[(keyspace, key)])?;

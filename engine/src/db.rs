@@ -50,14 +50,14 @@ struct Handle {
     parts: Arc<Parts>,
     work: Arc<Work>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The result of the first close. Locked while that runs, so that a second one waits for it.
+    /// The result of the first close. Locked during that close, so that a second one waits for it.
     closed: Mutex<Option<Result<()>>>,
 }
 
 /// The name, the niceness and the work of a thread.
 type Loop = (&'static str, i32, fn(&Work));
 
-/// Starts a thread of that name.
+/// Starts a thread with the given name.
 type Spawn<'a> = dyn Fn(&'static str, Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> + 'a;
 
 fn spawn(name: &'static str, run: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
@@ -233,7 +233,7 @@ impl Db {
         }
     }
 
-    /// The store as it is now, for as long as the handle lives.
+    /// A snapshot of the store as it is now, which lasts as long as the handle.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.parts().clone())
     }
@@ -278,7 +278,7 @@ impl Db {
         self.0.abandon();
     }
 
-    /// `None` while writes are taken; otherwise the failure that made the store read-only.
+    /// The failure that made the store read-only, if any. A close or a lack of space is not one.
     pub fn failure(&self) -> Option<Error> {
         self.parts().health.failure().cloned()
     }
@@ -395,7 +395,7 @@ impl Db {
         self.work().checkpoint(directory, durability)
     }
 
-    /// Figures of the store as it is now.
+    /// Counters and sizes of the store as it is now.
     pub fn stats(&self) -> Stats {
         Stats::of(self.parts(), self.work())
     }
@@ -471,10 +471,10 @@ impl Handle {
         finished
     }
 
-    /// Gives up the directory, once everything has ended that writes to it.
+    /// Gives up the directory once everything that writes to it has ended.
     fn release(&self) {
         self.parts.value_log.close();
-        // No commit begins any more. One that was under way has its records in the log by now.
+        // No commit begins any more, and the last one has its records in the log by now.
         self.parts.log.with_log(Log::end_segment);
         self.work.await_jobs();
         self.parts.catalog.lock().close();
@@ -504,7 +504,7 @@ fn write_value(parts: &Parts, value: &[u8]) -> Result<LargeValue> {
 }
 
 impl Handle {
-    /// Empties the log, completes all jobs, and records that in the manifest.
+    /// Empties the log, completes all jobs, and records the clean close in the manifest.
     fn finish(&self) -> Result<()> {
         if let Some(failure) = self.parts.health.failure() {
             return Err(failure.clone());
@@ -513,7 +513,7 @@ impl Handle {
             return Ok(());
         }
         self.parts.log.sync().sync_all()?;
-        // No commit begins any more; the one that was under way ends before the lock is ours.
+        // No commit begins any more; the lock is ours once the last one has ended.
         for tree in self.parts.trees.all() {
             self.parts.log.seal(&tree);
         }
@@ -523,7 +523,7 @@ impl Handle {
         self.parts.log.with_log(|log| self.retire_log(log))
     }
 
-    /// Records in the manifest that the log is no longer needed, and removes it.
+    /// Records in the manifest that the log is no longer needed, and removes the log.
     fn retire_log(&self, log: &mut Log) -> Result<()> {
         let mut manifest = self.parts.catalog.lock();
         let wals: Vec<u64> = manifest.state.wals.keys().copied().collect();
@@ -571,7 +571,7 @@ mod tests {
         let fs = MemoryFs::crashable();
         let (db, keyspace) = open(Arc::new(fs.clone()));
         let (other, _) = open(Arc::new(MemoryFs::volatile()));
-        // Its segment has a number that the store does not have.
+        // The segment of the large value has a number that the store does not have.
         for _ in 0..10 {
             drop(other.write_value(&[1; 50]).unwrap());
             other.parts().value_log.retire();

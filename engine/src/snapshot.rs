@@ -105,7 +105,7 @@ impl Scan {
         self.rows.source().expect("the scan stands on an entry")
     }
 
-    /// The key at the position. Panics unless the last `advance` answered `true`.
+    /// The key at the position. Panics unless the last `advance` returned `true`.
     #[inline]
     pub fn key(&self) -> &[u8] {
         self.source().key().expect("the scan stands on an entry")

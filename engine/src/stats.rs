@@ -15,28 +15,28 @@ pub struct Stats {
     pub memtable_bytes: u64,
     /// Memtables that wait to be flushed.
     pub sealed_memtables: u64,
-    /// SSTables by level, over all keyspaces.
+    /// Number of SSTables by level, over all keyspaces.
     pub sstables: Vec<u64>,
     /// Bytes of the SSTables by level, over all keyspaces.
     pub level_bytes: Vec<u64>,
     /// Bytes of all SSTables.
     pub sstable_bytes: u64,
-    /// Segments of the write-ahead log that are needed.
+    /// Number of segments of the write-ahead log that are still needed.
     pub wal_segments: u64,
     /// Bytes of the write-ahead log that the opening of a copy reads; 0 if SSTables hold
     /// everything. One small memtable may keep many bytes of the log.
     pub wal_bytes: u64,
     /// Bytes of the value log, garbage included.
     pub value_log_bytes: u64,
-    /// Bytes of the value log that something refers to.
+    /// Bytes of the value log that memtables or SSTables refer to.
     pub value_log_live_bytes: u64,
-    /// Snapshots held, scans included.
+    /// Number of snapshots held, scans included.
     pub snapshots: u64,
-    /// How many changes ago the oldest of them was taken.
+    /// Number of changes since the oldest of these snapshots was taken; 0 if there is none.
     pub oldest_snapshot_age: u64,
-    /// How often background work was woken: a count that grows while nothing is written is a fault.
+    /// Number of wake-ups of background work. Growth while nothing is written is a fault.
     pub signals: u64,
-    /// Number of the last change that is visible.
+    /// Sequence number of the last visible change.
     pub last_sequence: u64,
     /// Bytes of blocks, small values of the value log, indexes and filters in memory.
     pub cache_bytes: u64,
@@ -54,19 +54,20 @@ pub struct Stats {
     pub value_bytes: u64,
     /// Batches that the opening of the store replayed from the log.
     pub batches_replayed: u64,
-    /// Records at the end of the log that it cut off: see [`Db::recovered`](crate::Db::recovered).
+    /// Records cut off at the end of the log by the opening: see
+    /// [`Db::recovered`](crate::Db::recovered).
     pub batches_cut_off: u64,
-    /// Bytes of the records that it cut off.
+    /// Bytes of the records cut off by the opening.
     pub bytes_cut_off: u64,
-    /// How many memtables were flushed.
+    /// Number of memtables that were flushed.
     pub flushes: u64,
-    /// How many compactions ran.
+    /// Number of compactions.
     pub compactions: u64,
-    /// How often the log was synced.
+    /// Number of syncs of the log.
     pub syncs: u64,
-    /// How often a writer had to wait for a flush, a compaction or a late sync.
+    /// Number of times that a writer waited for a flush, a compaction or a late sync.
     pub stalls: u64,
-    /// For how long writers waited for that, all together.
+    /// The total time of these waits.
     pub stalled: Duration,
 }
 

@@ -39,7 +39,7 @@ impl Db {
         Ok(transaction)
     }
 
-    /// Begins a transaction without locks. Waits as [`Db::admit`] does. Errors: as [`Db::admit`].
+    /// Begins a transaction without locks. Waits and fails as [`Db::admit`] does.
     pub fn begin(&self) -> Result<Transaction<'_>> {
         Ok(self.begin_admitted(self.admit()?))
     }
@@ -121,7 +121,7 @@ impl Transaction<'_> {
         &mut self.batch
     }
 
-    /// For other batches that are written under the locks of this transaction.
+    /// The admission of this transaction, for other batches that are written under its locks.
     pub fn admission(&self) -> &Admission {
         &self.admission
     }

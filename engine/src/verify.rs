@@ -13,13 +13,13 @@ use std::sync::Arc;
 /// The extent of a verification, and the damage that it found.
 #[derive(Debug, Clone, Default)]
 pub struct Verified {
-    /// SSTables, each read whole.
+    /// Number of SSTables, each read whole.
     pub sstables: u64,
     /// Sealed value-log segments, each read whole, unreferenced values included.
     pub value_segments: u64,
-    /// Live rows.
+    /// Live rows of all keyspaces.
     pub rows: u64,
-    /// Bytes of their values, those in the value log included.
+    /// Bytes of the values of these rows, those in the value log included.
     pub value_bytes: u64,
     /// Everything that is wrong, in the order in which it was found. Each error names a file and an
     /// offset in it.
@@ -55,7 +55,7 @@ pub(crate) fn verify(parts: &Arc<Parts>) -> Verified {
         let read = parts
             .value_log
             .verify_segment(number, meta.size, meta.checksum);
-        // One that is gone by now was collected meanwhile: nothing is wrong with that.
+        // A segment that is gone by now was collected meanwhile, so its error is no damage.
         if read.is_ok() || parts.value_log.sealed_size(number).is_some() {
             let found = verified.note(read);
             verified.damages.extend(found.into_iter().flatten());

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Acknowledged,
-    /// It may or may not be there after a restart.
+    /// The write may or may not be there after a restart.
     InDoubt,
 }
 
@@ -112,7 +112,7 @@ impl Script {
                     self.durable = self.history.len();
                 }
             }
-            // These promise that nothing was written.
+            // These errors promise that nothing was written.
             Err(Error::NoSpace { .. } | Error::ReadOnly { .. } | Error::Closed) => {}
             Err(error) if lacks_handle(&error) => {}
             Err(_) => self.history.push((changes, Outcome::InDoubt)),
@@ -136,7 +136,7 @@ impl Script {
         states.contains(found)
     }
 
-    /// Ends the fault, and writes: the store takes it and has lost nothing.
+    /// Ends the fault, and checks that the store takes a write and has lost nothing.
     fn check_resumes(&mut self, store: &Store, context: &str) {
         self.faults.set(None);
         let failure = store.db.failure();
@@ -157,12 +157,12 @@ impl Script {
         self.check_after_crash(context, Keep::Everything, 1);
     }
 
-    /// Cuts the power, opens what is left, and compares.
+    /// Cuts the power, opens what is left, and compares it with the history.
     fn check_after_crash(&self, context: &str, keep: Keep, seed: u64) {
         self.check_left(context, keep, self.memory.crash(seed, keep));
     }
 
-    /// Opens what a crash has left, and compares.
+    /// Opens the files that a crash has left, and compares the store with the history.
     fn check_left(&self, context: &str, keep: Keep, fs: MemoryFs) {
         let store = open(Arc::new(fs.clone()), &self.config);
         let store = store.unwrap_or_else(|error| panic!("{context}, {keep:?}: open: {error}"));
@@ -329,7 +329,7 @@ fn a_checkpoint_whose_sync_of_the_store_fails_stops_all_writing() {
     {
         let mut script = Script::new(7, Durability::Disk);
         let store = script.run(30).unwrap();
-        // Something for each file to sync.
+        // Gives each file of the store something to sync.
         let value = store.db.write_value(&[1; 300]).unwrap();
         let mut batch = lazurite_engine::Batch::new();
         batch.put_large(&store.keyspaces[0], b"large", value);
@@ -449,7 +449,7 @@ fn every_call_of_the_disk_may_fail_once() {
 
 #[test]
 fn every_sync_may_fail_and_is_not_tried_again() {
-    // A full disk that a sync reports does not pass either: what it has not kept is lost.
+    // A full disk that a sync reports does not pass: the changes that it has not kept are lost.
     let errors = [ErrorKind::Other, ErrorKind::StorageFull];
     for (seed, error) in seeds().flat_map(|seed| errors.map(|error| (seed, error))) {
         at_every_call(
@@ -488,7 +488,7 @@ fn a_full_disk_loses_nothing_and_passes() {
                 &full,
                 |mut script, ended, context| {
                     let Ok(store) = ended else {
-                        // The disk was full at an open; with space it opens.
+                        // The disk was full when the store was opened. With space the store opens.
                         script.faults.set(None);
                         script.check_after_crash(context, Keep::Everything, 1);
                         return;
@@ -558,7 +558,7 @@ fn a_store_on_a_full_disk_opens_for_reading_and_takes_writes_once_there_is_space
             );
             let _ = store.db.step();
             assert!(store.db.failure().is_none(), "{:?}", store.db.failure());
-            // The process ends, and nothing has changed for the next one.
+            // The process ends. The next one finds the store unchanged.
             std::mem::forget(store);
             script.check_after_crash("full", Keep::Everything, seed);
             script.memory = script.memory.crash(seed, Keep::Everything);

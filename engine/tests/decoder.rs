@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// What the decoder must have met in all of the directories together.
+/// Parts of the format that the decoder must have met, in all of the directories together.
 const PARTS: [&str; 8] = [
     "zstd",
     "lz4",
@@ -30,7 +30,7 @@ fn write(store: &Store, choices: &mut Choices) -> Model {
     let mut model = Model::default();
     for number in 0..400 {
         let mut changes = random_changes(choices);
-        // Many of these in a block compress well.
+        // Many of these values in a block compress well.
         let (keyspace, key) = (choices.below(3) as usize, [choices.next().to_le_bytes()]);
         changes.push(Change::Put(keyspace, key.concat(), vec![number as u8; 40]));
         store.write(&changes).unwrap();

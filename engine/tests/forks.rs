@@ -23,12 +23,12 @@ fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
     db.write(batch).unwrap().wait().unwrap();
 }
 
-/// What this process takes from the system.
+/// The resources that this process uses.
 #[derive(Debug, Clone, Copy)]
 struct Usage {
     threads: i64,
     handles: i64,
-    /// In KiB.
+    /// Resident memory, in KiB.
     memory: i64,
 }
 
@@ -265,7 +265,7 @@ fn fork_of_a_flushed_store_has_no_log() {
     assert_eq!(fork.dump().unwrap(), model);
 }
 
-/// Of a store that lives for as long as the process, among many that share their files.
+/// Options of a store that lives as long as the process, among many that share their files.
 fn brief_config() -> Config {
     Config {
         durability: Durability::Memory,
@@ -290,7 +290,7 @@ fn unmerged_source(fs: Arc<dyn Fs>, files: u8) -> (Store, Model) {
     (store, model)
 }
 
-/// Runs background work until there is none, at rest.
+/// Runs background work until none is left, with the store at rest.
 fn work_through(fork: &Store, clock: &ManualClock) {
     loop {
         clock.advance(Duration::from_secs(20));
@@ -300,7 +300,7 @@ fn work_through(fork: &Store, clock: &ManualClock) {
     }
 }
 
-/// Opens the fork with its own time.
+/// Opens the fork with a clock of its own.
 fn open_with_clock(fs: Arc<dyn Fs>, config: &Config) -> (Store, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     let environment = Environment {
@@ -316,7 +316,7 @@ fn open_with_clock(fs: Arc<dyn Fs>, config: &Config) -> (Store, Arc<ManualClock>
 fn calls_of_a_fork(operation: Operation, files: u8) -> u64 {
     let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let (source, _) = unmerged_source(Arc::new(faults.clone()), files);
-    // One before it has ended the segments that were being written.
+    // An earlier checkpoint has ended the segments that were being written.
     source.db.checkpoint("/before".as_ref()).unwrap();
     faults.set(Some(Fault {
         operation: Some(operation),
@@ -353,7 +353,7 @@ fn fork_writes_reads_and_opens_no_more_for_a_large_store_than_for_a_small_one() 
     assert_eq!(links[1] - links[0], 3 * keyspaces, "one for each SSTable");
 }
 
-/// Bytes that do not become smaller when they are packed.
+/// Random bytes, which do not compress.
 fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut choices = Choices::new(seed);
     (0..length).map(|_| choices.next() as u8).collect()
@@ -366,7 +366,7 @@ fn noisy_rows(keys: std::ops::Range<u8>, seed: u64) -> Vec<Change> {
         .collect()
 }
 
-/// Rows of 1 KiB stay in the SSTables.
+/// Options with which rows of 1 KiB stay in the SSTables.
 fn brief_config_of_rows() -> Config {
     Config {
         value_bytes_separated: 4 << 10,
@@ -568,13 +568,13 @@ fn log_that_a_small_memtable_keeps_is_counted_until_it_is_flushed() {
     assert!(stats.wal_bytes > 2 << 20, "{stats:?}");
     store.db.flush_all().unwrap();
     assert_eq!(store.db.stats().wal_bytes, 0);
-    // A copy ends the segment in use, and the next flush releases it.
+    // A checkpoint ends the segment in use, and the next flush releases it.
     for name in ["/one", "/two"] {
         store.db.checkpoint(name.as_ref()).unwrap();
         store.write(&[row(0, b"after")]).unwrap();
         store.db.flush_all().unwrap();
     }
-    // Each copy ends a segment, which is much longer than the records in it.
+    // Each checkpoint ends a segment, which is much longer than the records in it.
     for name in ["/three", "/four", "/five", "/six"] {
         store.write(&[row(0, b"last")]).unwrap();
         store.db.checkpoint(name.as_ref()).unwrap();
@@ -646,7 +646,7 @@ fn log_of_rows_that_are_gone_is_removed_once_the_store_is_idle() {
         (0, false),
         "{stats:?}"
     );
-    // The next write begins a log of its own, and a start finds everything.
+    // The next write begins a new log, and the next open finds everything.
     store.write(&[row(2, b"later")]).unwrap();
     let model = store.dump().unwrap();
     let after = Arc::new(fs.crash(1, Keep::Everything));
@@ -762,7 +762,7 @@ fn put_during_flushes() -> Store {
     let (target, count) = (writer.clone(), AtomicU32::new(0));
     let hooked = HookFs::new(MemoryFs::volatile(), move |operation, path| {
         let is_flush = operation == Operation::Sync && path.extension().is_some_and(|e| e == "sst");
-        // So that a flush which does not end fails instead of going on for ever.
+        // The limit makes a flush that does not end fail instead of going on for ever.
         if let Some((db, keyspaces)) = target.get().filter(|_| is_flush)
             && count.fetch_add(1, Ordering::Relaxed) < 50
         {

@@ -114,7 +114,7 @@ fn is_damaged(files: &Files) -> bool {
 fn read(files: &Files, models: &[Model], context: &str) -> Result<()> {
     let store = open(Arc::new(fs_of(files)), &config())?;
     let last = &models[models.len() - 1];
-    // Every single key must be right or an error too, whatever other keys are.
+    // A read of a single key must also give the right value or an error.
     for (keyspace, map) in last.maps.iter().enumerate() {
         for key in map.keys() {
             let found = store.db.get(&store.keyspaces[keyspace], key);
@@ -140,7 +140,7 @@ fn read(files: &Files, models: &[Model], context: &str) -> Result<()> {
     Ok(())
 }
 
-/// An error must be a refusal that names a file.
+/// Reads the files. An error must be a refusal that names a file.
 fn check_damaged(files: &Files, models: &[Model], context: &str) {
     match read(files, models, context) {
         Ok(()) | Err(Error::Corrupt { .. } | Error::UnknownFormat { .. }) => {}
@@ -207,7 +207,7 @@ fn a_verification_finds_any_flipped_bit_of_a_closed_store_and_changes_nothing() 
 fn a_verification_reports_every_damaged_place_with_file_and_offset() {
     let (clean, ..) = examples();
     let (killed, _) = killed_at_rest(Durability::Disk);
-    // The first unit after the header, or the first batch of the log.
+    // Each offset is that of the first unit after the header, or of the first batch of the log.
     for (mut files, kind, unit) in [
         (clean.clone(), "sst", 48),
         (clean, "vlog", 48),
@@ -271,7 +271,7 @@ fn damage_before_the_end_of_a_durable_log_names_the_segment_and_the_record() {
     let index = index.unwrap();
     let (path, bytes) = &killed[index];
     let value = bytes.windows(5).position(|window| window == b"batch");
-    // Header of 16 bytes; tag, keyspace, length, "last", length.
+    // Before the value are a header of 16 bytes, the tag, keyspace, length, "last", and length.
     let record = value.unwrap() - 16 - 8;
     let damages: [fn(&mut Vec<u8>, usize); 3] = [
         |bytes, at| bytes[at] ^= 1,
@@ -344,7 +344,7 @@ fn a_checkpoint_takes_no_damage_for_a_torn_tail() {
     damage_everything(&copy, last, last);
 }
 
-/// The dump of a file, and how many damages it counts.
+/// The dump of a file, and the number of damages that it counts.
 fn dumped(files: &Files, index: usize) -> (String, u64) {
     let fs: Arc<dyn Fs> = Arc::new(fs_of(files));
     let mut out = Vec::new();
@@ -435,7 +435,7 @@ fn a_torn_tail_is_reported_with_file_offset_batches_and_bytes() {
     }
 }
 
-/// The error that the store does not open with if this file is removed.
+/// The error of an open if the file `name` is missing.
 fn error_without(files: &Files, name: &str) -> String {
     let is_gone = |path: &Path| path.ends_with(name);
     let mut files = files.clone();
@@ -479,7 +479,7 @@ fn files_of_another_store_are_refused() {
             continue;
         }
         let mut mixed = clean.clone();
-        // The store id stands at 16 in every header; its checksum is made to fit.
+        // The store id is at offset 16 of every header; the checksum is made to fit.
         let foreign = with_store_id(&mixed[index].1, 99);
         mixed[index].1 = foreign;
         check_damaged(
@@ -625,7 +625,7 @@ fn golden_files_open() {
     }
 }
 
-/// The first line of `CURRENT` as a program of another format version writes it.
+/// Sets the first line of `CURRENT` to that of another format version.
 fn with_version(files: &Files, version: u32) -> Files {
     let mut files = files.clone();
     let is_current = |(path, _): &&mut (PathBuf, Vec<u8>)| path.ends_with("CURRENT");
@@ -722,7 +722,7 @@ fn whole_chunks_of_streamed_values_lie_in_whole_pages() {
     let db = Db::open(directory.path(), config).unwrap();
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
     let value = |length: usize| -> Vec<u8> { (0..length).map(|at| (at / 5) as u8).collect() };
-    // Between them values that end anywhere in a page, just before its end too.
+    // The values between the long ones end anywhere in a page, also just before its end.
     let lengths = [30_000, 8_180, 4_000, 100_000, 4_073, 20_000, 8_179, 25_000];
     for length in lengths {
         let mut writer = db.value_writer().unwrap();

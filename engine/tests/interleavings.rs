@@ -30,7 +30,7 @@ mod base {
         pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
         pub use shuttle::thread_local;
 
-        /// No time passes: `park_timeout` waits until it is woken, as `park` does.
+        /// Time stands still: `park_timeout` waits until it is woken, as `park` does.
         pub mod thread {
             pub use shuttle::thread::{Thread, ThreadId, current, park, park_timeout, yield_now};
         }
@@ -101,7 +101,7 @@ mod fs {
         use std::sync::Arc;
         use std::sync::atomic::{AtomicU64, Ordering};
 
-        /// Its syncs take a while, and the one of this number fails.
+        /// A file whose syncs take a while. Sync number `fails` fails.
         #[derive(Debug, Clone, Default)]
         pub struct OpenFile {
             pub syncs: Arc<AtomicU64>,
@@ -130,7 +130,7 @@ mod fs {
     }
 }
 
-/// A millisecond passes whenever it is asked: no wait for other writers takes longer.
+/// A clock that advances by a millisecond at each call: no wait for other writers takes longer.
 #[derive(Debug)]
 struct FastClock(std::sync::atomic::AtomicU64);
 
@@ -141,7 +141,7 @@ impl fs::Clock for FastClock {
     }
 }
 
-/// No values.
+/// A value log without values.
 #[derive(Debug)]
 struct NoValues;
 
@@ -193,7 +193,7 @@ fn shared_on(file: &OpenFile, values: Arc<dyn Values>) -> (Arc<SharedSync>, Arc<
     (sync, health)
 }
 
-/// Writers that append in order and wait for their own change. Returns how each wait ended.
+/// Runs writers that append in order and wait for their own changes. Returns how each wait ended.
 fn write(sync: &Arc<SharedSync>, writers: u64) -> Vec<Result<()>> {
     let last = Arc::new(Mutex::new(0));
     let threads: Vec<_> = (0..writers)
@@ -250,7 +250,7 @@ fn values_are_synced_by_their_thread_or_by_the_leader() {
     values.join().unwrap();
 }
 
-/// Wakes by a count.
+/// Counts how often it wakes.
 #[derive(Default)]
 struct Woken(AtomicU64);
 
@@ -260,7 +260,7 @@ impl Wake for Woken {
     }
 }
 
-/// An abandoned store: each writer is answered, with `Ok` only if its change is durable.
+/// Each writer of an abandoned store is answered, with `Ok` only if its change is durable.
 fn an_abandoned_store_answers_all_waiters() {
     let (sync, _) = shared(0, Arc::new(NoValues));
     sync.appended(1, LogMark::default());
@@ -308,7 +308,7 @@ impl ValueSegments {
         (Arc::new(log), health)
     }
 
-    /// Writes a value of one byte. Answers its segment, its end in the file, and its pin.
+    /// Writes a value of one byte. Returns its segment, its end in the file, and its pin.
     fn write(&self) -> Result<(u64, u64, values::segments::Pin)> {
         let room = Room {
             length: 1,
@@ -430,7 +430,7 @@ fn a_segment_is_pinned_or_gone() {
     }
 }
 
-/// A task beside a thread: it is served or refused, and woken then.
+/// A task that waits beside a thread is served or refused, and is woken then.
 fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     for fails in [0, 1] {
         let (sync, _) = shared(fails, Arc::new(NoValues));
@@ -456,7 +456,7 @@ fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     }
 }
 
-/// Batches with these numbers of changes, and a log whose content is its last number.
+/// A batch of this many changes. The content of the log is its last number.
 #[derive(Debug)]
 struct Changes(u64);
 
@@ -544,7 +544,7 @@ fn commit_and_wait(fails: u64) -> (Arc<Store>, Arc<CommitQueue<Store>>) {
             })
         })
         .collect();
-    // Seals memtables: it has the log to itself, between groups.
+    // This thread seals memtables: it has the log to itself, between groups.
     threads.push({
         let (store, queue) = (store.clone(), queue.clone());
         thread::spawn(move || {

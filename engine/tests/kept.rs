@@ -171,7 +171,7 @@ fn an_opening_reports_the_records_that_a_power_cut_has_taken() {
     db.sync().unwrap();
     write(&db, |batch| batch.put(&a, b"large", &[1; 100_000]));
     write(&db, |batch| batch.put(&a, b"behind it", b"2"));
-    // The disk has the log, and the value log only as far as it was synced.
+    // The disk has the whole log, but the value log only as far as it was synced.
     let image = fs.crash(1, Keep::Everything);
     for (path, bytes) in fs.crash(1, Keep::Everything).files() {
         if path.extension().is_some_and(|kind| kind == "vlog") {
@@ -216,7 +216,7 @@ fn damage_log(fs: &MemoryFs, all_records: bool) {
 fn damage_to_a_row_that_became_durable_during_a_flush_is_no_torn_tail() {
     for begins_segment in [false, true] {
         let fs = MemoryFs::crashable();
-        // Open still: a close would flush all.
+        // The store stays open, because a close would flush everything.
         let _open = write_amid_flush(&fs, begins_segment);
         let whole = fs.crash(1, Keep::Everything);
         let db = stepped(&whole, Durability::Disk).unwrap();
@@ -250,7 +250,7 @@ fn write_amid_flush(fs: &MemoryFs, begins_segment: bool) -> Db {
     let [a, b] = ["a", "b"].map(|name| keyspace(&db, name));
     write(&db, |batch| batch.put(&a, b"row", b"1"));
     if begins_segment {
-        // It ends the segment in use.
+        // The checkpoint ends the segment in use.
         db.checkpoint("/copy".as_ref()).unwrap();
     }
     *writer.lock().unwrap() = Some((db.clone(), b));
@@ -258,7 +258,7 @@ fn write_amid_flush(fs: &MemoryFs, begins_segment: bool) -> Db {
     db
 }
 
-/// A disk without space for the second half of the write of this number to a segment of the log.
+/// A disk without space for the second half of write number `nth` to a segment of the log.
 fn refusing(fs: &MemoryFs, nth: u64) -> FaultFs {
     let disk = FaultFs::new(Arc::new(fs.clone()));
     disk.set(Some(Fault {
@@ -290,7 +290,7 @@ fn a_store_opens_whose_first_batch_in_a_log_segment_was_refused() {
     write(&db, |batch| batch.put(&a, b"first", &[1; 300]));
     db.close().unwrap();
     drop((db, a));
-    // The head and the beginning of the segment come before.
+    // Two writes come before: the header, and the beginning of the segment.
     let db = open_on(&refusing(&fs, 3));
     let a = keyspace(&db, "a");
     assert!(is_refused(&db, &a));
@@ -435,7 +435,7 @@ fn values_that_are_deleted_give_their_space_back_at_rest() {
     assert_eq!(db.stats().value_log_bytes, 0);
 }
 
-/// Holds up the first sync of a value-log segment once it is armed, and fails it.
+/// Once armed, holds up the first sync of a value-log segment, and then fails it.
 #[derive(Debug, Default)]
 struct FailingSync {
     armed: AtomicBool,
@@ -551,7 +551,7 @@ fn a_writer_of_a_value_that_outlives_its_store_makes_no_file() {
     }
 }
 
-/// Says that a task was woken.
+/// A waker that reports the wake-up to a channel.
 struct Woken(Mutex<Sender<()>>);
 
 impl Wake for Woken {

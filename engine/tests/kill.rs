@@ -25,18 +25,18 @@ const WRITERS: u8 = 4;
 const CHILD_DIRECTORY: &str = "LAZURITE_KILLED_IN";
 const CHILD_SESSION: &str = "LAZURITE_KILLED_SESSION";
 
-/// Reported once segments of the value log have been removed.
+/// The line that a child reports once segments of the value log have been removed.
 const COLLECTED: &str = "collected";
 
 /// Key of a counter, in the last keyspace, of the batches of all writers that use it. Each batch
 /// reads the counter before it writes, so the counter gives the batches an order.
 const COUNTER: &[u8] = b"count";
 
-/// What one child does until it is killed.
+/// The plan of one child, which runs until it is killed.
 #[derive(Debug, Clone)]
 struct Session {
     seed: u64,
-    /// How many batches each writer writes at most.
+    /// Maximum number of batches of each writer.
     batches: u64,
     writers: u8,
     config: Config,
@@ -66,7 +66,7 @@ impl Session {
     }
 }
 
-/// From absurdly small to nearly that of a small server.
+/// Random options, from tiny ones to nearly those of a small server.
 fn any_config(choices: &mut Choices) -> Config {
     let durability = match choices.below(2) {
         0 => Durability::Process,
@@ -88,7 +88,7 @@ fn any_config(choices: &mut Choices) -> Config {
     }
 }
 
-/// The batches of one writer, in their order. They touch only keys that begin with its number.
+/// The batches of one writer, in order. They touch only keys that begin with the writer's number.
 struct Script {
     choices: Choices,
     session: u64,
@@ -129,7 +129,7 @@ impl Iterator for Script {
     }
 }
 
-/// Says which batch of the writer was the last.
+/// The key whose value names the last batch of the writer.
 fn progress_key(writer: u8) -> Vec<u8> {
     vec![writer, u8::MAX]
 }
@@ -148,7 +148,7 @@ fn place(change: &mut Change, prefix: &[u8]) {
     }
 }
 
-/// Writes until it is killed, or has written all and closed the store.
+/// Writes until it is killed, or until everything is written and the store is closed.
 #[test]
 #[ignore = "the child of the_process_may_be_killed_at_any_moment"]
 fn the_child() {
@@ -172,13 +172,13 @@ fn the_child() {
     report("closed");
 }
 
-/// In one call, so that no line is cut in two. Fails when the parent is gone.
+/// Reports a line in one call, so that it is not cut in two. Panics if the parent is gone.
 fn report(line: &str) {
     let line = format!("{line}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// `found`: the bytes of the value log when the store was opened.
+/// Writes the batches of one writer. `found` is the size of the value log after the open.
 fn write(session: &Session, store: &Store, writer: u8, found: u64) {
     let mut choices = Choices::new(session.seed + u64::from(writer));
     let all_wait = session.config.durability == Durability::Process;
@@ -198,7 +198,7 @@ fn write(session: &Session, store: &Store, writer: u8, found: u64) {
 /// Whether segments of the value log are gone.
 fn has_collected(store: &Store, found: u64) -> bool {
     let stats = store.db.stats();
-    // What is written between the two figures is less.
+    // Less is written between the reads of the two figures.
     found + stats.value_bytes > stats.value_log_bytes + 5_000
 }
 
@@ -222,7 +222,7 @@ fn counter(db: &Db, store: &Store) -> u64 {
     found.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()))
 }
 
-/// What changes nothing that can be read.
+/// Does something at random that changes no row.
 fn disturb(choices: &mut Choices, store: &Store) {
     let keyspace = &store.keyspaces[choices.below(KEYSPACES.len() as u64) as usize];
     match choices.below(1500) {
@@ -245,7 +245,7 @@ struct Parent {
     choices: Choices,
     model: Model,
     counted: u64,
-    /// Kills after a collection.
+    /// Number of kills after a collection.
     after_collections: u64,
 }
 
@@ -267,7 +267,7 @@ impl Parent {
         let batches = 1 + self.choices.below(2 * lines + 100);
         let session = Session::new(seed, batches);
         let acknowledged = self.kill(&session, lines);
-        // Those who open it next are killed while they do.
+        // The next children are killed while they open the store.
         for _ in 0..self.choices.below(3) {
             let opening = Session::new(self.choices.next(), 0);
             let lines = 1 + self.choices.below(2);
@@ -365,7 +365,7 @@ impl Parent {
     }
 }
 
-/// How many batches of a writer of the session are there.
+/// Number of the last batch of a writer of the session that is in the store.
 fn last_batch(found: &Model, session: &Session, writer: u8) -> u64 {
     let Some(progress) = found.maps[0].get(&progress_key(writer)) else {
         return 0;
@@ -373,7 +373,7 @@ fn last_batch(found: &Model, session: &Session, writer: u8) -> u64 {
     let (of, number) = progress.split_at(8);
     match of == session.seed.to_le_bytes() {
         true => u64::from_le_bytes(number.try_into().unwrap()),
-        // It stems from an earlier session.
+        // The batch is of an earlier session.
         false => 0,
     }
 }

@@ -194,7 +194,7 @@ impl Run {
                 expected,
                 "seek {target:?} in {range:?} {direction:?}"
             );
-            // A seek goes on from where the scan stands.
+            // A seek continues from the position of the scan.
             for _ in 0..self.choices.below(3) {
                 if found.is_some() {
                     found = scan.advance().unwrap().then(|| scan.key().to_vec());

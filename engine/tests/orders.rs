@@ -40,7 +40,7 @@ fn main() {
         };
         let at = published.load(Ordering::Acquire);
         if let Some(scan) = spans.explore(b"a", at) {
-            // At 1 the scan sees no row, whatever the memtable holds by now.
+            // At sequence number 1 the scan sees no row, whatever the memtable holds by now.
             let live: &[u8] = if at == 2 { b"m" } else { b"z" };
             spans.settle(scan, Some(live));
         }

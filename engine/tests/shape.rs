@@ -170,7 +170,7 @@ fn garbage_that_is_less_than_half_goes_while_writes_go_on() {
     let deletions = deleted.iter();
     deletions.for_each(|row| batch.delete(&keyspace, &key(*row)));
     db.write(batch).unwrap().wait().unwrap();
-    // Two hundred changes in each quarter of a second.
+    // Makes two hundred changes in each quarter of a second.
     for tick in 0..4 * 60 {
         fill(
             &db,
@@ -222,7 +222,7 @@ impl Small {
     fn fill_up(&self, value_bytes: usize) -> u64 {
         let mut choices = Choices::new(1);
         for index in 0.. {
-            // Nothing that could be compressed.
+            // Random bytes, which do not compress.
             let words = std::iter::repeat_with(|| choices.next().to_le_bytes());
             let value: Vec<u8> = words.take(value_bytes / 8).flatten().collect();
             let mut batch = Batch::new();
@@ -239,7 +239,7 @@ impl Small {
         unreachable!("the space has an end")
     }
 
-    /// Does one piece of work, unless there is none, or no space for it.
+    /// Runs one job; `false` if there is none, or no space for it.
     fn step(&self) -> bool {
         match self.db.step() {
             Ok(job) => job.is_some(),
@@ -257,7 +257,7 @@ impl Small {
     }
 }
 
-/// Fills the store and deletes a range of what is in it, again and again.
+/// Fills the store and deletes a range of its rows, again and again.
 fn can_be_filled_again(durability: Durability, bytes_max: u64, value_bytes: usize) {
     let context = format!("{durability:?}, {bytes_max} bytes, values of {value_bytes}");
     let store = Small::open(durability, bytes_max);
@@ -487,7 +487,7 @@ fn jobs_stay_small_while_more_is_written_than_merged() {
         let mut batch = Batch::new();
         batch.put(&keyspace, &key(choices.next()), words.as_flattened());
         db.write(batch).unwrap().wait().unwrap();
-        // Nothing is merged before writers would have to wait.
+        // No job runs before writers would have to wait.
         let mut stats = db.stats();
         while stats.sealed_memtables > 0 || stats.sstables[0] + 1 >= config.level0_files_stop as u64
         {
@@ -672,12 +672,12 @@ fn a_full_cache_keeps_blocks_that_are_read_again_and_none_that_is_read_once() {
     let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
     let mut choices = Choices::new(1);
     for index in 0..ROWS {
-        // Each in a block of its own that cannot be compressed.
+        // Each row fills a block of its own, which does not compress.
         let noise: [[u8; 8]; 512] = std::array::from_fn(|_| choices.next().to_le_bytes());
         fill(&db, &keyspace, index..index + 1, noise.as_flattened());
     }
     db.compact(&keyspace).unwrap();
-    // How many blocks had to be read for some rows.
+    // Number of blocks that were read from files for these rows.
     let reads = |rows: std::ops::Range<u64>| {
         let before = db.stats().blocks_read;
         for index in rows {

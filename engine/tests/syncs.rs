@@ -58,7 +58,7 @@ fn most_lost(sync: Duration, writes: u64) -> Duration {
             let end = clock.now() + sync;
             while clock.now() < end {
                 let before = acknowledged.load(Ordering::SeqCst);
-                // Long enough for a writer that does not wait to write; without one time goes on.
+                // Long enough for a writer that need not wait. If none writes, time goes on.
                 thread::park_timeout(Duration::from_micros(300));
                 if acknowledged.load(Ordering::SeqCst) == before {
                     clock.advance(Duration::from_millis(1));
@@ -99,7 +99,7 @@ fn a_power_cut_takes_at_most_250_milliseconds_of_writes_however_long_a_sync_take
 
 #[test]
 fn a_put_of_a_large_value_waits_for_the_syncs_of_both_logs_at_once() {
-    // Each sync waits for the other to begin: one after the other they would wait for ever.
+    // Each sync waits for the other one to begin: in turn they would wait for ever.
     let begun = Arc::new((Mutex::new([0u64; 2]), Condvar::new()));
     let is_on = Arc::new(AtomicBool::new(false));
     let hook = {
@@ -135,7 +135,7 @@ fn a_put_of_a_large_value_waits_for_the_syncs_of_both_logs_at_once() {
         batch.put_large(&keyspace, &number.to_be_bytes(), value);
         db.write(batch).unwrap().wait().unwrap();
     };
-    // Both logs have a segment then.
+    // Now both logs have a segment.
     put_large(0);
     is_on.store(true, Ordering::SeqCst);
     (1..=10).for_each(put_large);
@@ -145,7 +145,7 @@ fn a_put_of_a_large_value_waits_for_the_syncs_of_both_logs_at_once() {
 
 #[test]
 fn new_log_segments_do_not_hold_up_the_syncs() {
-    // Each segment takes a few writes, so that one is wanted long before the interval ends.
+    // Each segment takes a few writes, so that a new one is wanted long before the interval ends.
     let config = Config {
         wal_segment_bytes: 4 << 10,
         sync_milliseconds: 150,
@@ -221,14 +221,14 @@ fn a_writer_that_was_admitted_waits_for_no_late_sync() {
     disk.hold(Some(Operation::Sync));
     let (puts, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
-        // One that is not admitted waits sooner or later.
+        // A writer that asks for admission waits sooner or later.
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 put(&db, &keyspace, 1).unwrap();
                 puts.fetch_add(1, Ordering::Relaxed);
             }
         });
-        // For a minute at most.
+        // Checks for a minute at most.
         let is_waiting = (0..600).any(|_| {
             let before = puts.load(Ordering::Relaxed);
             thread::park_timeout(Duration::from_millis(100));
@@ -307,7 +307,7 @@ fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_l
             if path.extension().is_some_and(|kind| kind == "vlog") {
                 return Err(io::ErrorKind::Other.into());
             }
-            // The sync of a new segment goes on.
+            // The sync of a new segment, by another thread, goes on.
             if is_log(path) && thread::current().name() == Some("writer") {
                 is_held.store(true, Ordering::SeqCst);
                 gate.wait();
@@ -343,7 +343,7 @@ fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_l
     // The next sync of the log syncs the new segment too.
     drop(db.write_value(&[1; 64 << 10]).unwrap());
     gate.open();
-    // The sync that was under way succeeds: some may have been served by it. All of them return.
+    // The sync that was under way succeeds, and may serve some writers. All of them return.
     let limit = Duration::from_secs(20);
     for _ in 1..5 {
         let _ = has_returned.recv_timeout(limit).expect("a writer hangs");
@@ -354,7 +354,7 @@ fn a_failed_sync_of_a_new_value_log_segment_reaches_everyone_who_waits_for_the_l
     assert!(db.failure().is_some());
 }
 
-/// Says that a task was woken.
+/// A waker that reports the wake-up to a channel.
 struct Woken(Mutex<Sender<()>>);
 
 impl Wake for Woken {
@@ -369,7 +369,7 @@ fn a_checkpoint_links_no_file_that_the_store_still_writes() {
     let hook = {
         let writer = writer.clone();
         move |operation, path: &Path| {
-            // Once, in the middle of the checkpoint: others begin to write a value.
+            // Once, in the middle of the checkpoint, begins to write a value.
             if operation == Operation::Sync
                 && is_log(path)
                 && let Some(db) = writer.lock().unwrap().take()
@@ -447,7 +447,7 @@ fn a_reader_of_a_large_value_does_not_wait_for_a_new_segment() {
     });
 }
 
-/// Holds up writes to SSTables while the first is set; counts those that wait in the second.
+/// Holds up writes to SSTables while the flag is set, and counts the ones that wait.
 type Hold = Arc<(Mutex<(bool, usize)>, Condvar)>;
 
 fn holding(fs: &MemoryFs, hold: &Hold) -> HookFs {
@@ -493,7 +493,7 @@ fn a_checkpoint_does_not_wait_for_a_compaction() {
         hold.1.notify_all();
         answer.expect("it waits for the compaction").unwrap();
     });
-    // The compaction has removed the files of the source since.
+    // Meanwhile the compaction has removed the files of the source.
     let stepped = environment(Arc::new(fs));
     let copy = Db::open_with("/copy".as_ref(), Config::default(), stepped).unwrap();
     let verified = copy.verify().unwrap();

@@ -294,7 +294,7 @@ fn a_get_never_finds_a_value_that_its_own_batch_deleted() {
     });
 }
 
-/// A store at `Disk` with its own threads that panics in sync number `nth` of files of a kind.
+/// A store at `Disk` with its own threads that panics in sync `nth` of files with this extension.
 fn store_whose_sync_panics(extension: &str, nth: u64) -> Db {
     use lazurite_engine::fs::{Failure, Fault, FaultFs, MemoryFs, Operation};
     let fs = FaultFs::new(std::sync::Arc::new(MemoryFs::crashable()));
@@ -345,7 +345,7 @@ fn a_panic_in_a_sync_is_an_error_to_the_threads_that_wait_for_it() {
 
 #[test]
 fn a_panic_in_a_sync_is_an_error_to_the_tasks_that_wait_for_it() {
-    // The first was of the segment when it was made.
+    // The first sync of a log segment is part of making it.
     let db = store_whose_sync_panics(".wal", 2);
     let (a, _) = keyspaces(&db);
     let mut batch = Batch::new();
@@ -376,7 +376,7 @@ fn a_panic_in_a_flush_is_an_error_to_writers() {
     assert!(failure.contains("panic"), "{failure}");
 }
 
-/// Wakes the thread that it was made for.
+/// A waker that unparks one thread.
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -529,7 +529,7 @@ fn a_store_is_created_beside_files_that_the_caller_tolerates() {
     drop(opened.unwrap());
     let log = std::fs::read_to_string(directory.path().join("debug.log"));
     assert_eq!(log.unwrap(), "theirs");
-    // A store that is there stays usable whatever is put beside it.
+    // An existing store stays usable, whatever is put beside it.
     std::fs::write(directory.path().join("package.json"), "{}").unwrap();
     assert_eq!(foreign(), None);
     let other = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Memtables so small that they are sealed and flushed all the time.
+/// Options with memtables so small that they are sealed and flushed all the time.
 fn config() -> Config {
     Config {
         durability: Durability::Memory,
@@ -230,7 +230,7 @@ fn writer_of(value: Option<&[u8]>) -> u64 {
     })
 }
 
-/// Reads some keys, and writes its id to some of those.
+/// Runs a transaction that reads some keys, and writes its id to some of those.
 fn run(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) -> Option<Done> {
     let keys: Vec<u8> = (0..1 + choices.below(4))
         .map(|_| choices.below(KEYS) as u8)
@@ -250,7 +250,7 @@ fn run(db: &Db, keyspace: &Keyspace, id: u64, choices: &mut Choices) -> Option<D
     if choices.below(2) == 0 {
         transaction.lock(locks(true).chain(locks(false))).unwrap();
     } else {
-        // In two steps, of which the second may be out of order.
+        // Locks the keys in two steps, of which the second may be out of order.
         transaction.lock(locks(true)).unwrap();
         match transaction.lock_shared(locks(false)) {
             Err(Error::Conflict) => return None,
@@ -369,7 +369,7 @@ fn keys_of_later_keyspaces_are_unlocked_between_commits() {
     drop(transaction.commit().unwrap());
     transaction.unlock_from(&second);
     transaction.admit_deletion_again().unwrap();
-    // Out of order, so that it is refused instead of waiting.
+    // The key is out of order, so the lock is refused at once if it is not free.
     let is_free = |keyspace: &Keyspace, key: &[u8]| {
         let mut other = db.begin().unwrap();
         let third = db.keyspace("c", KeyspaceOptions::default()).unwrap();
@@ -380,7 +380,7 @@ fn keys_of_later_keyspaces_are_unlocked_between_commits() {
         let other = scope.spawn(|| (is_free(&second, b"2"), is_free(&first, b"k")));
         assert_eq!(other.join().unwrap(), (true, false));
     });
-    // Whatever its place beside the one that was unlocked, it is not out of order.
+    // This key is not out of order, wherever it sorts beside the one that was unlocked.
     transaction.lock([(&second, &b"1"[..])]).unwrap();
     transaction.batch().put(&second, b"1", b"1");
     drop(transaction.commit().unwrap());

@@ -42,7 +42,7 @@ pub(crate) fn metadata_equal(a: &Metadata, b: &Metadata) -> bool {
 /// for a queue".
 pub const POLICY_PERMISSIONS: &str = "raup";
 
-/// Source: Set Queue ACL, "Request body".
+/// Checks stored access policies. Source: Set Queue ACL, "Request body".
 pub(crate) fn policies(policies: &[StoredPolicy]) -> Result<()> {
     lazurite_base::policies::check(policies, POLICY_PERMISSIONS)
         .map_err(|BrokenRule(reason)| Error::InvalidXmlDocument { reason })

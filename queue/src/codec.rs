@@ -38,7 +38,7 @@ pub(crate) struct QueueRow {
     pub(crate) policies: Vec<StoredPolicy>,
 }
 
-/// A counter cell.
+/// The row of a counter cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CounterRow {
     pub(crate) messages: u64,

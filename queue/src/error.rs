@@ -20,7 +20,7 @@ pub enum Error {
         name: &'static str,
         /// `QueryParameterValue`: the value as sent.
         value: String,
-        /// `Reason`: one sentence.
+        /// `Reason`, in one sentence.
         reason: &'static str,
     },
     /// A queue name has invalid characters or misplaced hyphens.
@@ -29,7 +29,7 @@ pub enum Error {
     /// A stored access policy breaks a rule.
     #[error("XML specified is not syntactically valid.")]
     InvalidXmlDocument {
-        /// The rule, for a person.
+        /// The broken rule, in words for a person.
         reason: &'static str,
     },
     /// There is no message with this id: it is unknown, deleted or expired.

@@ -18,7 +18,7 @@ use crate::keys::Position;
 use crate::lock::lock;
 use std::sync::{Mutex, MutexGuard};
 
-/// See the top of the file.
+/// The bounds of an ordered set of rows, as the top of the file describes.
 #[derive(Debug)]
 pub(crate) struct Frontier(Mutex<Bounds>);
 
@@ -38,12 +38,12 @@ impl Frontier {
         }))
     }
 
-    /// Where the next scan starts.
+    /// The position at which the next scan starts.
     pub(crate) fn start(&self) -> Position {
         self.bounds().start
     }
 
-    /// Begins a scan and returns where it starts.
+    /// Begins a scan. Returns the position at which the scan starts.
     pub(crate) fn begin(&self) -> Position {
         let mut bounds = self.bounds();
         bounds.added = Position::MAX;

@@ -56,7 +56,7 @@ const MESSAGE: u8 = 3;
 const TEXT: u8 = 4;
 const EXPIRY: u8 = 5;
 
-/// Longest part of a key after the account.
+/// Longest name of a queue, in characters. In a key it follows the account.
 const QUEUE_NAME_CHARS_MAX: usize = 63;
 const ID_BYTES: usize = 16;
 const POSITION_BYTES: usize = 8 + 16;
@@ -119,7 +119,7 @@ impl Position {
         id: MessageId(u128::MAX),
     };
 
-    /// The first place after the time `at`.
+    /// The first position after the time `at`.
     pub(crate) fn after(at: Ticks) -> Position {
         Position {
             at: Ticks(at.0.saturating_add(1)),
@@ -127,7 +127,7 @@ impl Position {
         }
     }
 
-    /// The place that its text names; `None` for any other text.
+    /// Parses the text of a position; `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<Position> {
         let (at, id) = text.split_once('-')?;
         Some(Position {
@@ -136,7 +136,7 @@ impl Position {
         })
     }
 
-    /// The place right after this one.
+    /// The position right after this one.
     pub(crate) fn next(self) -> Position {
         match self.id.0.checked_add(1) {
             Some(id) => Position {
@@ -161,24 +161,24 @@ fn account_key(tag: u8, account: &str) -> Vec<u8> {
     key
 }
 
-/// The row of the account's service properties.
+/// The key of the row of an account's service properties.
 pub(crate) fn properties(account: &str) -> Vec<u8> {
     account_key(ACCOUNT, account)
 }
 
-/// The row of a queue. For the prefix of a name: the lower bound of all names with that prefix.
+/// The key of a queue's row. For the prefix of a name: the lower bound of names with that prefix.
 pub(crate) fn queue(account: &str, name: &str) -> Vec<u8> {
     let mut key = account_key(QUEUE, account);
     key.extend(name.as_bytes());
     key
 }
 
-/// The rows of the account's queues whose names start with `prefix`.
+/// The keys of the rows of the account's queues whose names start with `prefix`.
 pub(crate) fn queues(account: &str, prefix: &str) -> KeyRange {
     KeyRange::prefix(&queue(account, prefix))
 }
 
-/// The rows of all queues of all accounts.
+/// The keys of the rows of all queues of all accounts.
 pub(crate) fn all_queues() -> KeyRange {
     KeyRange::prefix(&[QUEUE])
 }
@@ -217,41 +217,41 @@ fn position_rows(queue: QueueId, kind: u8, start: Position, end: Position) -> Ke
     }
 }
 
-/// Every row of a queue.
+/// The keys of all rows of a queue.
 pub(crate) fn everything(queue: QueueId) -> KeyRange {
     KeyRange::prefix(&queue.0.to_be_bytes())
 }
 
-/// One counter.
+/// The key of one counter cell of a queue.
 pub(crate) fn counter(queue: QueueId, cell: u8) -> Vec<u8> {
     let mut key = row(queue, COUNTER);
     key.push(cell);
     key
 }
 
-/// All counters.
+/// The keys of all counter cells of a queue.
 pub(crate) fn counters(queue: QueueId) -> KeyRange {
     KeyRange::prefix(&row(queue, COUNTER))
 }
 
-/// The message's row in the order of delivery.
+/// The key of a message's row in the order of delivery.
 pub(crate) fn delivery(queue: QueueId, position: Position) -> Vec<u8> {
     position_row(queue, DELIVERY, position)
 }
 
-/// The order of delivery from `start` to before `end`.
+/// The keys of the order of delivery from `start` to before `end`.
 pub(crate) fn deliveries(queue: QueueId, start: Position, end: Position) -> KeyRange {
     position_rows(queue, DELIVERY, start, end)
 }
 
-/// The message's row by id.
+/// The key of a message's row by id.
 pub(crate) fn message(queue: QueueId, id: MessageId) -> Vec<u8> {
     let mut key = row(queue, MESSAGE);
     key.extend(id.0.to_be_bytes());
     key
 }
 
-/// All messages by id.
+/// The keys of all rows by id of a queue's messages.
 pub(crate) fn messages(queue: QueueId) -> KeyRange {
     KeyRange::prefix(&row(queue, MESSAGE))
 }
@@ -262,19 +262,19 @@ pub(crate) fn message_id(key: &[u8]) -> Option<MessageId> {
     Some(MessageId(u128::from_be_bytes(id)))
 }
 
-/// The message's text.
+/// The key of a message's text.
 pub(crate) fn text(queue: QueueId, id: MessageId) -> Vec<u8> {
     let mut key = row(queue, TEXT);
     key.extend(id.0.to_be_bytes());
     key
 }
 
-/// The message's row in the order of expiry.
+/// The key of a message's row in the order of expiry.
 pub(crate) fn expiry(queue: QueueId, position: Position) -> Vec<u8> {
     position_row(queue, EXPIRY, position)
 }
 
-/// The order of expiry from `start` to before `end`.
+/// The keys of the order of expiry from `start` to before `end`.
 pub(crate) fn expiries(queue: QueueId, start: Position, end: Position) -> KeyRange {
     position_rows(queue, EXPIRY, start, end)
 }
@@ -290,7 +290,7 @@ pub(crate) fn position(key: &[u8]) -> Option<Position> {
     })
 }
 
-/// The cell at the end of a counter's key; `None` if there is none.
+/// The number of the cell at the end of a counter's key; `None` if there is none.
 pub(crate) fn counter_cell(key: &[u8]) -> Option<u8> {
     key.get(ID_BYTES + 1).copied()
 }

@@ -38,7 +38,7 @@ pub(crate) struct Slots(Mutex<SlotTable>);
 #[derive(Debug, Default)]
 struct SlotTable {
     slots: HashMap<Box<[u8]>, Arc<Slot>>,
-    /// Slots added since unused ones were last dropped.
+    /// Number of slots added since unused ones were last dropped.
     added: usize,
     /// When the sweep has to look at queues whose slots were dropped, and their keys. A queue may
     /// be listed several times, and may have a slot again.
@@ -49,7 +49,7 @@ struct SlotTable {
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     order: RwLock<()>,
-    /// Locked only to read or replace the state.
+    /// Locked only while the state is read or replaced.
     state: Mutex<Existence>,
     used: AtomicBool,
     /// After a failure the sweep skips the queue until this time, in ticks.
@@ -93,7 +93,7 @@ pub(crate) struct DueQueue {
 /// Whether the queue exists.
 #[derive(Debug, Default, Clone)]
 pub(crate) enum Existence {
-    /// Not read yet.
+    /// The row of the queue has not been read yet.
     #[default]
     Unknown,
     /// There is no such queue.
@@ -151,12 +151,12 @@ impl Slot {
         }
     }
 
-    /// For operations that write messages.
+    /// Locks out operations on the queue itself, but not other writers of messages.
     pub(crate) fn shared(&self) -> RwLockReadGuard<'_, ()> {
         self.order.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For operations on the queue itself.
+    /// Locks out all other operations that write the queue or its messages.
     pub(crate) fn exclusive(&self) -> ExclusiveAccess<'_> {
         let order = self.order.write();
         ExclusiveAccess {
@@ -165,7 +165,7 @@ impl Slot {
         }
     }
 
-    /// Since when the sweep may find expired messages here.
+    /// The time since which the sweep may find expired messages in the queue; `None` if it cannot.
     fn due_since(&self) -> Option<Ticks> {
         let since = match self.state() {
             Existence::Missing => return None,
@@ -175,7 +175,7 @@ impl Slot {
         Some(self.not_before(since))
     }
 
-    /// When the sweep has to look at this queue if its slot is dropped.
+    /// The times at which the sweep has to look at this queue if its slot is dropped.
     fn sweep_times(&self) -> impl Iterator<Item = Ticks> {
         let times = match &*lock(&self.state) {
             Existence::Present(live) => live.sweep_times(),
@@ -231,9 +231,9 @@ impl SlotTable {
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) id: QueueId,
-    /// Over the order of delivery. Scanned under the consumer lock.
+    /// The frontier of the order of delivery, which is scanned under the consumer lock.
     pub(crate) head: Frontier,
-    /// Over the order of expiry. Scanned under the consumer lock.
+    /// The frontier of the order of expiry, which is scanned under the consumer lock.
     pub(crate) next_expiry: Frontier,
     /// A lower bound of the expiries, in ticks, of messages that were added since the sweep last
     /// passed this bound. Reaches further than `next_expiry`, which the sweep moves to the end of
@@ -291,7 +291,7 @@ impl Live {
         }
     }
 
-    /// Records where a message is that is now in the store.
+    /// Records the positions of a message that is now in the store.
     pub(crate) fn message_added(&self, delivery: Position, expiry: Position) {
         self.head.added(delivery);
         if expiry.at < Ticks::NEVER {
@@ -405,7 +405,7 @@ mod tests {
             };
             live.message_added(position, position);
         }
-        // As a sweep that looks ahead and finds no expiry yet.
+        // Does what a sweep does that looks ahead and finds no expiry yet.
         live.next_expiry.begin();
         live.next_expiry.finish(Position::after(Ticks(100)));
         let slot = slots.get(b"queue");

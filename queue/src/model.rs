@@ -18,7 +18,7 @@ pub const VISIBILITY_SECONDS_DEFAULT: i64 = 30;
 /// Maximum number of messages in one response. Source: Get Messages, "URI parameters",
 /// `numofmessages`.
 pub const MESSAGES_PER_GET_MAX: i64 = 32;
-/// Maximum number of queues in one page of List Queues. Default where the request names none.
+/// Maximum number of queues in one page of List Queues, and the default.
 pub const QUEUES_PER_PAGE_MAX: i64 = 5000;
 /// Shortest and longest name of a queue, in characters.
 pub const QUEUE_NAME_LENGTH: std::ops::RangeInclusive<usize> = 3..=63;
@@ -49,7 +49,7 @@ pub struct ListQueues<'a> {
 /// One page of queues, in the byte order of their names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuePage {
-    /// The queues.
+    /// The queues, at most [`ListQueues::maxresults`].
     pub queues: Vec<ListedQueue>,
     /// Where the next page starts; `None` at the end.
     pub next_marker: Option<String>,
@@ -76,13 +76,13 @@ pub struct QueueProperties {
 /// The parameters of Put Message.
 #[derive(Debug, Clone, Default)]
 pub struct PutMessage<'a> {
-    /// At most [`MESSAGE_BYTES_MAX`] bytes; may be empty.
+    /// The text: at most [`MESSAGE_BYTES_MAX`] bytes; may be empty.
     pub text: &'a str,
     /// `messagettl` in seconds; -1: never expires; `None`: [`MESSAGE_TTL_SECONDS_DEFAULT`].
     pub ttl_seconds: Option<i64>,
     /// `visibilitytimeout` in seconds; `None`: 0.
     pub visibility_seconds: Option<i64>,
-    /// How often the message was delivered before, by the queue that it comes from.
+    /// Number of earlier deliveries of the message, in the queue that it comes from.
     pub dequeue_count: u32,
 }
 
@@ -95,7 +95,7 @@ pub struct PutMessageResult {
     pub inserted_at: SystemTime,
     /// When the message expires; the last second of the year 9999 if never.
     pub expires_at: SystemTime,
-    /// Valid for Update and Delete until a consumer takes the message.
+    /// The receipt, valid for Update and Delete until a consumer takes the message.
     pub pop_receipt: String,
     /// When the message becomes visible.
     pub visible_at: SystemTime,
@@ -120,7 +120,7 @@ pub struct DequeuedMessage {
     pub inserted_at: SystemTime,
     /// When the message expires; the last second of the year 9999 if never.
     pub expires_at: SystemTime,
-    /// Valid for Update and Delete until a consumer takes the message again.
+    /// The receipt, valid for Update and Delete until a consumer takes the message again.
     pub pop_receipt: String,
     /// When the message becomes visible again.
     pub visible_at: SystemTime,
@@ -148,7 +148,7 @@ pub struct PeekedMessage {
 /// A page of [`QueueService::list_messages`](crate::QueueService::list_messages).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MessagePage {
-    /// The messages.
+    /// The messages in the order of delivery, hidden ones included.
     pub messages: Vec<PeekedMessage>,
     /// Where the next page starts; `None` at the end.
     pub next: Option<String>,
@@ -179,7 +179,7 @@ pub struct UpdateMessageResult {
 /// The parameters of [`QueueService::browse_messages`](crate::QueueService::browse_messages).
 #[derive(Debug, Clone, Copy)]
 pub struct BrowseMessages<'a> {
-    /// Where to begin.
+    /// The place at which the page begins.
     pub from: BrowseFrom<'a>,
     /// Maximum number of messages of the page.
     pub count: usize,
@@ -190,20 +190,20 @@ pub struct BrowseMessages<'a> {
 pub enum BrowseFrom<'a> {
     /// The first message.
     Start,
-    /// The first one that is not visible yet.
+    /// The first message that is not visible yet.
     Hidden,
-    /// `next` of the page before.
+    /// The place that [`BrowsedMessages::next`] of the previous page names.
     Next(&'a str),
 }
 
 /// A page of messages, hidden ones included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BrowsedMessages {
-    /// In the order of delivery.
+    /// The messages in the order of delivery.
     pub messages: Vec<StoredMessage>,
-    /// Where to go on; `None` at the end.
+    /// Where the next page starts; `None` at the end.
     pub next: Option<String>,
-    /// Messages that were read.
+    /// Number of messages that were read, expired ones included.
     pub examined: u64,
 }
 
@@ -216,9 +216,9 @@ pub struct StoredMessage {
     pub inserted_at: SystemTime,
     /// When the message expires; the last second of the year 9999 if never.
     pub expires_at: SystemTime,
-    /// When the message is or was visible.
+    /// When the message becomes or became visible.
     pub visible_at: SystemTime,
-    /// Valid for Update and Delete until a consumer takes the message.
+    /// The receipt, valid for Update and Delete until a consumer takes the message.
     pub pop_receipt: String,
     /// The number of deliveries.
     pub dequeue_count: u32,
@@ -233,9 +233,9 @@ pub struct MessageTally {
     pub visible: u64,
     /// Messages that are not visible yet.
     pub hidden: u64,
-    /// Messages of either kind that expire soon.
+    /// Messages of either kind that expire within the time that the caller named.
     pub expiring: u64,
-    /// There was no time to count all.
+    /// Whether the time was up before all messages were counted.
     pub is_partial: bool,
 }
 

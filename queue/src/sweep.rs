@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering;
 const BATCHES_PER_SWEEP: usize = 16;
 const MESSAGES_PER_BATCH: usize = 256;
 
-/// Queues examined by one call.
+/// Maximum number of queues examined by one call.
 const QUEUES_PER_SWEEP: usize = 1024;
 /// Number of queues loaded into memory by one call. A higher number drops rarely used queues from
 /// memory sooner.
@@ -36,7 +36,7 @@ const QUEUES_LOADED_PER_SWEEP: usize = 256;
 /// there is none. A longer search steps over more tombstones of messages that were deleted in time.
 const LOOKAHEAD_SECONDS: u64 = 10;
 
-/// How long a queue is skipped after a failure.
+/// Time for which a queue is skipped after a failure, in seconds.
 const RETRY_SECONDS: u64 = 60;
 
 /// Number of rows consumed at the head of a queue, or swept, after which a range delete covers the
@@ -53,7 +53,7 @@ struct ExpiredMessages {
 /// The work of a sweep on one queue.
 struct QueueSweep {
     removed: usize,
-    /// `None` if nothing was written.
+    /// The ticket of the removal; `None` if nothing was written.
     ticket: Option<Ticket>,
 }
 

@@ -5,14 +5,14 @@
 
 use std::time::{Duration, SystemTime};
 
-/// 100 ns since 0001-01-01T00:00:00Z.
+/// A time, in units of 100 ns since 0001-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticks(pub(crate) u64);
 
 const PER_SECOND: u64 = 10_000_000;
 const PER_MILLISECOND: u64 = 10_000;
 const NANOSECONDS: u128 = 100;
-/// 1970-01-01T00:00:00Z.
+/// 1970-01-01T00:00:00Z in ticks.
 const UNIX: u64 = 62_135_596_800 * PER_SECOND;
 
 impl Ticks {

@@ -13,7 +13,7 @@ const VISIBILITY_PARAMETER: &str = "visibilitytimeout";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lifetime {
     pub(crate) hidden_seconds: u64,
-    /// `None`: never expires.
+    /// Lifetime in seconds; `None`: never expires.
     ttl_seconds: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Lifetime {
     }
 }
 
-/// Source: Put Message, "URI parameters".
+/// Checks the timeouts of a new message. Source: Put Message, "URI parameters".
 pub(crate) fn lifetime_of_new_message(request: &PutMessage<'_>) -> Result<Lifetime> {
     let hidden_seconds = visibility_seconds(request.visibility_seconds.unwrap_or(0), 0)?;
     let ttl = request.ttl_seconds.unwrap_or(MESSAGE_TTL_SECONDS_DEFAULT);

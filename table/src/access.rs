@@ -1,4 +1,4 @@
-//! How a query accesses rows, and the range of rows that a shared access signature permits.
+//! AccessKind: how a query reads rows. AccessRange: the rows that a signature permits.
 
 use crate::keys::{self, component, skip_component};
 use lazurite_engine::KeyRange;

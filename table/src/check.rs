@@ -38,7 +38,7 @@ pub(crate) fn check_result(
 /// body on Insert, whose keys come from the body, otherwise as an error of the URL.
 fn check_keys(write: Write, partition_key: &str, row_key: &str) -> Result<()> {
     for (name, value) in [("PartitionKey", partition_key), ("RowKey", row_key)] {
-        // The length comes first: the error for characters contains the key.
+        // Check the length first, because the error for characters contains the key.
         check_key_length(value)?;
         if write == Write::Insert && value.contains(is_forbidden) {
             let (name, value) = (name.to_owned(), value.to_owned());
@@ -60,7 +60,8 @@ fn check_key_length(key: &str) -> Result<()> {
     ensure(units(key) <= KEY_UNITS_MAX, Error::PropertyValueTooLarge)
 }
 
-/// Source: Understanding the Table Service Data Model, "Characters Disallowed in Key Fields".
+/// Whether a key must not contain the character. Source: Understanding the Table Service Data
+/// Model, "Characters Disallowed in Key Fields".
 fn is_forbidden(character: char) -> bool {
     matches!(character, '/' | '\\' | '#' | '?' | '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}')
 }
@@ -80,7 +81,7 @@ fn check_properties(properties: &[(String, Value)]) -> Result<()> {
     ensure(unique && own, Error::DuplicatePropertiesSpecified)
 }
 
-/// Source: Understanding the Table Service Data Model, "Property Names".
+/// Checks a property's name. Source: Understanding the Table Service Data Model, "Property Names".
 fn check_name(name: &str) -> Result<()> {
     ensure(
         units(name) <= PROPERTY_NAME_UNITS_MAX,
@@ -120,12 +121,12 @@ pub fn entity_bytes(entity: &Entity) -> usize {
     key_bytes(&entity.partition_key, &entity.row_key) + properties.sum::<usize>()
 }
 
-/// The share of the keys in [`ENTITY_BYTES_MAX`].
+/// Bytes of the keys that count towards [`ENTITY_BYTES_MAX`].
 fn key_bytes(partition_key: &str, row_key: &str) -> usize {
     4 + 2 * (units(partition_key) + units(row_key))
 }
 
-/// The share of a property in [`ENTITY_BYTES_MAX`].
+/// Bytes of a property that count towards [`ENTITY_BYTES_MAX`].
 fn property_bytes(name: &str, value: ValueRef<'_>) -> usize {
     let value_bytes = match value {
         ValueRef::String(text) => 2 * units(text) + 4,

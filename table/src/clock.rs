@@ -40,7 +40,7 @@ pub(crate) struct Clock {
     catalog: Keyspace,
     /// The last Timestamp that followed the wall clock, in ticks.
     last: AtomicU64,
-    /// No stored row has a Timestamp later than this, `ahead_since_scan` and `last`.
+    /// No stored Timestamp is later than the greatest of this, `ahead_since_scan` and `last`.
     rows_ahead: AtomicU64,
     /// The latest Timestamp since [`Clock::begin_scan`] that was derived from the replaced row, not
     /// from the wall clock.
@@ -236,7 +236,7 @@ pub(crate) struct SweepState {
 /// A scan of all rows for their latest Timestamp.
 #[derive(Debug, Default)]
 pub(crate) struct TimestampScan {
-    /// The first key that was not read yet.
+    /// The first key that has not been read yet.
     pub(crate) start: Vec<u8>,
     pub(crate) latest: Option<DateTime>,
 }
@@ -323,7 +323,7 @@ mod tests {
         let mut last = None;
         let mut before: Option<Clock> = None;
         for _ in 0..3 {
-            // Each is as a restore leaves it: without the bound of the store before.
+            // Each store is as a restore leaves it: without the bound of the store before.
             with_db(|db| {
                 let (clock, _) = open(db, NOW);
                 before.iter().for_each(|before| clock.follow(before));

@@ -147,13 +147,13 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Decodes a number of the catalog.
+/// Decodes a number of the catalog: eight bytes, little-endian.
 pub(crate) fn decode_number(what: &str, stored: &[u8]) -> Result<u64> {
     let number = stored.try_into().map(u64::from_le_bytes);
     number.map_err(|_| Error::InternalError(format!("stored {what}: not 8 bytes")))
 }
 
-/// Initial capacity for a row.
+/// Initial capacity for an encoded row, in bytes.
 const ROW_BYTES_USUAL: usize = 1024;
 
 /// The place of the Timestamp in a row, after the version.
@@ -276,7 +276,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Checks the version byte.
+    /// Begins to read a value, and checks its version byte.
     #[inline(always)]
     fn open(bytes: &'a [u8], what: &'static str) -> Result<Reader<'a>> {
         let mut reader = Reader { rest: bytes, what };

@@ -212,7 +212,7 @@ impl Reader<'_> {
         Date::from_calendar_date(year as i32, month, day as u8).ok()
     }
 
-    /// Ticks since midnight.
+    /// Parses a time of day into ticks since midnight.
     fn time(&mut self) -> Option<u64> {
         let hour = self.digits(2)?;
         self.skip(b":")?;
@@ -240,7 +240,7 @@ impl Reader<'_> {
         (count > 0).then(|| padded.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
     }
 
-    /// The offset of the local time from UTC, in ticks.
+    /// Parses the offset of a local time from UTC, in ticks.
     fn zone(&mut self) -> Option<i64> {
         let sign = match self.0.first() {
             Some(b'+') => 1,

@@ -41,7 +41,7 @@ pub enum Error {
     /// A stored access policy breaks a rule.
     #[error("XML specified is not syntactically valid.")]
     InvalidXmlDocument {
-        /// The rule, for a person.
+        /// The broken rule, in words for a person.
         reason: &'static str,
     },
     /// A `$filter` with a feature of OData that the service does not have.
@@ -114,7 +114,7 @@ pub enum InvalidInput {
         what: &'static str,
         /// The actual length or depth.
         found: usize,
-        /// The maximum.
+        /// The maximum length or depth.
         limit: usize,
     },
     /// An order comparison with `null`.
@@ -144,7 +144,7 @@ pub enum OutOfRangeInput {
     /// A key or an instant in a body cannot be stored.
     #[error("The '{name}' parameter of value '{value}' is out of range.")]
     Parameter {
-        /// The property's name.
+        /// The name of the property.
         name: String,
         /// The value as sent.
         value: String,
@@ -185,7 +185,7 @@ pub enum UnsupportedFilter {
         "The filter calls the function '{0}'. Tables know comparisons, 'and', 'or' and 'not'; a prefix is a range of values."
     )]
     Function(String),
-    /// Something is calculated.
+    /// The filter uses an arithmetic operator, such as `add`.
     #[error("The filter calculates with '{0}', which tables do not support.")]
     Arithmetic(String),
 }

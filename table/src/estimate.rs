@@ -13,12 +13,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// Rows of a range that are counted one by one.
+/// Maximum number of rows of a range that are counted one by one.
 const COUNTED_ROWS_MAX: usize = 32;
 /// Number of rows of a child that are counted while the children of a node are found. Without this
 /// count, a node with one large child and one small one would count as two large ones.
 const CHILD_ROWS_MAX: usize = 8;
-/// Branches of the tree that one estimate follows to the end.
+/// Number of branches of the tree that one estimate follows to the end.
 const SAMPLES: usize = 8;
 /// Maximum number of seeks of an estimate. A node that is reached when no seek is left counts as
 /// [`COUNTED_ROWS_MAX`] rows.
@@ -31,7 +31,7 @@ const ESTIMATES_PER_SECOND_MAX: usize = 32;
 pub struct RowCount {
     /// An estimate has two significant digits.
     pub rows: u64,
-    /// Whether the rows were counted.
+    /// Whether the rows were counted rather than estimated.
     pub is_exact: bool,
 }
 
@@ -44,7 +44,7 @@ impl RowCount {
         }
     }
 
-    /// The same, or `rows` if that is more.
+    /// The same count, or `rows` if that is more.
     pub(crate) fn at_least(self, rows: usize) -> RowCount {
         RowCount {
             rows: self.rows.max(rows as u64),
@@ -52,7 +52,7 @@ impl RowCount {
         }
     }
 
-    /// Two significant digits: more would promise too much.
+    /// Rounds an estimate to two significant digits: more would promise too much.
     fn estimate(rows: f64) -> RowCount {
         let unit = 10_f64.powf((rows.max(1.0).log10() - 1.0).floor().max(0.0));
         RowCount {
@@ -111,7 +111,7 @@ impl Estimates {
     }
 }
 
-/// One estimate.
+/// The state of one estimate.
 struct Sampler<'a> {
     snapshot: &'a Snapshot,
     keyspace: &'a Keyspace,
@@ -122,18 +122,18 @@ struct Sampler<'a> {
 struct Beginning {
     rows: usize,
     first: Vec<u8>,
-    /// Whether the range has no more.
+    /// Whether the range has no more rows.
     is_all: bool,
 }
 
 /// The children of a node of the tree of keys.
 #[derive(Default)]
 struct Children {
-    /// Rows of all children with few rows.
+    /// Number of rows in all children with few rows.
     small_rows: usize,
-    /// The ranges of the others.
+    /// The ranges of the other children.
     large: Vec<KeyRange>,
-    /// Whether all were found before the seeks were used up.
+    /// Whether all children were found before the seeks were used up.
     is_complete: bool,
 }
 
@@ -167,7 +167,7 @@ impl Sampler<'_> {
         let mut rows = 0.0;
         let mut is_exact = children.is_complete && visited == count;
         for at in 0..visited {
-            // Evenly spread, so that neither the first nor the last ones are preferred.
+            // The visited children are evenly spread, so that neither end is preferred.
             let child = &children.large[(2 * at + 1) * count / (2 * visited)];
             let (some, is_counted) = self.rows(child, (samples / visited).max(1))?;
             rows += some;
@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn estimate_has_a_bounded_cost_for_any_keys() {
-        // A tree as deep as it has rows.
+        // A tree that is as deep as it has rows.
         let rows = (0..500).map(|length| ("p".into(), "a".repeat(length)));
         let (_directory, db, rows) = store(rows);
         let snapshot = db.snapshot();

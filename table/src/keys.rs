@@ -86,7 +86,7 @@ pub(crate) fn in_table(partition_key: &str, row_key: &str) -> Vec<u8> {
     key
 }
 
-/// All entities of a table.
+/// The range of the keys of all entities of a table.
 pub(crate) fn entities(table: TableId) -> KeyRange {
     KeyRange::prefix(&table.to_be_bytes())
 }

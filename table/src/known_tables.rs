@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// See the top of the file.
+/// The ids of tables that exist. The invariant is at the top of the file.
 #[derive(Debug)]
 pub(crate) struct KnownTables(Box<[Stripe]>);
 
@@ -18,7 +18,7 @@ pub(crate) struct Stripe(Mutex<Ids>);
 
 #[derive(Debug, Default)]
 struct Ids {
-    /// By the key of the table's record.
+    /// The ids by the key of the table's record.
     ids: HashMap<Box<[u8]>, TableId>,
     /// The number of creations and deletions so far. A record that was read before one of them may
     /// be outdated.
@@ -28,7 +28,7 @@ struct Ids {
 /// Maximum number of tables whose ids one of the 256 stripes holds: some megabytes in total.
 const KNOWN_TABLES_MAX: usize = 64;
 
-/// Makes the id of a table be forgotten at the end, whether or not the table changed.
+/// Drop guard: forgets the id of a table, whether or not the table changed.
 pub(crate) struct Changing<'a> {
     stripe: &'a Stripe,
     key: Vec<u8>,
@@ -50,7 +50,7 @@ impl Default for KnownTables {
 }
 
 impl KnownTables {
-    /// For the holder of the lock of a table's record, which drops it before the lock.
+    /// Call this with the table's record locked, and drop the result before the lock.
     pub(crate) fn changing(&self, key: Vec<u8>) -> Changing<'_> {
         let stripe = self.stripe(&key);
         Changing { stripe, key }

@@ -48,7 +48,7 @@ impl Guid {
     }
 }
 
-/// The lower-case text form.
+/// Displays the lower-case text form.
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Uuid::from_bytes(self.0).hyphenated().fmt(f)

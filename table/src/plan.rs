@@ -27,9 +27,9 @@ use lazurite_engine::KeyRange;
 /// The ranges of keys to read, and the filter to evaluate on each row.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Disjoint, in key order, without the common prefix of the table's keys.
+    /// Disjoint ranges in key order. Their keys lack the common prefix of the table's keys.
     pub(crate) accesses: Vec<Access>,
-    /// `None` if every row in the ranges matches.
+    /// The filter to evaluate on each row; `None` if every row in the ranges matches.
     pub(crate) residual: Option<Filter>,
     /// How the hosted service would access the rows.
     pub(crate) azure: Azure,
@@ -39,7 +39,7 @@ pub(crate) struct Plan {
 #[derive(Debug, Clone)]
 pub(crate) struct Azure {
     pub(crate) kind: AccessKind,
-    /// The range that it would read; empty for [`AccessKind::Nothing`].
+    /// The range that the hosted service would read; empty for [`AccessKind::Nothing`].
     pub(crate) range: KeyRange,
 }
 
@@ -203,7 +203,7 @@ impl Region {
         }
     }
 
-    /// `None` if the intersection is empty.
+    /// The common part of two regions; `None` if it is empty.
     fn intersect(&self, other: &Region) -> Option<Region> {
         let spans = [0, 1].map(|at| intersect(&self.spans[at], &other.spans[at]));
         (!spans.iter().any(KeyRange::is_empty)).then_some(Region { spans })
@@ -298,7 +298,7 @@ fn extend(range: &mut KeyRange, next: KeyRange) {
 #[derive(Debug)]
 struct KeyRanges {
     regions: Vec<Region>,
-    /// Whether they contain nothing else.
+    /// Whether the regions contain nothing but matches.
     exact: bool,
 }
 
@@ -351,7 +351,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// The ranges of a term, or of its negation.
+    /// The key ranges of a term, or of its negation if `negated`.
     fn key_ranges(&self, term: &Expression, negated: bool) -> KeyRanges {
         match (term, negated) {
             (Expression::Not(term), _) => self.key_ranges(term, !negated),
@@ -372,7 +372,7 @@ impl Planner<'_> {
             }
             (Expression::Constant(truth), _) => KeyRanges::constant(*truth != negated),
             (Expression::IsTrue(property), _) => match self.column(*property) {
-                // Keys are Strings.
+                // Keys are Strings, never a Boolean that is true.
                 Some(_) => KeyRanges::constant(negated),
                 None => KeyRanges::unknown(),
             },

@@ -22,9 +22,9 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 pub const PAGE_ROWS_MAX: usize = 1000;
 /// Bytes of stored rows after which a page ends.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
-/// Rows that a full page examines to find one more match.
+/// Maximum number of rows that a full page examines to find one more match.
 const LOOK_AHEAD_ROWS_MAX: usize = 1000;
-/// Rows between two checks of the deadline.
+/// Number of rows between two checks of the deadline.
 const EXPIRY_ROWS: usize = 100;
 
 /// The parameters of Query Entities.
@@ -37,7 +37,7 @@ pub struct Query<'a> {
     /// The keys of the first entity to return, from [`Page::next`]; an absent NextRowKey is the
     /// empty RowKey.
     pub continuation: Option<(&'a str, &'a str)>,
-    /// The query sees only entities in this range.
+    /// The range of entities that the query sees; `None` for all.
     pub access_range: Option<&'a AccessRange>,
     /// Maximum number of partitions whose rows the page reads, at least 1; `None`: no limit.
     pub partitions_max: Option<u32>,
@@ -48,22 +48,22 @@ pub struct Query<'a> {
 pub struct Cost {
     /// How the rows were accessed.
     pub access: AccessKind,
-    /// How the hosted service would access them, according to its guides.
+    /// How the hosted service would access the rows, according to its guides.
     pub azure_access: AccessKind,
-    /// Rows read.
+    /// Number of rows read, whether they match or not.
     pub examined: usize,
     /// Rows that the hosted service would read for the page: counted if it would read the same
     /// rows, otherwise estimated. `None` for [`AccessKind::Nothing`], after a failed estimate, and
     /// after too many estimates in a second.
     pub azure_examined: Option<RowCount>,
-    /// Rows returned.
+    /// Number of rows returned.
     pub returned: usize,
 }
 
 /// One page of entities in key order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// May be empty even if more entities follow.
+    /// The matches. May be empty even if more entities follow.
     pub entities: Vec<Entity>,
     /// PartitionKey and RowKey of the first entity that was not examined; `None` at the end.
     pub next: Option<(String, String)>,
@@ -74,7 +74,7 @@ pub struct Page {
 /// Takes a PartitionKey and a number of its rows.
 pub type RowCounter<'a> = &'a mut dyn FnMut(&str, u32);
 
-/// Receives a page while it is read.
+/// The callbacks that receive a page while it is read.
 pub struct Visitor<'a> {
     /// Takes each entity of the page.
     pub entity: &'a mut dyn FnMut(&EntityView<'_>) -> Result<()>,
@@ -324,9 +324,9 @@ enum Step {
 
 /// The partitions of which a page has read rows.
 struct Partitions {
-    /// How many more there may be.
+    /// Number of further partitions that the page may read.
     left: u32,
-    /// The first component of the keys of the present one.
+    /// The first component of the keys of the present partition.
     present: Vec<u8>,
 }
 
@@ -359,9 +359,9 @@ impl Partitions {
 /// page may examine a row in each of very many partitions.
 struct ExaminedRows<'a> {
     report: Option<RowCounter<'a>>,
-    /// The first component of the keys of the present partition, and its rows.
+    /// The first component of the keys of the present partition, and the number of its rows.
     present: (Vec<u8>, u32),
-    /// The same of the partition with the most rows so far.
+    /// The same pair for the partition with the most rows so far.
     busiest: (Vec<u8>, u32),
 }
 

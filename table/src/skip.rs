@@ -17,11 +17,11 @@ use lazurite_engine::KeyRange;
 /// The approximate number of rows that can be read in the time of a seek, with cached blocks.
 #[cfg(test)]
 const SEEK_ROWS: usize = 8;
-/// Jumps of a scan that seek before the first probe.
+/// Number of jumps of a scan that seek before the first probe.
 const SEEKS_BEFORE_PROBE_FIRST: usize = 32;
-/// Jumps that seek after a probe that had to seek.
+/// Number of jumps that seek after a probe that had to seek.
 const SEEKS_BEFORE_PROBE: usize = 16;
-/// Rows that a probe reads before it seeks.
+/// Number of rows that a probe reads before it seeks.
 const PROBE_ROWS: usize = 16;
 /// Rows of the shortest and the longest run without seeks.
 const RUN_ROWS_MIN: usize = 256;
@@ -34,7 +34,7 @@ pub(crate) struct Skipper<'a> {
     rows: &'a [KeyRange],
     mode: Mode,
     run_rows: usize,
-    /// Reused from row to row.
+    /// The key at which the scan continues; its memory is reused from row to row.
     destination: Vec<u8>,
 }
 

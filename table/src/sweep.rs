@@ -13,7 +13,7 @@ use crate::error::Result;
 use lazurite_engine::{Direction, KeyRange};
 use std::sync::PoisonError;
 
-/// Rows that one call reads: some ten milliseconds.
+/// Number of rows that one call reads, which takes some ten milliseconds.
 const ROWS_PER_SWEEP: usize = 10_000;
 /// Time from the start to the first scan, in ticks: until then the machine's clock may not be set
 /// yet.

@@ -18,7 +18,7 @@ use std::fmt;
 pub struct TransactionError {
     /// Index of the operation that failed, from 0.
     pub index: usize,
-    /// Why it failed.
+    /// Why the operation failed.
     pub error: Error,
 }
 
@@ -74,7 +74,7 @@ impl TableService {
         };
         let changes = operations.iter().zip(&keys).enumerate().map(read);
         let changes = changes.collect::<Result<Vec<_>, _>>()?;
-        // After the last read, so that the Timestamps are those of the write.
+        // Rows are put after the last read, so that the Timestamps are those of the write.
         let mut timestamps = Vec::with_capacity(operations.len());
         for (index, (change, key)) in changes.into_iter().zip(&keys).enumerate() {
             timestamps.push(at(index, self.put(&mut transaction, key, change))?);
@@ -84,7 +84,7 @@ impl TableService {
     }
 }
 
-/// The checks that read nothing.
+/// Runs the checks that read nothing.
 fn check_operations(operations: &[Operation]) -> Result<(), TransactionError> {
     if operations.is_empty() {
         return at(0, Err(InvalidInput::Request.into()));

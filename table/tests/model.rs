@@ -48,7 +48,7 @@ impl Random {
 /// The entities that a filter should find.
 type Selects<'a> = dyn Fn(&Key, &Entity) -> bool + 'a;
 
-/// Keys in the order of the protocol.
+/// A key in UTF-16 code units, which sort as the protocol demands.
 type Key = (Vec<u16>, Vec<u16>);
 
 fn key(partition_key: &str, row_key: &str) -> Key {
@@ -72,7 +72,7 @@ struct ModelTable {
 /// A model of the protocol on a map. Errors are the error codes on the wire.
 #[derive(Default)]
 struct Model {
-    /// By lower-case name.
+    /// The tables by lower-case name.
     tables: BTreeMap<String, ModelTable>,
 }
 
@@ -105,7 +105,7 @@ impl Model {
 }
 
 impl ModelTable {
-    /// The stored entity without its Timestamp, which the service chooses; `None` for a deletion.
+    /// Applies a write, except for the Timestamp, which the service chooses.
     fn write(&mut self, write: Write, entity: &Entity) -> Result<(), Code> {
         let key = key_of(entity);
         let current = self.entities.get(&key);
@@ -249,7 +249,7 @@ impl Run {
         } else {
             self.cut_power();
         }
-        // Not always later than the Timestamps of the previous process: see `clock.rs`.
+        // The clock may be behind the Timestamps of the previous process: see `clock.rs`.
         match self.random.below(5) {
             0 => self.clock.set(self.clock.now() - Duration::from_millis(5)),
             1 => {
@@ -342,7 +342,7 @@ impl Run {
 
     fn entity(&mut self) -> Entity {
         let (partition_key, row_key) = (self.partition_key(), self.row_key());
-        // Sometimes enough that two of them together exceed the limit.
+        // Sometimes an entity has so many properties that two of them together exceed the limit.
         let (count, names) = if self.random.one_in(10) {
             (150, 1000)
         } else {
@@ -646,7 +646,7 @@ impl Run {
     }
 }
 
-/// Both succeed, or both fail with the same code.
+/// Checks that both succeed, or that both fail with the same code.
 fn check<T: std::fmt::Debug>(found: Result<T>, expected: Result<(), Code>) -> Option<T> {
     match (found, expected) {
         (Ok(found), Ok(())) => Some(found),

@@ -258,7 +258,7 @@ fn existing_metrics_table_is_durable_once_the_ticket_completes() {
         pin!(ticket).poll(&mut context).is_ready()
     };
     let make = || service.make_metrics_table(ACCOUNT, "$MetricsCapacityBlob");
-    // Creates a log segment.
+    // This creation makes the log segment.
     wait(service.create_table(ACCOUNT, "people")).unwrap();
     disk.hold(Some(Disk::Sync));
     drop(make().unwrap());

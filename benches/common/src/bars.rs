@@ -5,13 +5,13 @@ use crate::measurements::Better;
 use crate::results::{OURS, Results};
 use crate::text::number;
 
-/// One bar.
+/// A bar: a figure, and the condition that it must meet.
 pub struct Bar {
     /// The case that the figure belongs to.
     pub case: &'static str,
     /// The name of the figure.
     pub figure: &'static str,
-    /// What the table calls it.
+    /// The name of the bar in the table.
     pub label: &'static str,
     /// The condition on the figure.
     pub expectation: Expectation,
@@ -30,9 +30,9 @@ pub const fn bar(case: &'static str, figure: &'static str, expectation: Expectat
 /// The condition on a figure of ours.
 #[derive(Clone, Copy)]
 pub enum Expectation {
-    /// At least this.
+    /// At least this value.
     AtLeast(f64),
-    /// At most this.
+    /// At most this value.
     AtMost(f64),
     /// At least this multiple of the reference.
     TimesAtLeast(f64, Reference),
@@ -94,7 +94,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// Panics if the figure was not measured.
+    /// Compares the bar with the results. Panics if our figure was not measured.
     fn of(bar: &Bar, results: &Results) -> Comparison {
         let ours = results.figure(bar.case, OURS, bar.figure);
         let ours = ours.expect("only bars with a figure are compared");
@@ -150,7 +150,7 @@ fn verdict(is_met: bool) -> &'static str {
 }
 
 impl Reference {
-    /// `None` where the reference did not run.
+    /// The value of the reference; `None` if it did not run.
     fn figure(self, bar: &Bar, results: &Results, better: Better) -> Option<f64> {
         match self {
             Peers(peers) => results.best(bar.case, peers, bar.figure, better),
@@ -160,7 +160,7 @@ impl Reference {
         }
     }
 
-    /// What the table calls it.
+    /// The name of the reference in the table.
     pub fn name(self) -> String {
         match self {
             Peers(peers) | FigureOfPeers(peers, _) => peers.join(", "),

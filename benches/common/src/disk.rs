@@ -1,4 +1,4 @@
-//! How much disk a directory takes.
+//! The disk space that a directory takes.
 
 use std::collections::HashSet;
 use std::fs;

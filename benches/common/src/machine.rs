@@ -21,7 +21,7 @@ pub(crate) const SPREAD_MAX: f64 = 0.15;
 /// Watches the machine from `start` to `end`.
 pub struct MachineWatch {
     began: Instant,
-    /// CPU time of the bench so far.
+    /// CPU time that the bench had used at the start.
     own: Duration,
     busy: Duration,
     stolen: Duration,
@@ -29,7 +29,7 @@ pub struct MachineWatch {
     knows_all: bool,
 }
 
-/// How busy the machine was.
+/// The load of the machine during a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachineUse {
     /// The load of the last minute when the run began.

@@ -9,19 +9,19 @@ use crate::machine::SPREAD_MAX;
 use crate::statistics::{mann_whitney, median};
 use crate::text::number;
 
-/// A difference counts if it is as improbable as this by chance...
+/// A difference counts only if it is less probable than this by chance.
 const PROBABILITY_MAX: f64 = 0.01;
-/// ...and as large as this share of the older figure.
+/// A difference counts only if it is at least this share of the older figure.
 const CHANGE_MIN: f64 = 0.05;
-/// Differences that are shown, the largest first.
+/// Maximum number of differences that are shown, the largest first.
 const SHOWN_MAX: usize = 20;
 
 /// Which of two figures is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// The higher one, as of a rate.
+    /// The higher one, as for a rate.
     More,
-    /// The lower one, as of a latency.
+    /// The lower one, as for a latency.
     Less,
 }
 
@@ -30,13 +30,13 @@ pub enum Better {
 pub struct Measurement {
     /// Case and figure, alike in all runs.
     pub name: String,
-    /// Stands after the figure.
+    /// The unit, shown after the figure.
     pub unit: String,
     /// Which of two values is the better one.
     pub better: Better,
-    /// Whether it is a count that the same input always gives. It is compared without statistics.
+    /// Whether the figure is a count that the same input always gives, compared without statistics.
     pub is_exact: bool,
-    /// In the order of the runs.
+    /// The values in the order of the runs.
     pub values: Vec<f64>,
 }
 
@@ -113,7 +113,7 @@ enum Change {
     Worse,
     /// No difference that chance does not explain.
     None,
-    /// With so few repetitions no difference would count.
+    /// There are so few repetitions that no difference would count.
     TooFew,
 }
 
@@ -205,7 +205,7 @@ fn change(old: &Measurement, new: &Measurement) -> Change {
             changed
         };
     }
-    // The most improbable outcome that there is.
+    // The probability of the most improbable outcome: the two series do not overlap.
     let apart = |series: &[f64], at: f64| vec![at; series.len()];
     let least = mann_whitney(&apart(&old.values, 0.0), &apart(&new.values, 1.0));
     if least >= PROBABILITY_MAX {

@@ -13,9 +13,9 @@ pub struct Process(pub u32);
 /// Resident memory in KiB, from `/proc/PID/status`.
 #[derive(Clone, Copy, Default)]
 pub struct Memory {
-    /// Now.
+    /// Resident memory now.
     pub resident_kib: u64,
-    /// Now, without the pages of mapped files.
+    /// Resident memory now, without the pages of mapped files.
     pub anonymous_kib: u64,
     /// The highest `resident_kib` of the process's life.
     pub peak_kib: u64,
@@ -24,9 +24,9 @@ pub struct Memory {
 /// Bytes written so far, from `/proc/PID/io`.
 #[derive(Clone, Copy, Default)]
 pub struct Written {
-    /// Passed to `write` and similar calls, on any file.
+    /// Bytes passed to `write` and similar calls, on any file.
     pub passed: u64,
-    /// Of file pages that became dirty, through `write` or through a mapping.
+    /// Bytes of file pages that became dirty, through `write` or through a mapping.
     pub dirtied: u64,
 }
 
@@ -57,12 +57,12 @@ impl Process {
         }
     }
 
-    /// CPU time of all its threads in both modes, to a hundredth of a second.
+    /// CPU time of all threads of the process, in both modes, to a hundredth of a second.
     pub fn cpu(self) -> Duration {
         ticks(stat_ticks(&self.stat(), CPU).unwrap_or(0))
     }
 
-    /// The same of its children that ended and were waited for, over their whole lives.
+    /// CPU time of the children that ended and were waited for, over their whole lives.
     pub fn cpu_of_ended_children(self) -> Duration {
         ticks(stat_ticks(&self.stat(), CPU_OF_ENDED_CHILDREN).unwrap_or(0))
     }
@@ -149,7 +149,7 @@ fn busy_ticks(stat: &str) -> u64 {
     busy.filter_map(|&index| ticks.get(index)).sum()
 }
 
-/// The field of the stolen time.
+/// Index of the stolen time among the times of [`cpu_ticks`].
 const STEAL: usize = 7;
 
 /// All times of the first line of `/proc/stat`.

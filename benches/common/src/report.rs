@@ -12,15 +12,15 @@ use crate::results::Results;
 use crate::statistics::median;
 use crate::text::counted;
 
-/// Cores that others may use in the middle case.
+/// Cores that other processes may use in the median case.
 const OTHER_CORES_MAX: f64 = 0.4;
 
 /// The results of a run.
 #[derive(Default)]
 pub struct RunReport {
-    /// The command.
+    /// The command that was run.
     pub title: String,
-    /// One sentence.
+    /// The verdict, in one sentence.
     pub verdict: String,
     /// Why the figures are not to be quoted.
     pub noisy: Vec<String>,
@@ -87,7 +87,7 @@ pub fn noise(reasons: &[String]) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("noisy: do not quote: {}", reasons.join("; ")))
 }
 
-/// Writes a file, if one is requested. The error names it.
+/// Writes a file, if one is requested. The error names the file.
 pub fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Outcome<()> {
     let Some(path) = path else { return Ok(()) };
     let shown = path.display();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::report::{self, RunReport};
 use crate::{OldRun, Outcome};
 
-/// `--json` and `--compare`.
+/// The flags `--json` and `--compare`.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct ReportFiles {
     /// Write the figures to this file
@@ -24,7 +24,7 @@ impl ReportFiles {
         self.compare.as_deref().map(OldRun::read).transpose()
     }
 
-    /// Compares, prints what is to be said after the tables, and writes the file.
+    /// Compares, prints the lines after the tables, and writes the file.
     pub fn finish(&self, mut report: RunReport, old: Option<&OldRun>) -> Outcome<()> {
         report.judge(old);
         println!();

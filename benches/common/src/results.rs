@@ -13,7 +13,7 @@ pub const OURS: &str = "lazurite";
 pub struct Findings {
     /// Figures by name. `other_cores` is the load that other processes put on the machine.
     pub figures: BTreeMap<String, f64>,
-    /// How many answers were wrong.
+    /// Number of wrong answers.
     pub mismatches: usize,
     /// The first few wrong answers in words.
     pub wrong: Vec<String>,
@@ -67,7 +67,7 @@ impl Results {
         peers.iter().map(|(peer, _)| *peer).collect()
     }
 
-    /// Wrong answers of all peers.
+    /// Number of wrong answers of all peers.
     pub fn mismatches(&self) -> usize {
         let runs = self.cases.iter().flat_map(|case| &case.peers);
         runs.flat_map(|(_, runs)| runs)
@@ -82,7 +82,7 @@ impl Results {
         median(&figures.collect::<Vec<_>>())
     }
 
-    /// The figure of each run.
+    /// The figure of each run, in the order of the runs.
     pub fn values(&self, case: &str, peer: &str, name: &str) -> Vec<f64> {
         let runs = self.runs(case, peer).iter();
         runs.filter_map(|findings| findings.figures.get(name).copied())

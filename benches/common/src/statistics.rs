@@ -8,7 +8,7 @@ use std::time::Duration;
 /// distribution.
 const EXACT_MAX: usize = 400;
 
-/// The middle of `times` by size; zero for none.
+/// The median of `times`, of two in the middle the longer; zero if there are none.
 pub fn median_time(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
@@ -41,7 +41,7 @@ pub fn mann_whitney(left: &[f64], right: &[f64]) -> f64 {
     });
     let pairs = left.len() * right.len();
     let wins: f64 = wins.sum();
-    // The smaller U; half a win by a tie counts against a difference.
+    // The smaller U, rounded up: half a win by a tie counts against a difference.
     let smaller = wins.min(pairs as f64 - wins).ceil() as usize;
     if pairs <= EXACT_MAX {
         exact(left.len(), right.len(), smaller)
@@ -58,7 +58,7 @@ fn exact(left: usize, right: usize, limit: usize) -> f64 {
     orders[0][0] = 1.0;
     for position in 0..left + right {
         for taken in (1..=left.min(position + 1)).rev() {
-            // An element of the left series wins against all of the right one before it.
+            // An element of the left series wins against all elements of the right one before it.
             let before = position + 1 - taken;
             if before > right {
                 continue;
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn probabilities_are_those_of_the_tables() {
-        // Two of the 252 orders of five and five keep them apart.
+        // Two of the 252 orders of five and five separate the series.
         let apart = mann_whitney(&series(0, 5), &series(10, 5));
         assert!((apart - 2.0 / 252.0).abs() < 1e-9, "{apart}");
         let apart = mann_whitney(&series(0, 3), &series(10, 3));

@@ -1,6 +1,6 @@
 //! Numbers as text, and text as numbers.
 
-/// `1234567` as `1,234,567`.
+/// A number with commas: `1234567` as `1,234,567`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -39,7 +39,7 @@ pub fn size(bytes: u64) -> String {
     })
 }
 
-/// `1,000 runs`, `1 run`.
+/// A count with its noun: `1,000 runs`, `1 run`.
 pub fn counted(count: usize, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", thousands(count as u64))

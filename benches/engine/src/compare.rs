@@ -20,7 +20,7 @@ use crate::workloads::{LOAD, Step, Store, WORKLOADS, Workload};
 
 const TICK: Duration = Duration::from_millis(200);
 
-/// Runs the workloads, prints the tables, and returns how many answers were wrong.
+/// Runs the workloads, prints the tables, and returns the number of wrong answers.
 pub(crate) fn run(args: &CompareArgs) -> Outcome<usize> {
     let scratch = match &args.dir {
         Some(directory) => tempfile::tempdir_in(directory),

@@ -18,7 +18,7 @@ use crate::usage::{Latencies, Usage, Used, wait_until_idle};
 pub(crate) const VALUE_BYTES: usize = 100;
 /// Rows of the usual data at scale 1.
 const ROWS: f64 = 2e6;
-/// Rows of one commit of a load that is not measured.
+/// Rows of one commit in a load that is not measured.
 const LOAD_BATCH_ROWS: u64 = 1000;
 /// Rows that are read and compared after something was written.
 const SAMPLE_ROWS: u64 = 10_000;
@@ -128,7 +128,7 @@ impl Context {
         }
     }
 
-    /// Writes `rows` by the thousand, each in generation zero.
+    /// Writes `rows`, a thousand in each commit, all in generation zero.
     pub(crate) fn load(
         &self,
         engine: &dyn Engine,
@@ -163,7 +163,7 @@ impl Context {
         wait_until_idle(self.limit(WINDOW_SECONDS));
     }
 
-    /// The same with names of figures that begin with `prefix`.
+    /// Like `measure_idle`, with names of figures that begin with `prefix`.
     pub(crate) fn measure_idle_as(
         &self,
         prefix: &str,

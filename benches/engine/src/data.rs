@@ -18,7 +18,7 @@ const HEADER_BYTES: usize = 12;
 const STRIPE_BYTES: usize = 128;
 const POOL_BYTES: usize = 4 << 20;
 
-/// A key of a row.
+/// The key of a row.
 pub(crate) type Key = [u8; KEY_BYTES];
 
 /// `kPPPPPPPPP/RRRRRRRRR`; the keys sort as the rows are numbered.
@@ -56,7 +56,7 @@ fn put_digits(out: &mut [u8], mut number: u64) {
     }
 }
 
-/// The source of values.
+/// Makes the values of rows.
 pub(crate) struct Values {
     pool: Vec<u8>,
 }
@@ -68,7 +68,7 @@ impl Values {
         Values { pool }
     }
 
-    /// Makes `value` the one of `row` in that generation; its length decides how long that is.
+    /// Fills `value` with the value of `row` in that generation, cut to the length of `value`.
     pub(crate) fn fill(&self, row: u64, generation: u32, value: &mut [u8]) {
         assert!(value.len() >= HEADER_BYTES && value.len() < POOL_BYTES);
         let (header, rest) = value.split_at_mut(HEADER_BYTES);

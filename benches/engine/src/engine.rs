@@ -6,9 +6,9 @@ use lazurite_engine::Ticket;
 /// The settings of an engine, the same for all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
-    /// Bytes of the cache.
+    /// Size of the cache in bytes.
     pub(crate) cache_bytes: usize,
-    /// Bytes of a memtable before it is flushed.
+    /// Size at which a memtable is flushed, in bytes.
     pub(crate) memtable_bytes: usize,
     /// Whether `put` returns only after a sync of the disk; otherwise it returns as soon as the
     /// operating system has the row.
@@ -18,7 +18,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Everything in the cache, no syncs, small values.
+    /// Settings with everything in the cache, no syncs, and small values.
     pub(crate) fn hot() -> Setup {
         Setup {
             cache_bytes: 512 << 20,
@@ -29,7 +29,7 @@ impl Setup {
     }
 }
 
-/// A row of a batch.
+/// A row of a batch: key and value.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
 
 /// An ordered store of keys and values.
@@ -65,7 +65,7 @@ pub(crate) trait Engine: Send + Sync {
     ) -> Outcome<()>;
     /// Flushes the memtables. Background work may go on.
     fn flush(&self) -> Outcome<()>;
-    /// Closes cleanly.
+    /// Closes the store cleanly.
     fn close(self: Box<Self>) -> Outcome<()>;
     /// Whether commits that were not synced survive the death of the process.
     fn keeps_unsynced(&self) -> bool {

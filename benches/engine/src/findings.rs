@@ -3,7 +3,7 @@
 use lazurite_bench_common::Findings;
 use serde_json::{Value, json};
 
-/// Adds those of the next step; of memory and of the load by others the higher value counts.
+/// Adds the findings of the next step; of peak memory and other load the higher value counts.
 pub(crate) fn merge(all: &mut Findings, next: Findings) {
     for (name, figure) in next.figures {
         let is_highest_wanted = name.starts_with("peak_") || name == "other_cores";
@@ -18,7 +18,7 @@ pub(crate) fn merge(all: &mut Findings, next: Findings) {
     all.wrong.extend(next.wrong);
 }
 
-/// The line, without its end.
+/// The findings as one line, without the line break.
 pub(crate) fn to_json(findings: &Findings) -> String {
     let Findings {
         figures,
@@ -28,7 +28,7 @@ pub(crate) fn to_json(findings: &Findings) -> String {
     json!({ "figures": figures, "mismatches": mismatches, "wrong": wrong }).to_string()
 }
 
-/// `None` if `line` is not one of [`to_json`].
+/// Parses a line of [`to_json`]; `None` for any other line.
 pub(crate) fn from_json(line: &str) -> Option<Findings> {
     let value: Value = serde_json::from_str(line).ok()?;
     let figures = value["figures"].as_object()?.iter();

@@ -12,7 +12,7 @@ pub(crate) struct Line {
     pub(crate) better: Better,
 }
 
-/// Workload, figure, label, and which way is better.
+/// A line of a table: workload, figure, label, and which way is better.
 const fn line(
     workload: &'static str,
     figure: &'static str,
@@ -61,7 +61,7 @@ impl Tables<'_> {
         lines.iter().filter(has_run).collect()
     }
 
-    /// How our figure compares with the best of the others; `-` without others.
+    /// The ratio of our figure to the best of the others; `-` without others.
     pub(crate) fn ratio_text(&self, line: &Line) -> String {
         let ratio = self.ratio(line.workload, line.figure, line.better);
         ratio.map_or("-".into(), number)

@@ -21,10 +21,10 @@ const IDLE_WAIT_MAX: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy)]
 pub(crate) struct Usage {
     at: Instant,
-    /// Of all threads, in both modes.
+    /// CPU time of all threads, in user and in kernel mode.
     cpu: Duration,
     written: Written,
-    /// Of the whole machine, all processors together.
+    /// CPU time that the whole machine spent, on all processors together.
     machine: Duration,
 }
 

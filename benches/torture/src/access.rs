@@ -16,7 +16,7 @@ pub fn keyspaces(db: &Db, config: &Config) -> Result<Vec<Keyspace>> {
     opened.collect()
 }
 
-/// Adds the changes to a batch; values that do not go in it are written first.
+/// Adds the changes to a batch; values that do not travel in it are written first.
 pub fn add_to(
     batch: &mut Batch,
     db: &Db,
@@ -89,7 +89,7 @@ pub fn dump(db: &Db, keyspaces: &[Keyspace]) -> Checked<Result<Rows>> {
     Ok(Ok(rows))
 }
 
-/// The next row of a scan, `None` at its end. A finding if its value is of no put.
+/// The next row of a scan, `None` at its end. Errors: a finding, if no put wrote its value.
 pub fn read_row(scan: &mut Scan) -> Checked<Result<Option<Row>>> {
     match scan.advance() {
         Ok(true) => {}
@@ -106,7 +106,7 @@ pub fn read_row(scan: &mut Scan) -> Checked<Result<Option<Row>>> {
     }
 }
 
-/// The bytes of a value.
+/// Reads the whole value, part by part.
 pub fn read_whole(reader: &ValueReader) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     while (bytes.len() as u64) < reader.length() {

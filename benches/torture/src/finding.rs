@@ -11,7 +11,7 @@ pub type Checked<T = ()> = Result<T, Finding>;
 pub enum Symptom {
     /// After a reopening the rows are those of no prefix of the batches that may be left.
     LostOrTorn,
-    /// A read of an open store answered other rows than the model.
+    /// A read of an open store returned other rows than the model.
     WrongRead,
     /// A store that must open does not.
     DoesNotOpen,
@@ -32,14 +32,14 @@ pub enum Symptom {
 /// An answer of the engine that its documentation rules out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Its kind.
+    /// The kind of the finding.
     pub symptom: Symptom,
     /// What was expected, and what was found.
     pub text: String,
 }
 
 impl Finding {
-    /// A panic, with its words.
+    /// The finding of a panic, with its message.
     pub fn of_panic(panic: &(dyn Any + Send)) -> Finding {
         let words = panic.downcast_ref::<String>().cloned();
         let words = words.or_else(|| panic.downcast_ref::<&str>().map(|&words| words.to_owned()));
@@ -55,7 +55,7 @@ impl Finding {
         }
     }
 
-    /// The finding of a check that does not hold.
+    /// Fails with a finding unless `holds`.
     pub fn unless(holds: bool, symptom: Symptom, text: impl FnOnce() -> String) -> Checked {
         if holds {
             return Ok(());

@@ -1,8 +1,8 @@
-//! Kind: what a life is made of.
+//! Kind: the steps or threads of a life, its disk, and what fails.
 
 use lazurite_engine::Choices;
 
-/// What a life is made of.
+/// The kind of a life: its steps or threads, its disk, and what fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Kind {
     /// Steps of one thread on a disk in memory: reads, writes, forks, closes, kills, power cuts.
@@ -44,7 +44,7 @@ impl Kind {
         !matches!(self, Kind::Threads | Kind::Directory)
     }
 
-    /// Its name on the command line.
+    /// The name of the kind on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Steps => "steps",

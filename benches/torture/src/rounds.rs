@@ -15,16 +15,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A life that takes longer hangs: even on a machine that has more to do.
+/// A life that takes longer counts as hanging, even on a busy machine.
 const HANGS_AFTER: Duration = Duration::from_secs(600);
 
-/// How long one life is shortened.
+/// The time for which one life is shortened.
 const SHRINKS_FOR: Duration = Duration::from_secs(20);
 
-/// How many lives are shortened: the first ones.
+/// Maximum number of lives that are shortened, the first ones that fail.
 const SHRUNK_MAX: u64 = 3;
 
-/// What all workers share.
+/// The state that all workers share.
 #[derive(Debug, Default)]
 struct Shared {
     next: u64,
@@ -52,7 +52,7 @@ struct Rounds<'a> {
 pub fn run_all(cli: &Cli) -> ExitCode {
     std::panic::set_hook(Box::new(note_panic));
     let jobs = cli.jobs.map_or_else(default_jobs, usize::from);
-    // Short enough to type.
+    // 32 bits: short enough to type.
     let fresh = || RandomState::new().hash_one(0) >> 32;
     let rounds = Rounds {
         cli,
@@ -85,7 +85,7 @@ fn note_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// A thread that hangs cannot be stopped, so the program is.
+/// Ends the program if a life hangs, because its thread cannot be stopped.
 fn exit_if_one_hangs() {
     for &(seed, kind, since) in under_way().iter() {
         if since.elapsed() > HANGS_AFTER {

@@ -59,7 +59,7 @@ pub fn run_steps(seed: u64, steps: &[Step]) -> Outcome {
     }
 }
 
-/// A panic is a finding too.
+/// Turns a panic into a finding.
 fn unpanicked(run: impl FnOnce() -> Checked) -> Checked {
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(Finding::of_panic(&*panic)))
 }

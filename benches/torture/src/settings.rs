@@ -4,7 +4,7 @@ use crate::model::KEYSPACES;
 use lazurite_engine::Choices;
 use lazurite_engine::{Compression, Config, Durability, KeyspaceOptions};
 
-/// Shorter values of a batch are never in the value log.
+/// Least length at which a value of a batch may go to the value log.
 pub const VALUE_BYTES_SEPARATED_MIN: u32 = 40;
 
 /// Options for a store at that durability.
@@ -46,7 +46,7 @@ pub fn durability(choices: &mut Choices) -> Durability {
     choices.pick(&[Durability::Process, Durability::Disk])
 }
 
-/// The options of a keyspace: each is kept in its own way.
+/// The options of a keyspace, which differ from keyspace to keyspace.
 pub fn keyspace_options(config: &Config, index: usize) -> KeyspaceOptions {
     let is_last = index + 1 == KEYSPACES.len();
     KeyspaceOptions {

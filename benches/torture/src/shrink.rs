@@ -5,12 +5,12 @@ use crate::finding::Symptom;
 use crate::run::{Outcome, run_steps};
 use std::time::{Duration, Instant};
 
-/// A list of steps that fails, with how it fails.
+/// A list of steps that fails, and its outcome.
 #[derive(Debug)]
 pub struct Shrunk {
     /// The steps.
     pub steps: Vec<Step>,
-    /// How they end.
+    /// The outcome of a life of these steps.
     pub outcome: Outcome,
 }
 
@@ -37,7 +37,7 @@ pub fn shrink(seed: u64, mut steps: Vec<Step>, outcome: Outcome, limit: Duration
 /// there was one.
 fn leave_out(shrunk: &mut Shrunk, seed: u64, symptom: Symptom, chunk: usize, end: Instant) -> bool {
     let mut has_shrunk = false;
-    // From the end, where most steps do not matter.
+    // Go backwards, because most steps at the end do not matter.
     let mut at = shrunk.steps.len();
     while at > 0 && Instant::now() < end {
         let start = at.saturating_sub(chunk);

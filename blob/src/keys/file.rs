@@ -11,7 +11,7 @@ const NODE: u8 = 3;
 const REFERENCE: u8 = 4;
 const DROPPED: u8 = 5;
 
-// And in `blob.references`.
+// Suffix of a file's keys in `blob.references`.
 const NAMER: u8 = 0;
 
 /// The id of no content.
@@ -20,7 +20,7 @@ const NO_CONTENT: [u8; 16] = [0xff; 16];
 /// Where blocks and contents are filed: a range of `blob.blocks` and one of `blob.content`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct File {
-    /// The id of the container it was made in.
+    /// The id of the container that the file was made in.
     pub(crate) home: u128,
     pub(crate) id: u128,
 }
@@ -41,7 +41,7 @@ impl ContentName {
         key
     }
 
-    /// Makes `key` the key, in the memory that it has.
+    /// Writes the key of the content to `key`, whose memory is reused.
     pub(crate) fn write_key(&self, key: &mut Vec<u8>) {
         key.clear();
         key.extend_from_slice(&self.file.start());
@@ -120,14 +120,14 @@ impl File {
         self.key(&tagged_node(NODE, place, id))
     }
 
-    /// In `blob.blocks`: how many references there are to a node or a content of pages.
+    /// In `blob.blocks`: the number of references to a node or a content of pages.
     pub(crate) fn reference(&self, id: u128) -> Vec<u8> {
         let mut key = self.key(&[REFERENCE]);
         key.extend_from_slice(&id.to_be_bytes());
         key
     }
 
-    /// In `blob.blocks`: that a node has no references and is to be deleted.
+    /// In `blob.blocks`: the note that a node has no references and is to be deleted.
     pub(crate) fn dropped(&self, place: Place, id: u128) -> Vec<u8> {
         self.key(&tagged_node(DROPPED, place, id))
     }
@@ -147,7 +147,7 @@ impl File {
         name.key()
     }
 
-    /// In `blob.references`: how many records name the file.
+    /// In `blob.references`: the number of records that name the file.
     pub(crate) fn references(&self) -> Vec<u8> {
         self.start().to_vec()
     }
@@ -165,7 +165,7 @@ impl File {
         KeyRange::prefix(&self.key(&[NAMER]))
     }
 
-    /// The file whose key, of 32 bytes, this is.
+    /// The file with this key, of 32 bytes.
     pub(crate) fn of(key: &[u8]) -> Option<File> {
         let (home, id) = key.split_first_chunk()?;
         Some(File {

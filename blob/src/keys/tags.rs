@@ -5,7 +5,7 @@ use crate::keys::take_name;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::escape;
 
-/// No text begins with this byte.
+/// Begins the rows of versions. No text begins with this byte.
 const OF_VERSIONS: u8 = 0xff;
 
 /// Which blobs the rows of a range of `blob.tags` are about.
@@ -15,7 +15,7 @@ pub(crate) enum Tagged {
     Versions,
 }
 
-/// In `blob.tags`: the blob of that name, or that version of the blob, has that tag.
+/// In `blob.tags`: the row that gives the blob of that name, or a version of it, that tag.
 pub(crate) fn tag(
     container_id: u128,
     tag: &str,
@@ -45,7 +45,7 @@ pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str
     key
 }
 
-/// The value, the blob's name and, of a version, its moment in a key of `blob.tags`.
+/// The value, the blob's name and, for a version, its moment in a key of `blob.tags`.
 pub(crate) fn tagged(key: &[u8]) -> Option<(String, String, Option<SnapshotTime>)> {
     let rest = key.get(16..)?;
     let (of, rest) = match rest.strip_prefix(&[OF_VERSIONS]) {

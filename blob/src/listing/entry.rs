@@ -5,12 +5,12 @@ use crate::model::Blob;
 /// The request of List Blobs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListBlobs {
-    /// Only names that begin with this.
+    /// Only names that begin with this prefix.
     pub prefix: String,
     /// Groups names: those that are equal up to the first delimiter after the prefix become one
     /// entry. Empty for no delimiter.
     pub delimiter: String,
-    /// Only names from this one on.
+    /// Only names from this one on. Empty: all.
     pub start_from: String,
     /// Only names before this one. Empty: all.
     pub end_before: String,
@@ -19,7 +19,7 @@ pub struct ListBlobs {
     /// Maximum number of entries per page, blobs and prefixes together, at least 1. Values above
     /// [`crate::PAGE_ENTRIES_MAX`] are lowered to it.
     pub max_results: Option<u32>,
-    /// Whether to answer metadata.
+    /// Whether to return metadata.
     pub metadata: bool,
     /// Whether to list blobs that have only uncommitted blocks.
     pub uncommitted: bool,
@@ -43,7 +43,7 @@ pub struct ListBlobs {
 )]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlobEntry {
-    /// A blob.
+    /// A blob, snapshot or version.
     Blob(ListedBlob),
     /// The common prefix of the names of one or more blobs, delimiter included.
     Prefix(String),
@@ -52,12 +52,12 @@ pub enum BlobEntry {
 /// A blob in a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedBlob {
-    /// Its name.
+    /// The name of the blob.
     pub name: String,
     /// The blob; `None` if it has only uncommitted blocks. Metadata is empty unless requested.
     pub blob: Option<Blob>,
-    /// Whether it is the current one of its name, and not a snapshot, an older version or deleted.
+    /// Whether this is the current blob of its name: no snapshot, older version or deleted blob.
     pub is_current: bool,
-    /// Whether it represents a name that has versions and no blob.
+    /// Whether the entry represents a name that has versions and no blob.
     pub has_versions_only: bool,
 }

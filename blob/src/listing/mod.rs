@@ -21,20 +21,20 @@ use walk::{Position, Step, Walk};
 /// Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
 
-/// Rows that one page looks at, listed or not.
+/// Maximum number of rows that one page reads, whether they are listed or not.
 const ROWS_MAX: u64 = if cfg!(test) { 1000 } else { 50_000 };
 
 /// The request of List Containers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListContainers {
-    /// Only names that begin with this.
+    /// Only names that begin with this prefix.
     pub prefix: String,
     /// Where the page begins: the `next_marker` of the page before. Absent or empty: at the start.
     pub marker: Option<String>,
     /// Maximum number of entries of the page, at least 1. A value above [`PAGE_ENTRIES_MAX`] is
     /// lowered to it.
     pub max_results: Option<u32>,
-    /// Whether to answer metadata.
+    /// Whether to return metadata.
     pub metadata: bool,
     /// Whether to list the service's own containers, such as `$logs`.
     pub system: bool,
@@ -108,7 +108,7 @@ impl ListContainers {
         })
     }
 
-    /// The container of a row, if its time to be restored has not passed.
+    /// The container of a row; `None` if it was deleted and can no longer be restored.
     fn listed(&self, value: &[u8], now: SystemTime) -> Result<Option<Container>> {
         let mut container = codec::decode_container(value)?;
         if container.deleted.is_some_and(|kept| kept.until <= now) {

@@ -78,7 +78,7 @@ impl ListBlobs {
 
 /// A walk over the rows of one kind.
 struct Cursor {
-    /// `None` for the current blobs.
+    /// The kind of the rows; `None` for the current blobs.
     kind: Option<History>,
     container_id: u128,
     rows: Scan,
@@ -87,7 +87,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Moves to the next row, unless it is on one already.
+    /// Moves to the next row, unless the cursor is on one already.
     fn load(&mut self, rows_examined: &mut u64) -> Result<()> {
         if self.head.is_some() || self.ended {
             return Ok(());
@@ -159,7 +159,7 @@ pub(super) struct Walk<'a> {
     container_id: u128,
     prefix_bytes: usize,
     now: SystemTime,
-    /// The current blobs come last, if they are listed.
+    /// One cursor for each kind that is read. That of the current blobs, if there is one, is last.
     cursors: Vec<Cursor>,
     pub(super) rows_examined: u64,
 }
@@ -234,7 +234,7 @@ impl<'a> Walk<'a> {
         Ok(Some((position, Step::Entry(BlobEntry::Blob(listed)))))
     }
 
-    /// The cursor with the first position.
+    /// The cursor with the first position; `None` at the end of the walk.
     fn first(&mut self) -> Result<Option<usize>> {
         for cursor in &mut self.cursors {
             cursor.load(&mut self.rows_examined)?;
@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
         Ok(first.map(|(at, _)| at))
     }
 
-    /// The entry of a row, if it is listed.
+    /// The entry of a row; `None` if the row is not listed.
     fn listed(
         &mut self,
         kind: Option<History>,
@@ -287,7 +287,7 @@ impl<'a> Walk<'a> {
                 }
                 listed.has_versions_only = true;
             }
-            // Another blob has the name now: it is listed like a deleted snapshot.
+            // Another blob has the name now, so the deleted one is listed like a deleted snapshot.
             Some(History::Deleted)
                 if blob.previous_state() == PreviousState::Blob && self.has_current(name)? =>
             {

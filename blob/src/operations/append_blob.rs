@@ -26,7 +26,7 @@ pub struct PutAppendBlob {
     pub metadata: Metadata,
     /// Other settings of the new blob.
     pub settings: BlobSettings,
-    /// Conditions on the blob before. A key among them encrypts its appends.
+    /// Conditions on the blob before. A key among them encrypts the appends.
     pub conditions: Conditions,
 }
 
@@ -35,9 +35,9 @@ pub struct PutAppendBlob {
 pub struct AppendBlock {
     /// The body, begun as [`UploadKind::AppendBlock`] and written to its end.
     pub upload: Upload,
-    /// `x-ms-blob-condition-maxsize`: how long the blob may be afterwards.
+    /// `x-ms-blob-condition-maxsize`: maximum length of the blob after the append.
     pub max_size: Option<u64>,
-    /// `x-ms-blob-condition-appendpos`: how long the blob must be before.
+    /// `x-ms-blob-condition-appendpos`: the length that the blob must have before the append.
     pub append_position: Option<u64>,
     /// Conditions on the current blob.
     pub conditions: Conditions,
@@ -48,9 +48,9 @@ pub struct AppendBlock {
 pub struct AppendBlockOutcome {
     /// The blob's validators.
     pub written: Written,
-    /// Of the body: CRC64 always, MD5 if the client sent one.
+    /// Checksums of the body: CRC64 always, MD5 if the client sent one.
     pub checksums: Checksums,
-    /// Where the body went: `x-ms-blob-append-offset`.
+    /// The offset of the body in the blob: `x-ms-blob-append-offset`.
     pub offset: u64,
     /// Appends so far: `x-ms-blob-committed-block-count`.
     pub committed_block_count: u32,
@@ -195,7 +195,7 @@ impl Blob {
 }
 
 impl BlobWrite<'_> {
-    /// Writes the rows of an append that ends at `end`.
+    /// Writes the rows of an append whose last byte is just before `end`.
     fn put_append(&mut self, file: &File, end: u64, body: Uploaded) {
         let block = BlobBlock {
             id: Vec::new(),
@@ -208,7 +208,7 @@ impl BlobWrite<'_> {
         rows.put_block(&file.committed(end), &codec::encode_block(&block));
     }
 
-    /// The file of the last layer, or of a new one if other records name that one too.
+    /// The file of the last layer, or of a new one if other records name that of the last.
     pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
         for may_merge in [true, false] {
             if let Some(layer) = blob.layers.last()

@@ -136,7 +136,7 @@ fn append_costs_the_same_however_long_the_blob_is() {
     let store = store();
     store.put_append_blob("log");
     let changes = || store.service.db.stats().last_sequence;
-    // With these the record of ETags is moved ahead, which happens once a second.
+    // These appends move the recorded bound of ETags ahead, which happens once a second.
     for _ in 0..2 {
         store.append("log", b"line\n").unwrap();
     }
@@ -176,7 +176,7 @@ fn appends_between_snapshots_leave_few_layers_and_every_snapshot_as_it_was() {
     let mut snapshots = Vec::new();
     let mut most = 0;
     for number in 0..1500_usize {
-        // Some of them lie in the value log.
+        // Some of the bodies lie in the value log.
         let body = pattern([3, 5000, 40][number % 3], number as u8);
         store.append("log", &body).unwrap();
         all.extend(body);

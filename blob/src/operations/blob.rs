@@ -28,11 +28,11 @@ pub struct DeleteBlob {
     pub permanent: bool,
     /// Conditions on the deleted blob.
     pub conditions: Conditions,
-    /// Conditions on the time its tier changed.
+    /// Conditions on the time at which the tier changed.
     pub tier_changed: TierChanged,
 }
 
-/// Conditions on the last change of a blob's tier, or else on its creation.
+/// Conditions on the last change of a blob's tier, or on its creation if there was none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TierChanged {
     /// `x-ms-access-tier-if-modified-since`.
@@ -57,16 +57,16 @@ impl TierChanged {
 /// The effect of a deletion on the blob's snapshots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeleteSnapshots {
-    /// They are deleted with it.
+    /// The snapshots are deleted with the blob.
     Include,
-    /// They are deleted and the blob is not.
+    /// The snapshots are deleted, and the blob is not.
     Only,
 }
 
 /// The result of Delete Blob: `x-ms-delete-type-permanent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobDeletion {
-    /// `false` if it can be restored.
+    /// `false` if the blob can be restored.
     pub permanent: bool,
 }
 
@@ -142,7 +142,7 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// The blob as it was becomes a version; it and the new current one share their content.
+    /// Sets the metadata of a new version. The blob as it was stays as an older version.
     fn set_metadata_of_new_version(
         &self,
         mut write: BlobWrite<'_>,
@@ -155,7 +155,7 @@ impl BlobService {
         blob.metadata = metadata;
         let written = write.touch(&mut blob);
         blob.version = write.new_version(written)?;
-        // The next version does not inherit policy and hold.
+        // The new version inherits neither policy nor hold.
         (blob.immutability, blob.legal_hold) = (None, false);
         write.put(&permit, &blob);
         Ok((blob.written(), write.commit()?))
@@ -245,7 +245,7 @@ impl BlobWrite<'_> {
         if !is_whole {
             return Ok(None);
         }
-        // Only retention keeps snapshots.
+        // Retention alone keeps snapshots; versioning does not.
         if snapshots == Some(DeleteSnapshots::Only) {
             return Ok(Some(self.policy.delete_retention_days.is_none()));
         }
@@ -317,7 +317,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Like [`BlobWrite::forget`] of a snapshot, version or deleted blob.
+    /// Like [`BlobWrite::forget`], for a snapshot, version or deleted blob.
     pub(crate) fn forget_past(&mut self, place: RecordSlot, blob: &Blob) {
         if let RecordSlot::Past(kind, moment) = place {
             self.trim_later(kind, moment, blob);

@@ -43,14 +43,14 @@ pub struct PutBlob {
 pub struct PutBlobOutcome {
     /// The blob's validators.
     pub written: Written,
-    /// Of the body: MD5 always, CRC64 if the client sent one.
+    /// Checksums of the body: MD5 always, CRC64 if the client sent one.
     pub checksums: Checksums,
 }
 
 /// The answer of Put Block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutBlockOutcome {
-    /// Of the body: CRC64 always, MD5 if the client sent one.
+    /// Checksums of the body: CRC64 always, MD5 if the client sent one.
     pub checksums: Checksums,
     /// The encryption scope that the block is in.
     pub encryption_scope: Option<String>,
@@ -284,7 +284,7 @@ impl BlobService {
         })
     }
 
-    /// Blocks of a file, each with the file it is in. No file has none.
+    /// The blocks of a file, each with the file that its content is in; no blocks for `None`.
     pub(super) fn filed(
         &self,
         snapshot: &Snapshot,
@@ -311,7 +311,7 @@ impl BlobService {
     }
 }
 
-/// `x-ms-blob-content-md5` of a body that it must match.
+/// The MD5 that the body must have: `x-ms-blob-content-md5`.
 fn given_md5(headers: &BlobHeaders) -> Result<Option<Md5>> {
     let given = headers.content_md5.as_deref();
     let given = given.map(Md5::try_from).transpose();
@@ -321,7 +321,7 @@ fn given_md5(headers: &BlobHeaders) -> Result<Option<Md5>> {
     })
 }
 
-/// The length of the committed block list.
+/// The length of the committed block list; 0 if the blob has none.
 fn count_blocks(blob: &Blob) -> usize {
     match blob.content {
         Content::Blocks { count } => count as usize,
@@ -352,13 +352,13 @@ impl BlobWrite<'_> {
             Some(file) if body.key.is_none() => Ok(file),
             _ => {
                 let _ = self.retire(RetireReason::Overwritten)?;
-                // The body is encrypted for this id.
+                // The id of the file is that of the content, for which the body was encrypted.
                 Ok(self.file(body.content()))
             }
         }
     }
 
-    /// Writes the rows of an uncommitted block in place of the one of its id.
+    /// Writes the rows of an uncommitted block, in place of an earlier one with the same id.
     fn put_uncommitted(
         &mut self,
         file: &File,

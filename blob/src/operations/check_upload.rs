@@ -1,4 +1,4 @@
-//! The checks of an upload before its body comes.
+//! The checks of an upload before its body arrives.
 
 use crate::conditions::{Conditions, WriteKind};
 use crate::error::Result;

@@ -27,7 +27,7 @@ pub const POLICY_PERMISSIONS: &str = "racwdxyltfmeopi";
 pub struct ContainerSettings {
     /// The access of anonymous callers.
     pub public_access: PublicAccess,
-    /// Its metadata.
+    /// The metadata of the container.
     pub metadata: Metadata,
     /// `x-ms-default-encryption-scope`.
     pub default_encryption_scope: Option<String>,
@@ -166,7 +166,7 @@ impl BlobService {
         names::check_container_name(container)?;
         let condition = conditions.for_container_write()?;
         let key = keys::container(account, container);
-        // Counted for as long as the container is locked.
+        // The operation counts as long while the container is locked.
         let _long = self.begin_long_operation();
         let mut transaction = self.db.begin_deletion()?;
         // Writers of the container's blobs do not wait for this search.
@@ -197,7 +197,7 @@ impl BlobService {
         Ok(transaction.commit()?)
     }
 
-    /// Files a deleted container under the key from which it can be restored until then.
+    /// Files a deleted container under `key`, from which it can be restored until `until`.
     fn keep_deleted(
         &self,
         batch: &mut Batch,

@@ -293,7 +293,7 @@ fn listing_does_not_look_at_uncommitted_blobs_unasked() {
         start_from: "a499".to_string(),
         ..ListBlobs::default()
     };
-    // a499, a5, a50 to a59, and so on to a99, and b.
+    // The names are a499, a5, a50 to a59, and so on to a99, and b.
     assert_eq!(store.list(&request).entries.len(), 1 + 5 * 11 + 1);
 }
 
@@ -310,7 +310,7 @@ fn service_properties_are_kept_by_account() {
     assert_eq!(get("account2"), None);
 }
 
-/// Of names that are gone by themselves, a page looks at a bounded number.
+/// A page reads a bounded number of rows, even if their blobs have expired.
 #[test]
 fn listing_reads_a_bounded_number_of_rows_a_page() {
     let store = store();
@@ -387,7 +387,7 @@ fn a_renamed_container_has_all_that_it_had() {
     let copy = in_container("new", "copy");
     let copy = store.at(at(11)).get_blob_properties(&copy, &none).unwrap();
     assert_eq!(copy.copy.unwrap().status, CopyStatus::Failed);
-    // The old name is free, and nothing of the one is taken for the other's.
+    // The old name is free, and the two containers do not mix.
     store.create(CONTAINER).unwrap();
     store.put("name", b"other").unwrap();
     rename("new", "newer").unwrap();

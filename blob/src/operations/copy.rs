@@ -38,16 +38,16 @@ pub struct CopyBlob {
     pub metadata: Metadata,
     /// Other settings of the destination, tags included.
     pub settings: BlobSettings,
-    /// Whether the destination gets the source's tags: of Copy Blob From URL.
+    /// Whether the destination gets the source's tags. Only for Copy Blob From URL.
     pub copy_tags: bool,
-    /// Whether an append blob takes no more once it is copied; `None`: as its source.
+    /// Whether an append blob is sealed at the destination; `None`: as the source is.
     pub seal: Option<bool>,
     /// The priority of rehydration, if the source is archived and the destination gets another
     /// tier.
     pub rehydrate_priority: RehydratePriority,
     /// Conditions on the source.
     pub source_conditions: Conditions,
-    /// Conditions on the destination before.
+    /// Conditions on the blob at the destination.
     pub conditions: Conditions,
 }
 
@@ -218,11 +218,11 @@ fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
         Error::ConditionNotMet | Error::NotModified { .. } => Error::SourceConditionNotMet,
         other => other,
     })?;
-    // The hosted service was observed to answer `ConditionNotMet` for these.
+    // The hosted service was observed to answer `ConditionNotMet` for tags.
     conditions.check_tags(&source.tags)
 }
 
-/// Copies share content as stored, and a request has no key for it.
+/// Fails for a source with a customer's key: copies share stored content, and cannot name a key.
 pub(super) fn check_needs_no_key(source: &Blob) -> Result<()> {
     match source.encryption {
         Encryption::CustomerKey(_) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
@@ -309,7 +309,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// An asynchronous copy may outlive a finite lease. Call it after the lease id was checked.
+    /// Fails for a finite lease, which a copy may outlive. Call it after the lease id was checked.
     pub(super) fn check_infinite_lease(&self) -> Result<()> {
         let lease = self.current().map(|blob| blob.lease).unwrap_or_default();
         match lease.duration(self.now) {
@@ -359,7 +359,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// One more record names the files of these layers.
+    /// Notes that one more record names the files of these layers.
     pub(super) fn name_layers(&mut self, blob: &Blob) {
         for layer in &blob.layers {
             self.name_file(layer);

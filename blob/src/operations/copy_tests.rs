@@ -94,7 +94,7 @@ fn copy_has_all_of_its_source_and_shares_its_content() {
     );
     assert_eq!(copy.copy.unwrap().id, outcome.copy_id);
     assert_ne!(copy.etag, source.etag);
-    // Each goes its own way from here.
+    // Source and copy change independently from here on.
     store.put_block("copy", "c", b"more").unwrap();
     store.commit("copy", latest(&["b", "c"])).unwrap();
     store.put("source", b"other").unwrap();
@@ -495,7 +495,7 @@ fn counts_never_go_below_zero() {
     let container = store.get_container_properties(ACCOUNT, CONTAINER).unwrap();
     let mut settle = |id: u128| store.settle_foreign_references(&mut batch, id.to_be_bytes(), -1);
     assert_err!(settle(container.id), Error::InternalError { .. });
-    // A container that is gone counts nothing.
+    // A container that is gone has no count.
     settle(77).unwrap();
 }
 

@@ -23,7 +23,7 @@ use crate::operations::write::BlobWrite;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestEncryption {
     pub(crate) encryption: Encryption,
-    /// Whether the request names it itself. Otherwise it is the container's default.
+    /// Whether the request names the encryption. Otherwise it is the container's default.
     named: bool,
 }
 

@@ -36,7 +36,7 @@ impl Store {
         Ok(drain(download.body, 999))
     }
 
-    /// Whether these bytes stand in any stored content.
+    /// Whether any stored content contains these bytes.
     fn stores(&self, needle: &[u8]) -> bool {
         let snapshot = self.service.db.snapshot();
         let content = &self.service.keyspaces.content;
@@ -142,7 +142,8 @@ fn blocks_of_one_list_have_one_key() {
         store.unseal("name", 1, None).unwrap(),
         [b"end", &body[..]].concat()
     );
-    // Only listed blocks must have the key: a list of new blocks changes it.
+    // Only the listed blocks must have the key of the request, so a list of new blocks can change
+    // the key of the blob.
     put("a", store.sealed(UploadKind::PutBlock, b"rekeyed", key(2))).unwrap();
     let rekeyed = |ids| PutBlockList {
         conditions: with_key(2),
@@ -214,7 +215,7 @@ fn appends_and_pages_are_encrypted_one_by_one() {
     let upload = store.sealed(UploadKind::PutPage { start: 0 }, &body[..page(300)], key(1));
     put(0, page(300), PageUpdate::Update(upload));
     expected[..page(300)].copy_from_slice(&body[..page(300)]);
-    // Leaves ends that are copied without the key, and such of such.
+    // The clears leave ends of contents, which are copied without the key, some more than once.
     for (start, end) in [(20, 120), (130, 140), (5, 6), (8, 10), (250, 290)] {
         put(page(start), page(end), PageUpdate::Clear);
         expected[page(start)..page(end)].fill(0);

@@ -20,7 +20,7 @@ fn at_once<T: Send + 'static>(answer: impl FnOnce() -> T + Send + 'static) -> T 
     answers.recv_timeout(PATIENCE).expect("it has to wait")
 }
 
-/// Releases the disk even when the test fails.
+/// Drop guard: releases the disk, also when the test fails.
 struct Release(FaultFs);
 
 impl Drop for Release {
@@ -104,7 +104,7 @@ impl HeldStore {
         {
             std::thread::yield_now();
         }
-        // So late that all writers wait.
+        // By now all writers wait.
         std::thread::sleep(Duration::from_millis(300));
         writers
     }
@@ -198,7 +198,7 @@ fn reads_continue_while_writers_and_a_deletion_of_their_container_wait_for_the_d
     }
 }
 
-/// A write that has its locks was admitted before: a disk that hangs since does not make it wait.
+/// A write that has its locks was admitted before: it does not wait for a disk that hangs later.
 #[test]
 fn a_write_that_holds_locks_does_not_wait_for_a_late_sync() {
     let held = HeldStore::new();

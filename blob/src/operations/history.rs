@@ -14,7 +14,7 @@ use lazurite_engine::{Direction, KeyRange};
 /// Maximum number of rows of a history that one batch changes: each may hold 8 KiB of metadata, and
 /// a batch may have 64 MiB.
 pub(crate) const HISTORY_STEP: usize = 256;
-/// Before every assigned moment.
+/// Earlier than every assigned snapshot time: a scan from here reads the whole history.
 pub(crate) const FIRST: SnapshotTime = SnapshotTime(0);
 
 impl BlobWrite<'_> {

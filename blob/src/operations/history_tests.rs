@@ -240,7 +240,7 @@ fn versions_are_kept_when_versioning_is_disabled() {
 
 #[test]
 fn undelete_restores_a_record_in_its_previous_state() {
-    // Deleted as a version, it stays one; deleted for retention alone, it is the blob again.
+    // A blob deleted as a version stays one; deleted for retention alone, it is the blob again.
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -274,7 +274,7 @@ fn snapshots_of_a_blob_that_has_expired_are_not_restored_without_a_blob() {
         }
         let undeleted = store.undelete("name", at(20));
         if deleted_before {
-            // The blob that was deleted before comes back, and what was kept with it.
+            // The blob that was deleted before comes back, with all that was kept with it.
             undeleted.unwrap();
             assert_eq!(store.read("name").unwrap(), b"deleted");
         } else {
@@ -415,7 +415,7 @@ fn a_deletion_reports_whether_it_is_permanent() {
         (soft_delete(3), None, false),
         (soft_delete(3), Some(DeleteSnapshots::Only), false),
         (versions(), None, false),
-        // Versions keep no snapshots.
+        // Versioning does not keep deleted snapshots.
         (versions(), Some(DeleteSnapshots::Only), true),
         (versions(), Some(DeleteSnapshots::Include), false),
     ] {
@@ -609,7 +609,7 @@ fn set_blob_expiry_checks_conditions_and_the_range_of_times() {
         set.map(|_| ())
     };
     let none = Conditions::default();
-    // The present counts as past: at its time a blob has expired already.
+    // The present counts as past: at the time of its expiry a blob has already expired.
     for milliseconds in [0, u64::MAX, 253_402_300_800_000] {
         let far = Expiry::RelativeToNow(Duration::from_millis(milliseconds));
         assert_err!(set(far, &none), Error::InvalidHeaderValue { .. });
@@ -713,7 +713,7 @@ fn an_interrupted_undeletion_is_completed_by_the_next_request() {
     assert_eq!(store.read("name").unwrap(), b"body");
 }
 
-/// The look at a container before it is locked counts only if nothing has become protected since.
+/// The search of a container before its lock counts only if nothing has become protected since.
 #[test]
 fn a_hold_set_after_the_search_keeps_the_container() {
     let store = keeping(AccountPolicy::default());
@@ -745,7 +745,7 @@ fn a_hold_set_after_the_search_keeps_the_container() {
     }
 }
 
-/// One of both names of a copy is left, and lists one block of the file that both had.
+/// One of the two names of a copy is left, and lists one block of the file that both shared.
 #[test]
 fn blocks_that_only_the_other_name_of_a_copy_listed_go_with_it() {
     for (left, container) in [("copy", CONTAINER), ("name", CONTAINER), ("copy", "other")] {

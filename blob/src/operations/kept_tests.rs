@@ -359,7 +359,7 @@ fn listing_of_deleted_blobs_reads_nothing_else() {
         }
     };
     let (shown, examined) = all("");
-    // Overwriting there/100 left one of before, which would come back as a snapshot.
+    // Overwriting there/100 kept the earlier blob, which would come back as a snapshot.
     let of_100 = ["there/100 as a snapshot", "there/100"];
     let expected = [
         "a",

@@ -30,7 +30,7 @@ pub(crate) enum PreparedMerge {
     Nothing,
     /// Begins to merge these layers.
     Begin(LayerMerge),
-    /// Continue a merge that was found like this.
+    /// Continues a merge that was in this state.
     Step(LayerMerge, MergeStep),
 }
 
@@ -61,12 +61,12 @@ impl BlobService {
     }
 
     fn layers_to_merge(&self, home: u128, blob: &Blob) -> Option<LayerMerge> {
-        // The layers of other blobs are not in the order of the content.
+        // Only in append blobs do layers follow the order of the content.
         if !matches!(blob.content, Content::Appends { .. }) {
             return None;
         }
         let layers = &blob.layers;
-        // The last layer may be written to.
+        // The last layer may be written to, so it is not merged.
         let end = layers.len().saturating_sub(1);
         if end < LayerMerge::LAYERS_MIN {
             return None;
@@ -149,7 +149,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Whether the layers are there, with another one above.
+    /// Whether the layers of the merge are still in the blob, with another one above.
     fn is_merge_allowed(&self, merge: &LayerMerge) -> bool {
         let blob = self.current();
         blob.is_some_and(|blob| merge.place_in(blob).is_some())

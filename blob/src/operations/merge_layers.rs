@@ -39,7 +39,7 @@ pub(crate) struct MergeStep {
     bytes: u64,
     /// The offset at which the next step begins.
     pub(super) next: u64,
-    /// Whether the layers have been copied to their ends.
+    /// Whether the step reaches the end of the layers.
     pub(super) is_last: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn start_of(layers: &[Layer], number: usize) -> u64 {
     before.map_or(0, |before| before.end)
 }
 
-/// The number of bytes in a layer of appends.
+/// Number of bytes in a layer of appends.
 pub(super) fn length_of(layers: &[Layer], number: usize) -> u64 {
     layers[number].end.saturating_sub(start_of(layers, number))
 }
@@ -98,7 +98,7 @@ impl BlobWrite<'_> {
         let count = blob.committed_block_count().unwrap_or_default();
         let is_too_much = |first| {
             let bytes = blob.length.saturating_sub(start_of(&blob.layers, first));
-            // As many appends as if all were of one length.
+            // Estimates the number of appends as if all had the same length.
             let contents = u128::from(bytes) * u128::from(count) / u128::from(blob.length.max(1));
             bytes > STEP_BYTES || contents >= STEP_CONTENTS as u128
         };
@@ -209,7 +209,7 @@ impl BlobService {
         Ok(())
     }
 
-    /// Adds a content to a step; its bytes go where those of its length belong.
+    /// Adds a content to a step. Its length decides whether its bytes go to the value log.
     fn copy_content(&self, step: &mut MergeStep, key: Vec<u8>, content: &[u8]) -> Result<()> {
         let value = if is_separated(&self.db, content) {
             UploadedValue::Large(self.db.write_value(content)?)

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-/// More than one step copies.
+/// More bytes than one step copies.
 const LARGE: usize = 300 << 10;
 
 impl Store {
@@ -71,7 +71,7 @@ impl Store {
     }
 }
 
-/// Where the layers of a merge begin.
+/// The offset at which the layers of a merge begin.
 fn merge_start(merge: &LayerMerge) -> u64 {
     merge.layers[0].end - LARGE as u64
 }
@@ -221,7 +221,7 @@ fn a_merge_ends_with_its_blob_and_leaves_nothing() {
         store.sweep_to_merge();
         let target = store.merges()[0].target;
         end(&store);
-        // Each deletes what was copied, at once or with the next look.
+        // However the blob ends, the copies are deleted, at once or by the next sweep.
         store.sweep_merges();
         let snapshot = store.service.db.snapshot();
         let keyspaces = &store.service.keyspaces;

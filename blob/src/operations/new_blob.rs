@@ -49,7 +49,7 @@ pub(crate) struct NewBlob {
 }
 
 impl NewBlob {
-    /// A blob that is as `source`, but for its settings.
+    /// A blob like `source`, except for its settings.
     pub(crate) fn copy_of(source: &Blob, encryption: Encryption) -> NewBlob {
         NewBlob {
             content: source.content,

@@ -77,7 +77,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Trims files that other records named before and none does now to the blocks of the list.
+    /// Trims files that other records named before, and none does now, to the blocks of the list.
     fn trim_layers(
         &mut self,
         mut layers: Vec<Layer>,
@@ -106,7 +106,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The files that go with the record that is replaced, because no other names them.
+    /// The files that go with the replaced record, because no other record names them.
     fn exclusive_files(&self) -> Result<HashSet<File>> {
         let mut exclusive = HashSet::new();
         if !self.keeps_retired() {

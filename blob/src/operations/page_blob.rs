@@ -82,21 +82,21 @@ impl PageUpdate {
     }
 }
 
-/// What takes the place of a stretch of pages.
+/// The new content of a stretch of pages.
 pub(super) enum NewPages {
     Body(Uploaded),
-    /// Zeros, which the differences to a snapshot list.
+    /// Zeros, which a comparison with a snapshot lists as cleared.
     Cleared,
-    /// Zeros behind the end of the blob.
+    /// Zeros beyond the end of the blob.
     Nothing,
 }
 
 /// The request of Put Page.
 #[derive(Debug)]
 pub struct PutPage {
-    /// The stretch, end exclusive; both multiples of 512.
+    /// The stretch, end exclusive; both ends are multiples of 512.
     pub range: Range<u64>,
-    /// The new content.
+    /// The new content of the stretch.
     pub update: PageUpdate,
     /// Conditions on the sequence number.
     pub sequence: SequenceConditions,
@@ -109,7 +109,7 @@ pub struct PutPage {
 pub struct PutPageOutcome {
     /// The blob's validators.
     pub written: Written,
-    /// Of the body: CRC64 always, MD5 if the client sent one. None of zeros.
+    /// Checksums of the body: CRC64 always, MD5 if the client sent one. None for zeros.
     pub checksums: Checksums,
     /// The blob's sequence number, which stays as it is.
     pub sequence: u64,
@@ -118,11 +118,11 @@ pub struct PutPageOutcome {
 /// A change of a page blob's sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SequenceAction {
-    /// Sets it.
+    /// Sets the number.
     Update(u64),
-    /// Sets it if that is more than it is.
+    /// Sets the number, unless that would lower it.
     Max(u64),
-    /// Adds one.
+    /// Adds one to the number.
     Increment,
 }
 
@@ -182,7 +182,7 @@ impl BlobService {
         write.check_type(BlobType::PageBlob)?;
         write.check(condition, &request.conditions, WriteKind::Change)?;
         let (permit, mut blob) = write.changeable_pages()?;
-        // Clearing writes no content, but it changes the blob: that needs the key.
+        // Clearing writes no content, but it changes the blob, which needs the key.
         let key = match &body {
             Some(body) => body.key.as_ref(),
             None => request.conditions.customer_key.as_ref(),
@@ -316,7 +316,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Replaces a stretch.
+    /// Replaces the pages of a stretch.
     pub(super) fn write_pages(
         &mut self,
         blob: &mut Blob,
@@ -356,7 +356,7 @@ impl BlobWrite<'_> {
 
     fn resize(&mut self, blob: &mut Blob, length: u64) -> Result<()> {
         if length < blob.length {
-            // Nothing stays behind the end, wherever the blob once ended.
+            // Clears everything behind the new end, wherever the blob once ended.
             self.write_pages(blob, length..PAGE_BLOB_BYTES_MAX, NewPages::Nothing)?;
         }
         blob.length = length;

@@ -9,7 +9,7 @@ use crate::*;
 
 const PAGE: u64 = 512;
 
-/// Where the cells begin and end.
+/// The offsets at which the cells of the model begin and end.
 fn ends() -> Vec<u64> {
     let levels = [0, 6, 12, 18].map(|bits| WINDOW_BYTES << bits);
     let beside = |bytes: u64| [bytes - PAGE, bytes, bytes + PAGE, 2 * bytes, 3 * bytes];
@@ -40,7 +40,7 @@ impl Store {
     }
 }
 
-/// Where each range begins and ends, and whether it is cleared.
+/// Start and end of each range, and whether it is cleared.
 type Ranges = Vec<(u64, u64, bool)>;
 
 fn join(ranges: &mut Ranges, range: std::ops::Range<u64>, cleared: bool) {

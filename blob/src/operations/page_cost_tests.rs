@@ -55,7 +55,7 @@ impl Store {
         while self.at(at(99)).sweep(100).unwrap().steps > 0 {}
     }
 
-    /// How many rows an operation puts or deletes.
+    /// Number of rows that an operation puts or deletes.
     fn changes_of(&self, operation: impl FnOnce()) -> u64 {
         let before = self.service.db.stats().last_sequence;
         operation();
@@ -113,7 +113,7 @@ fn snapshots_keep_their_pages_and_give_their_rows_back() {
         .step_by(11)
         .for_each(|number| check(number, moments[number as usize]));
     let rows = || store.rows(&store.service.keyspaces.blocks);
-    // Each write copies a leaf, its branches, and what others refer to is counted.
+    // Each write copies a leaf and its branches, and counts what other trees refer to.
     let before = rows();
     assert!(before as u64 <= 16 + 5 * count + 2 * 16 * count, "{before}");
     let mut number = 0;
@@ -314,7 +314,7 @@ fn written_over(length: usize, count: u64) -> (Store, Vec<u8>, u64) {
 fn small_page_writes_write_little_beside_their_pages() {
     let length = 4 << 20;
     let pages = length as u64 / 4096;
-    // Few holes in large contents; contents on their way out; nothing but small ones.
+    // Few holes in large contents; large contents that are being replaced; small contents only.
     for (writes, bytes_max) in [(pages / 4, 5000), (pages * 2, 6500), (pages * 8, 6000)] {
         let (store, content, put) = written_over(length, writes);
         assert!(put < bytes_max, "{put} bytes a write, {writes} of them");
@@ -330,7 +330,7 @@ fn content_is_given_up_when_little_of_it_is_left() {
     store.put_page_blob("pages", WINDOW_BYTES);
     store.put_page("pages", 0, &pattern(64 << 10, 1)).unwrap();
     let mut content = pattern(64 << 10, 1);
-    // Every second page, then all but the first four.
+    // Overwrites every second page, and then all but the first four.
     for page in (1..128).step_by(2).chain((4..128).step_by(2)) {
         store.put_page("pages", page * PAGE, &[9; 512]).unwrap();
         content[(page * PAGE) as usize..][..512].fill(9);
@@ -340,7 +340,7 @@ fn content_is_given_up_when_little_of_it_is_left() {
     assert_eq!(store.written(), [(0, 64 << 10)]);
 }
 
-/// `cargo test --release -p lazurite-blob page_reads -- --ignored --nocapture`
+/// Run with `cargo test --release -p lazurite-blob page_reads -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, and asserts nothing"]
 fn page_reads_after_many_snapshots() {
@@ -404,7 +404,7 @@ fn a_comparison_reads_only_what_changed() {
     assert_eq!(changes.nodes_read, 2 * (1 + 1 + 1 + 3 + 4));
 }
 
-/// `cargo test --release -p lazurite-blob page_costs -- --ignored --nocapture`
+/// Run with `cargo test --release -p lazurite-blob page_costs -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, and asserts nothing"]
 fn page_costs_of_a_hundred_thousand_ranges() {

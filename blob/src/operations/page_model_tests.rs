@@ -24,7 +24,7 @@ pub(super) fn random(seed: &mut u64, below: u64) -> u64 {
 /// The references of all page blobs, as counted from their records and nodes.
 #[derive(Default)]
 struct Counted {
-    /// By file and id of a node or a content.
+    /// Number of references, by file and by id of a node or a content.
     references: BTreeMap<(Vec<u8>, u128), u64>,
     stored: BTreeMap<(Vec<u8>, u128), u64>,
     nodes: BTreeSet<(Vec<u8>, u128)>,
@@ -135,7 +135,7 @@ struct State {
     pages: Vec<i64>,
     /// The creation, or the copy, that the blob came from.
     origin: u64,
-    /// Copies between the first blob and this one.
+    /// Number of copies between the first blob and this one.
     generation: u64,
 }
 
@@ -143,7 +143,7 @@ struct State {
 struct Model {
     current: BTreeMap<&'static str, State>,
     snapshots: BTreeMap<(&'static str, SnapshotTime), State>,
-    /// Where the pages begin that are written to.
+    /// The offset of the first page that is written to.
     base: u64,
     pages_max: u64,
     seed: u64,
@@ -490,11 +490,11 @@ fn writers_to_copies_of_one_blob_and_the_sweep_count_references_right() {
     store.check_references();
 }
 
-/// A body of 4 MiB is as many contents, and one batch.
+/// A body of 4 MiB becomes many contents, which are written in one batch.
 #[test]
 fn power_cut_leaves_all_pages_of_a_write_or_none() {
     let open = |disk: &MemoryFs| {
-        // The log is with the system at once, and on the disk when the test says so.
+        // The log reaches the system at once, and the disk when the test says so.
         let config = Config {
             durability: Durability::Process,
             sync_milliseconds: 60_000,
@@ -522,7 +522,7 @@ fn power_cut_leaves_all_pages_of_a_write_or_none() {
             sequence: SequenceConditions::default(),
             conditions: Conditions::default(),
         };
-        // Not awaited: the disk may keep any part of the writes since the last sync.
+        // The write is not awaited: the disk may keep any part of the writes since the last sync.
         let put = store.at(at(1)).put_page(&address("pages"), request);
         let keep = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
         let disk = disk.crash(seed, keep[seed as usize % 4]);

@@ -43,7 +43,7 @@ pub struct GetPageRanges {
 pub struct PageRange {
     /// The stretch, end exclusive.
     pub range: Range<u64>,
-    /// Whether it was cleared since the snapshot before; never so where none was given.
+    /// Whether the range was cleared since the earlier snapshot; `false` if none was given.
     pub cleared: bool,
 }
 

@@ -34,7 +34,7 @@ pub struct FetchedCopy {
 /// Pending copies that were ended without content.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FailedCopies {
-    /// How many were ended.
+    /// Number of copies that were ended.
     pub count: u64,
     /// Copies that could not be ended, each a sentence with its place.
     pub failures: Vec<String>,
@@ -136,7 +136,7 @@ impl BlobService {
         self.fail_copies(KeyRange::all(), description)
     }
 
-    /// Ends the pending copies to the blobs of this range, and returns how many there were.
+    /// Ends the pending copies to the blobs of this range, as far as possible.
     pub(super) fn fail_copies(&self, range: KeyRange, description: &str) -> Result<FailedCopies> {
         let snapshot = self.db.snapshot();
         let mut rows = snapshot.scan(&self.keyspaces.copies, range, Direction::Forward);

@@ -134,7 +134,7 @@ pub(crate) struct ContainerPermit {
 }
 
 impl ContainerPermit {
-    /// For a removal that no policy prevents.
+    /// A permit for a removal that no policy prevents.
     pub(crate) fn unchecked(home: u128) -> ContainerPermit {
         ContainerPermit { home }
     }
@@ -207,7 +207,7 @@ impl BlobService {
         Ok(permit)
     }
 
-    /// Checks all records of the container.
+    /// Fails if a record of the container is protected.
     fn check_nothing_protected(&self, home: u128, now: SystemTime) -> Result<()> {
         let snapshot = self.db.snapshot();
         for keyspace in [&self.keyspaces.blobs, &self.keyspaces.history] {
@@ -225,7 +225,7 @@ impl BlobService {
     }
 }
 
-/// Fails while the blob is being copied to.
+/// Fails while a copy to the blob is pending.
 pub(super) fn check_not_pending(blob: &Blob) -> Result<()> {
     match blob.copy.as_ref().map(|copy| copy.status) {
         Some(CopyStatus::Pending) => Err(Error::PendingCopyOperation),

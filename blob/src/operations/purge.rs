@@ -13,7 +13,7 @@ impl BlobService {
     /// at once. `None` if there is no such container.
     pub fn purge_container(&self, account: &str, container: &str) -> Result<Option<Ticket>> {
         let key = keys::container(account, container);
-        // Counted for as long as the container is locked.
+        // The operation counts as long while the container is locked.
         let _long = self.begin_long_operation();
         let mut transaction = self.db.begin_deletion()?;
         transaction.lock([(&self.keyspaces.containers, &key[..])])?;

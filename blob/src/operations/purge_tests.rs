@@ -17,7 +17,7 @@ impl Store {
         deleted.unwrap().wait().unwrap();
     }
 
-    /// Whether a container was there, deleted or not.
+    /// Purges a container. Returns whether there was one, deleted or not.
     fn purge(&self, container: &str) -> bool {
         let purged = self.at(at(2)).purge_container(ACCOUNT, container).unwrap();
         purged.map(|ticket| ticket.wait().unwrap()).is_some()

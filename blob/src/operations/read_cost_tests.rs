@@ -75,7 +75,7 @@ fn small_parts_are_read_together_from_wherever_the_read_begins() {
     }
 }
 
-/// `cargo test -p lazurite-blob reading_blobs_of_small_parts -- --ignored --nocapture`
+/// Run with `cargo test -p lazurite-blob reading_blobs_of_small_parts -- --ignored --nocapture`.
 #[test]
 #[ignore = "it measures, and asserts nothing"]
 fn reading_blobs_of_small_parts() {

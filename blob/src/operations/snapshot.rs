@@ -33,7 +33,7 @@ impl BlobService {
         write.check_conditions(condition, conditions, WriteKind::Change)?;
         let lease = write.existing()?.lease;
         lease.check_read(conditions.lease_id, now, Leased::Blob)?;
-        // Where versions are kept, the blob is replaced; otherwise only its layers are marked.
+        // With versioning the blob is replaced; otherwise only its layers are marked as shared.
         let action = if write.policy.versioning {
             Action::Replace
         } else {
@@ -86,7 +86,7 @@ impl BlobWrite<'_> {
         self.share_layers(|_| true);
         let _ = self.retire_blob(RetireReason::Overwritten)?;
         blob.version = Some(self.new_moment()?);
-        // The next version does not inherit policy and hold.
+        // The next version inherits neither policy nor hold.
         (blob.immutability, blob.legal_hold) = (None, false);
         Ok(())
     }

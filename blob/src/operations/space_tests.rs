@@ -9,14 +9,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many blobs there may be at once.
+/// Maximum number of blobs at once.
 const NAMES: u64 = 400;
-/// How often one of them is put or deleted.
+/// Number of puts and deletions.
 const WRITES: u64 = 20 * NAMES;
 /// Lengths of contents that lie in the value log, and are put in one piece.
 const LENGTHS: std::ops::RangeInclusive<u64> = 4 << 10..=8 << 10;
 
-/// Sizes that a few megabytes of contents come to in files of every kind.
+/// Sizes so small that a few megabytes of contents fill files of every kind.
 fn config() -> Config {
     Config {
         memtable_bytes_max: 128 << 10,
@@ -45,7 +45,7 @@ impl Choices {
         self.next() % bound
     }
 
-    /// Bytes that nothing could compress.
+    /// Random bytes, which do not compress.
     fn body(&mut self) -> Vec<u8> {
         let length = LENGTHS.start() + self.below(LENGTHS.end() - LENGTHS.start() + 1);
         let words = std::iter::repeat_with(|| self.next().to_le_bytes());

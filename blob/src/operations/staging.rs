@@ -14,7 +14,7 @@ use crate::operations::write::BlobWrite;
 use crate::service::BlobService;
 use std::time::Duration;
 
-/// How long uncommitted blocks stay after the last of them was put. Source: Put Block, "Remarks".
+/// Time that uncommitted blocks stay after the last one was put. Source: Put Block, "Remarks".
 pub(crate) const STAGING_LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 impl BlobService {

@@ -23,16 +23,16 @@ pub enum TierOutcome {
     Pending,
 }
 
-/// When a blob shall be gone by itself. Source: Set Blob Expiry, `x-ms-expiry-option`.
+/// When a blob expires. Source: Set Blob Expiry, `x-ms-expiry-option`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
-    /// This long after it was created.
+    /// This long after the blob was created.
     RelativeToCreation(Duration),
     /// This long from now.
     RelativeToNow(Duration),
-    /// At a time, in whole seconds.
+    /// This time, in whole seconds.
     Absolute(SystemTime),
-    /// Never.
+    /// The blob never expires.
     Never,
 }
 
@@ -107,7 +107,7 @@ impl BlobService {
             Expiry::RelativeToNow(time) => Some(after(now, time)),
             Expiry::Absolute(time) => Some(Some(time)),
         };
-        // At its time a blob has expired already.
+        // At the time of its expiry a blob has already expired, so that must be later than now.
         let is_possible = |at: &SystemTime| *at > now && *at < SystemTime::UNIX_EPOCH + YEAR_10000;
         let at = at.map(|at| at.filter(is_possible).ok_or_else(not_an_expiry));
         blob.expires_at = at.transpose()?;
@@ -201,7 +201,7 @@ pub fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
     }
 }
 
-/// A page blob's tier only rises, and must hold it. Source: Set Blob Tier, "Remarks".
+/// Checks that a page blob's tier only rises, and holds the blob. Source: Set Blob Tier, "Remarks".
 fn check_premium(blob: &Blob, tier: AccessTier) -> Result<()> {
     let Some(limit) = tier.bytes_max() else {
         return Ok(());
@@ -238,7 +238,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Sets the timer of the blob's expiry, if it has one.
+    /// Sets the timer of the blob's expiry, if the blob has one.
     pub(crate) fn set_expiry_timer(&mut self, blob: &Blob) {
         if let Some(at) = blob.expires_at {
             let key = self.key.clone();

@@ -311,7 +311,7 @@ fn no_operation_bypasses_a_policy_or_a_hold() {
                 .set_blob_expiry(&address("name"), expiry, &none);
             set.map(|_| ())
         };
-        // One that was set before ends nothing either.
+        // An expiry that was set before the protection does not end the blob either.
         expire(at(1)).unwrap();
         let until = at(100);
         let policy = |mode| {
@@ -393,7 +393,7 @@ fn no_operation_bypasses_a_policy_or_a_hold() {
                 .set_blob_legal_hold(&address("name"), false);
             lifted.unwrap().wait().unwrap();
         }
-        // Its time is long past: now it is gone, and the container may go.
+        // The protection has ended and the expiry is past: now the blob is gone.
         let later = at(200);
         assert_err!(
             store.at(later).get_blob(&address("name"), None, &none),
@@ -475,7 +475,7 @@ fn a_sweep_continues_past_a_timer_with_a_corrupt_value() {
         &subject,
     );
     let mut batch = lazurite_engine::Batch::new();
-    // Long enough for the value log.
+    // A value that is long enough for the value log.
     let value = vec![0xab; 100_000];
     batch.put(&store.service.keyspaces.timers, &timer, &value);
     store.db.write(batch).unwrap().wait().unwrap();

@@ -39,11 +39,11 @@ pub struct TaggedBlob {
     pub container: String,
     /// The blob's name.
     pub name: String,
-    /// Its version, if it was written while the account kept versions.
+    /// The version of the blob; `None` if the account kept no versions at the write.
     pub version: Option<SnapshotTime>,
-    /// Whether it is the current one of its name.
+    /// Whether the blob is the current one of its name.
     pub is_current: bool,
-    /// Its tags that the search compares.
+    /// The tags of the blob that the search compares.
     pub tags: Tags,
 }
 
@@ -258,7 +258,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes the first row of the cursors.
+    /// Takes the first row of all cursors; `None` at the end.
     fn first(&mut self, cursors: &mut [Cursor]) -> Result<Option<IndexRow>> {
         for cursor in cursors.iter_mut() {
             self.page.rows_examined += u64::from(cursor.load(&self.request.query)?);
@@ -293,13 +293,13 @@ impl<'a> Search<'a> {
 /// The position of the current blob among those of its name: after its versions.
 const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
-/// A row of the index.
+/// A row of the index of tags.
 #[derive(Debug)]
 struct IndexRow {
     key: Vec<u8>,
     value: String,
     blob: String,
-    /// `None` for the current blob.
+    /// The moment of the version; `None` for the current blob.
     version: Option<SnapshotTime>,
 }
 
@@ -327,7 +327,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    /// Moves to the next row, unless it is on one already. Returns whether it has read one.
+    /// Moves to the next row, unless the cursor is on one already. Returns whether it has read one.
     fn load(&mut self, query: &TagQuery) -> Result<bool> {
         if self.head.is_some() || self.ended {
             return Ok(false);

@@ -21,7 +21,7 @@ pub(super) fn store() -> Store {
     store_with(ContainerSettings::default())
 }
 
-/// A service with one empty container, made like that.
+/// A service with one empty container that has these settings.
 pub(super) fn store_with(settings: ContainerSettings) -> Store {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), Config::default()).unwrap();
@@ -101,7 +101,7 @@ impl Store {
         Store::over_with(db, directory, Arc::new(CountingIds::default()))
     }
 
-    /// Like [`Store::over`], with ids as they are outside of tests or others.
+    /// Like [`Store::over`], with the given source of ids.
     pub(super) fn over_with(
         db: &Db,
         directory: tempfile::TempDir,
@@ -233,7 +233,7 @@ impl Store {
         std::iter::from_fn(|| rows.advance().unwrap().then_some(())).count()
     }
 
-    /// How many rows there are of blocks and of contents.
+    /// Number of rows of blocks, and of contents.
     pub(super) fn filed(&self) -> (usize, usize) {
         let keyspaces = &self.service.keyspaces;
         (self.rows(&keyspaces.blocks), self.rows(&keyspaces.content))

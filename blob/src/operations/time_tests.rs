@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-/// A second passes each time it is read.
+/// A clock that advances by a second each time it is read.
 #[derive(Debug, Default)]
 struct TickingClock(AtomicU64);
 
 impl WallClock for TickingClock {
     fn now(&self) -> SystemTime {
         let now = at(self.0.fetch_add(1, Ordering::SeqCst));
-        // An operation that read the clock before it had the lock would now be overtaken.
+        // An operation that read the clock before it had the lock would be overtaken here.
         std::thread::sleep(Duration::from_micros(50));
         now
     }
@@ -122,7 +122,7 @@ fn no_etag_comes_back_with_a_restart() {
             next.delete("name").unwrap();
         }
     }
-    // A record that is far ahead of the clock was made while that was wrong.
+    // A record that is far ahead of the clock was made while the clock was wrong.
     let bound = Some(crate::etag::ticks(at(1000)));
     let clock = crate::etag_clock::EtagClock::open(bound, at(0));
     assert_eq!(clock.next(at(0), None).0, crate::etag::ticks(at(0)));

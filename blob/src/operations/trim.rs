@@ -26,10 +26,10 @@ const LISTED_MAX: usize = 1 << 18;
 struct Namers<'s> {
     service: &'s BlobService,
     snapshot: Snapshot,
-    /// By name, with container id: its records, and their places.
+    /// The records of each name, with their places. The key has the id of the container.
     names: HashMap<(u128, String), Vec<(RecordSlot, Blob)>>,
     records: usize,
-    /// The blocks of the lists that have been read.
+    /// The blocks that are named by the lists read so far.
     listed: HashSet<(File, u128)>,
     lists: HashSet<File>,
 }
@@ -91,7 +91,7 @@ impl Namers<'_> {
         Ok(())
     }
 
-    /// The shared files of the current blob and of the records around a removed one, or of all.
+    /// The shared files of the current blob and of the records next to `gone`; for [`LAST`] of all.
     fn files_around(&self, home: u128, name: &str, gone: SnapshotTime) -> BTreeSet<File> {
         let records = self.names.get(&(home, name.to_string()));
         let records = records.map_or(&[][..], |records| records);
@@ -180,9 +180,9 @@ impl Namers<'_> {
 }
 
 impl BlobWrite<'_> {
-    /// A record is removed for good. Sets a timer for the sweep to trim its files.
+    /// Call this when a record is removed for good. Sets a timer for the sweep to trim its files.
     pub(crate) fn trim_later(&mut self, kind: History, moment: SnapshotTime, gone: &Blob) {
-        // The current blob still lists the same blocks.
+        // If the current blob lists the same blocks, a trim would find nothing.
         let is_same_list =
             moment != LAST && self.current().and_then(listed_file) == listed_file(gone);
         if matches!(gone.content, Content::Blocks { .. })
@@ -257,7 +257,7 @@ impl BlobWrite<'_> {
             let blocks = list.iter().flatten();
             let named = blocks.filter(|block| block.file.unwrap_or(listed) == layer.file);
             let mut named: HashSet<u128> = named.map(|block| block.content).collect();
-            // Blocks that were put since, and are not listed yet.
+            // Uncommitted blocks are not listed yet, but must stay.
             let staged = service.blocks(&snapshot, layer.file.all_uncommitted())?;
             named.extend(staged.iter().map(|block| block.content));
             if layer.file != listed {
@@ -290,7 +290,7 @@ impl BlobWrite<'_> {
         }
         self.rows()
             .delete_references(KeyRange::prefix(&file.references()));
-        // Blocks are put into files of the own container only.
+        // Blocks are put only into files of the blob's own container.
         layer.shared = file.home != self.home();
         Ok(())
     }

@@ -91,7 +91,7 @@ impl BlobWrite<'_> {
         Ok(self.current().is_some() || self.last_moment(History::Version)?.is_some())
     }
 
-    /// Restores some deleted records. Returns whether these were the last.
+    /// Restores some deleted records. Returns whether none is left to be restored.
     fn undelete_step(&mut self, undeletion: &mut Undeletion) -> Result<bool> {
         let has_blob = match undeletion.has_blob {
             Some(has_blob) => has_blob,

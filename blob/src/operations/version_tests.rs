@@ -4,7 +4,7 @@ use crate::operations::kept_tests::{DAY, keeping, soft_delete, versions};
 use crate::operations::tests::*;
 use crate::*;
 
-/// Answers its version.
+/// Puts a blob, and returns its version.
 fn put_first(store: &Store) -> SnapshotTime {
     let put = store.put("name", b"first").unwrap();
     put.written.version.unwrap()

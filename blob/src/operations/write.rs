@@ -47,7 +47,7 @@ pub(crate) struct BlobWrite<'a> {
     /// Holds these locks, in this order: the container, shared; the name, exclusively; at the end
     /// the files whose owners change.
     pub(crate) transaction: Transaction<'a>,
-    /// Whether it holds a file already: then it can lock no others.
+    /// Whether the write has locked a file of pages: then it can lock no other file.
     pub(crate) has_file_lock: bool,
 }
 
@@ -112,7 +112,7 @@ impl BlobService {
         names::check_container_name(destination.container)?;
         let container_keys = [source, destination]
             .map(|address| keys::container(address.account, address.container));
-        // The one of the source holds and writes nothing.
+        // The source's transaction holds no locks and writes nothing.
         let (mut transaction, for_source) = (self.db.begin()?, self.db.begin()?);
         let containers = &self.keyspaces.containers;
         transaction.lock_shared(container_keys.iter().map(|key| (containers, &key[..])))?;
@@ -240,7 +240,7 @@ fn check_current(address: &BlobAddress<'_>) -> Result<()> {
     }
 }
 
-/// Held by an operation that holds locks for long.
+/// Drop guard: counts an operation that holds locks for long.
 pub(crate) struct LongOperation<'a>(&'a AtomicUsize);
 
 impl Drop for LongOperation<'_> {
@@ -249,7 +249,7 @@ impl Drop for LongOperation<'_> {
     }
 }
 
-/// After every assigned moment.
+/// Later than every assigned moment.
 pub(crate) const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 /// Why a blob is no longer current.
@@ -295,12 +295,12 @@ impl<'a> BlobWrite<'a> {
         self.file(self.service.ids.next_id())
     }
 
-    /// The current blob.
+    /// The current blob; `None` if there is none, or it has expired.
     pub(crate) fn current(&self) -> Option<&Blob> {
         self.current.as_ref()
     }
 
-    /// From now on the name has no current blob.
+    /// Ends the current blob: from now on the name has none.
     pub(crate) fn end_current(&mut self) {
         self.current = None;
     }
@@ -314,7 +314,7 @@ impl<'a> BlobWrite<'a> {
         self.current().map(Validators::from)
     }
 
-    /// The record of a state of the blob, and where it is. Error: `BlobNotFound`.
+    /// The record of a state of the blob, and its place. Error: `BlobNotFound`.
     pub(crate) fn find(&self, state: BlobState) -> Result<(RecordSlot, Blob)> {
         let place = match state {
             BlobState::Current => return Ok((RecordSlot::Current, self.existing()?)),
@@ -390,7 +390,7 @@ impl<'a> BlobWrite<'a> {
     /// Replaces the stored record, if any. Indexes the tags of the current blob and of versions.
     pub(crate) fn put(&mut self, permit: &Permit, blob: &Blob) {
         if blob.legal_hold || blob.immutability.is_some() {
-            // Another value each time: see `permit_container`.
+            // The value differs each time: see `permit_container`.
             let mark = self.service.ids.next_id().to_be_bytes();
             let protected = &self.service.keyspaces.protected;
             let home = self.home().to_be_bytes();
@@ -440,7 +440,7 @@ impl<'a> BlobWrite<'a> {
         self.merge.as_ref()
     }
 
-    /// Notes how far a merge has come.
+    /// Stores how far a merge has come.
     pub(crate) fn put_merge(&mut self, merge: LayerMerge) {
         let value = codec::encode_merge(&merge, self.home());
         let merges = &self.service.keyspaces.merges;
@@ -448,7 +448,7 @@ impl<'a> BlobWrite<'a> {
         self.merge = Some(merge);
     }
 
-    /// The merge is over; its target stays.
+    /// Ends the merge that is under way, and returns it; its target stays.
     pub(crate) fn end_merge(&mut self) -> Option<LayerMerge> {
         let merge = self.merge.take()?;
         let merges = &self.service.keyspaces.merges;
@@ -476,18 +476,18 @@ impl<'a> BlobWrite<'a> {
         FileRows::new(&self.service.keyspaces, self.transaction.batch())
     }
 
-    /// One more record names the layer's file.
+    /// Notes that one more record names the layer's file.
     pub(crate) fn name_file(&mut self, layer: &Layer) {
         self.files.add(layer);
     }
 
-    /// A record no longer names the layer's file. A file that no other record names is dropped.
+    /// Notes that a record no longer names the layer's file. Drops a file that none names any more.
     pub(crate) fn unname_file(&mut self, layer: &Layer) {
         let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
         self.files.remove(&mut rows, layer);
     }
 
-    /// The record of this blob is removed, and no longer names its files.
+    /// Notes that the record of this blob is removed, and no longer names its files.
     pub(crate) fn forget(&mut self, blob: &Blob) {
         let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
         self.files.remove_all(&mut rows, blob);
@@ -507,7 +507,7 @@ impl<'a> BlobWrite<'a> {
         self.transaction.batch().put(history, &marker, &value);
     }
 
-    /// Lists the blob among those that are being copied to.
+    /// Adds the blob to the list of destinations of pending copies.
     pub(crate) fn list_pending_copy(&mut self) {
         let copies = &self.service.keyspaces.copies;
         self.transaction
@@ -673,7 +673,7 @@ impl<'a> BlobWrite<'a> {
             .put(timers, &key, &self.container_key);
     }
 
-    /// Removes the uncommitted blocks. `kept`: the current blob's own file stays.
+    /// Removes the uncommitted blocks. If `kept`, the file of the current blob stays.
     pub(crate) fn discard_staging(&mut self, kept: bool) -> Result<()> {
         let home = self.home();
         let staging = self.staging();
@@ -735,7 +735,7 @@ impl<'a> BlobWrite<'a> {
         let none = FileChanges::new(self.home());
         let files = std::mem::replace(&mut self.files, none);
         drop(self.settle_and_write(&files)?);
-        // The next step may change other files.
+        // The next step may change other files, so the locks of these are released.
         let references = &self.service.keyspaces.references;
         self.transaction.unlock_from(references);
         self.has_file_lock = false;

@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const ACCOUNT: &str = "account";
 
-/// SplitMix64: a run is its seed.
+/// A random number generator (SplitMix64): its seed determines the whole run.
 struct Random(u64);
 
 impl Random {
@@ -56,7 +56,7 @@ impl Random {
     }
 }
 
-/// With the protocol's code for an error where the model says what to expect.
+/// The error is the protocol's code where the model says what to expect.
 type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The protocol's code of an error.

@@ -8,13 +8,13 @@ pub(crate) use crate::base::varint::put as put_varint;
 use crate::base::varint;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed, xxh3_128};
 
-/// Appends a varint length and the bytes.
+/// Appends the length of `bytes` as a varint, then `bytes`.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Appends `0`, or `1` and the bytes with their length.
+/// Appends the byte 0 for `None`; the byte 1, the length and the bytes for `Some`.
 pub(crate) fn put_optional(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         None => out.push(0),
@@ -30,7 +30,7 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// The hash of a whole key that identifies it: equal for two keys by accident only.
+/// A 128-bit hash that stands for a key: two keys have the same one by accident only.
 pub(crate) fn wide_hash(key: &[u8]) -> u128 {
     xxh3_128(key)
 }
@@ -49,7 +49,7 @@ pub(crate) fn checksum(number: u64, offset: u64, parts: &[&[u8]]) -> u64 {
     state.digest()
 }
 
-/// Reads the bytes that the functions above wrote.
+/// Reads a slice from front to back. Each read returns `None` if the bytes left do not suffice.
 #[derive(Debug, Clone)]
 pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
@@ -61,7 +61,7 @@ impl<'a> Decoder<'a> {
         Decoder { bytes, position: 0 }
     }
 
-    /// How many bytes have been read.
+    /// Number of bytes read so far.
     pub(crate) fn position(&self) -> usize {
         self.position
     }
@@ -70,7 +70,7 @@ impl<'a> Decoder<'a> {
         self.position == self.bytes.len()
     }
 
-    /// The next `N` bytes, left where they are.
+    /// The next `N` bytes, not consumed; `None` if fewer are left.
     #[inline]
     pub(crate) fn peek<const N: usize>(&self) -> Option<&'a [u8; N]> {
         self.bytes.get(self.position..)?.first_chunk()

@@ -15,10 +15,10 @@ pub(crate) const CHUNK_HEADER_BYTES: usize = 12;
 /// Largest chunk that a value pointer may name; it bounds the memory of a reader.
 pub(crate) const CHUNK_BYTES_MAX: u64 = 16 << 20;
 
-/// Largest memtable, in bytes: its rows are counted in 32 bits.
+/// Largest memtable, in bytes: 32 bits suffice to number its rows.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 30;
 
-/// Largest WAL segment, in bytes: recovery holds a few in memory.
+/// Largest WAL segment, in bytes: recovery holds a few segments in memory.
 pub(crate) const WAL_SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// Largest data block, in bytes.
@@ -42,7 +42,7 @@ pub enum Durability {
 /// Sizes, limits and intervals as plain data with defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// When a write counts as acknowledged. Default: `Process`.
+    /// The failures that an acknowledged write survives. Default: `Process`.
     pub durability: Durability,
     /// Bytes of one keyspace's memtable after which it is sealed and flushed. Default: 16 MiB.
     /// Raised: more memory, fewer and larger flushes, longer recovery. Lowered: more compaction.
@@ -184,7 +184,7 @@ impl Config {
             ("open_files_max", self.open_files_max as u64),
             ("wal_bytes_max", self.wal_bytes_max),
             ("quota_bytes", self.quota_bytes.unwrap_or(1)),
-            // An empty value has no chunk to lie in.
+            // 0 would separate empty values, but a value without bytes has no chunk to lie in.
             ("value_bytes_separated", self.value_bytes_separated as u64),
         ] {
             check_bounds(option, value, 1..=u64::MAX)?;
@@ -251,7 +251,7 @@ pub enum Background {
 }
 
 impl Background {
-    /// Whether the caller runs the work.
+    /// Whether the caller runs the background work, one step at a time.
     pub(crate) fn is_stepped(self) -> bool {
         !matches!(self, Background::Threads | Background::FewThreads)
     }
@@ -261,11 +261,11 @@ impl Background {
 /// it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// Blocks are stored uncompressed.
     None = 0,
-    /// Smallest.
+    /// Zstandard: the smallest blocks.
     Zstd = 1,
-    /// Less small, and faster in both directions.
+    /// LZ4: larger blocks than `Zstd`, but faster to compress and to decompress.
     Lz4 = 2,
 }
 
@@ -296,7 +296,7 @@ pub struct KeyspaceOptions {
 }
 
 impl KeyspaceOptions {
-    /// Errors: as [`Config::check`].
+    /// Checks the options that are set. Errors: as [`Config::check`].
     pub(crate) fn check(&self) -> Result<()> {
         self.memtable_bytes_max.map_or(Ok(()), check_memtable)?;
         self.block_bytes.map_or(Ok(()), check_block)?;

@@ -1,8 +1,8 @@
-//! Counters for statistics. Relaxed ordering suffices, because nothing is decided by them.
+//! Counters for statistics. Relaxed ordering suffices, because no decision depends on them.
 
 use crate::base::sync::{AtomicU64, Ordering};
 
-/// Adds to a counter.
+/// Adds `by` to a counter, with relaxed ordering.
 pub(crate) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }

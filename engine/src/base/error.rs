@@ -22,7 +22,7 @@ pub enum Error {
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The operating system's own words.
+        /// The error of the operating system.
         source: Arc<std::io::Error>,
     },
     /// The disk is full. Reads continue; writes succeed again once there is space.
@@ -31,7 +31,7 @@ pub enum Error {
         /// The file that could not grow.
         path: PathBuf,
     },
-    /// Bytes on disk differ from those written. No read skips them.
+    /// Bytes on disk differ from those written. A read of them fails; none skips them.
     #[error("{} is corrupt at offset {offset}: {reason}", path.display())]
     Corrupt {
         /// The damaged file.
@@ -47,7 +47,7 @@ pub enum Error {
     TooLarge {
         /// The thing that was too large: `key`, `bound of a range`, `batch`.
         what: &'static str,
-        /// Its length in bytes.
+        /// Length of that thing, in bytes.
         length: u64,
         /// The limit in bytes.
         limit: u64,
@@ -57,15 +57,15 @@ pub enum Error {
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// The owner, as written in its lock file; 0 when it could not be read.
+        /// The process id of the owner, as its lock file has it; 0 when it could not be read.
         process_id: u32,
     },
     /// The directory has a format that this program cannot read.
     #[error("{} has {found}, which this program cannot read; it reads {supported}", path.display())]
     UnknownFormat {
-        /// The file in that format.
+        /// The file that has the unknown format.
         path: PathBuf,
-        /// Its contents, in words: `format version 9`, `files that are not ours`.
+        /// The contents of the file, in words: `format version 9`, `files that are not ours`.
         found: String,
         /// The formats that this program reads, in words.
         supported: String,
@@ -76,14 +76,14 @@ pub enum Error {
         "the store is read-only since an earlier failure: {reason}; mend the cause and reopen it"
     )]
     ReadOnly {
-        /// The failure that caused it.
+        /// The failure that stopped the writing.
         reason: String,
     },
     /// The keyspace was opened from another store, or from this one before it was reopened. Open it
     /// from the `Db` that uses it.
     #[error("the keyspace {name:?} was opened from another store; open it from this one")]
     UnknownKeyspace {
-        /// Its name there.
+        /// The name of the keyspace in the store that it was opened from.
         name: String,
     },
     /// A large value, or a chunk of one, was handed to another store, to this one after it was
@@ -97,11 +97,11 @@ pub enum Error {
     /// of its bounds.
     #[error("{option} cannot be {value}: {reason}")]
     InvalidOption {
-        /// Its name.
+        /// The name of the option.
         option: &'static str,
-        /// Its value.
+        /// The refused value.
         value: u64,
-        /// The values it may have, and why.
+        /// The values that the option may have, and why.
         reason: String,
     },
     /// Another transaction holds a key that this one requested out of order, or requested
@@ -169,7 +169,7 @@ impl Error {
         }
     }
 
-    /// Bytes of `path` that differ from those written.
+    /// An [`Error::Corrupt`] about the bytes at `offset` of the file `path`.
     pub fn corrupt(path: &Path, offset: u64, reason: impl Into<String>) -> Error {
         Error::Corrupt {
             path: path.to_path_buf(),

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-/// Ends a component.
+/// Ends a component of a key. Escaped bytes never contain it.
 pub const END: [u8; 2] = [0, 1];
 
 /// Appends `bytes` escaped, without [`END`]. The keys that begin with the result are those whose

@@ -7,23 +7,23 @@ use crate::{Error, Result};
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Something that threads or tasks wait for.
+/// Something that threads or tasks wait for, and that a failure of the store must wake.
 pub(crate) trait Wakes: Send + Sync + Debug {
-    /// Makes all waiters check again.
+    /// Wakes all waiters, so that they check again whether to wait.
     fn wake_everyone(&self);
 }
 
-/// Whether a store may be written to. Shared by every part that may find out that it may not.
+/// Whether a store accepts writes. Shared by every part that may meet a failure which stops them.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     failure: OnceLock<Error>,
     closed: AtomicBool,
-    /// Weak: each of these holds the health.
+    /// The objects to wake. Weak references, because each of these objects holds the health.
     waits: Mutex<Vec<Weak<dyn Wakes>>>,
 }
 
 impl Health {
-    /// Makes a failure wake `waits`, as long as others hold it.
+    /// Makes a failure wake `waits`. Keeps only a weak reference.
     pub(crate) fn add(&self, waits: Arc<dyn Wakes>) {
         lock(&self.waits).push(Arc::downgrade(&waits));
     }
@@ -36,7 +36,7 @@ impl Health {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Refuses all later writes.
+    /// Makes all later checks fail with `Closed`.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -49,7 +49,7 @@ impl Health {
         Ok(())
     }
 
-    /// `Closed` after the close, `ReadOnly` after a failure.
+    /// Errors: `Closed` after the close, `ReadOnly` after a failure.
     pub(crate) fn check_writable(&self) -> Result<()> {
         self.check_open()?;
         match self.failure() {
@@ -71,7 +71,7 @@ impl Health {
         waits.for_each(|waits| waits.wake_everyone());
     }
 
-    /// As `fail`, unless the failure passes.
+    /// Like `fail`, but ignores `Closed` and errors that pass, such as a full disk.
     pub(crate) fn note(&self, error: &Error) {
         if !error.is_passing() && !matches!(error, Error::Closed) {
             self.fail(error);

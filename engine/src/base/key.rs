@@ -17,7 +17,7 @@ pub(crate) const SEQUENCE_MAX: SequenceNumber = (1 << 62) - 1;
 /// The kinds of versions. The numbers are on disk: never reordered, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The key is absent.
+    /// A deletion: the key is absent, and no value follows.
     Delete = 1,
     /// The value follows.
     Put = 2,
@@ -44,7 +44,7 @@ pub(crate) struct Entry {
     pub(crate) value: Bytes,
 }
 
-/// The exclusive end of a span of keys; `None` lies after every key.
+/// Whether `key` lies before `end`, the exclusive end of a span; `None` lies after every key.
 pub(crate) fn is_before_end(key: &[u8], end: Option<&[u8]>) -> bool {
     end.is_none_or(|end| key < end)
 }
@@ -62,7 +62,7 @@ pub(crate) fn later_end<'a>(a: Option<&'a [u8]>, b: Option<&'a [u8]>) -> Option<
     Some(a?.max(b?))
 }
 
-/// How many bytes two keys share at their beginning.
+/// Number of leading bytes that two keys share.
 pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());
     let words = a[..length].chunks_exact(8).zip(b[..length].chunks_exact(8));
@@ -71,7 +71,7 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
     same + rest.take_while(|(a, b)| a == b).count()
 }
 
-/// Bytes of a key in its head.
+/// Length of the head of a key, in bytes.
 pub(crate) const HEAD_BYTES: usize = 8;
 
 /// Returns the eight bytes of `key` after the first `skip`, as a number that sorts as they do.
@@ -108,7 +108,7 @@ pub(crate) fn first_head_not_below(
         start += below * part;
         length = match below {
             ROUND => length - ROUND * part,
-            // The head after the part is not below.
+            // The head after the part is not below `wanted`, so the search goes on inside the part.
             _ => part - 1,
         };
     }

@@ -41,7 +41,7 @@ impl KeyRange {
     }
 }
 
-/// Which way a scan walks.
+/// The order in which a scan visits keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// From the smallest key to the largest.

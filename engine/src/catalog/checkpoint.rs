@@ -83,7 +83,7 @@ impl Parts {
         })
     }
 
-    /// The state of the manifest if SSTables hold everything up to `last`.
+    /// The state to write to the manifest of a copy whose SSTables hold all changes up to `last`.
     fn flushed_state(&self, last: SequenceNumber) -> ManifestState {
         let mut state = self.catalog.lock().state.clone();
         state.wals.clear();
@@ -96,7 +96,7 @@ impl Parts {
             .keyspaces
             .values()
             .flat_map(|keyspace| keyspace.files.keys());
-        // The copy refers to no segment that was begun since the cut; those are being written.
+        // The state lists no segment that was begun since the cut. Those are still being written.
         let segments = state
             .segments
             .keys()

@@ -109,7 +109,7 @@ mod tests {
         let first = open(&fs, "first");
         put(&first, b"small", b"1");
         put(&first, b"large", &[7; 100_000]);
-        // Neither flushed nor closed, so a log is linked.
+        // The store is neither flushed nor closed, so the copy needs a log.
         first.checkpoint("second".as_ref()).unwrap();
         let durability = Durability::Process;
         copy_store(&fs, "second".as_ref(), "third".as_ref(), durability).unwrap();

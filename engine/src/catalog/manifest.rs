@@ -22,12 +22,12 @@ use crate::fs::name::{FileKind, FileName};
 use crate::{Error, Result};
 use std::path::Path;
 
-/// A longer file is not read into memory: it would describe more than ten million SSTables.
+/// Longest manifest that is read into memory. It describes more than ten million SSTables.
 const BYTES_MAX: u64 = 4 << 30;
 /// The manifest is rewritten when it is this many times as long as it was after its first record.
 const REWRITE_RATIO: u64 = 4;
 
-/// The manifest being written.
+/// The manifest that the store appends to.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     directory: Directory,
@@ -71,7 +71,7 @@ impl Manifest {
         let number = self.next_file();
         let written = self.write_numbered(number);
         if written.as_ref().is_err_and(Error::is_passing) {
-            // Not yet the current one: an orphan that only takes space.
+            // CURRENT does not name the new file yet: it is an orphan that only takes space.
             let name = FileName::Numbered(FileKind::Manifest, number);
             let _ = self.directory.remove(name);
         }
@@ -102,7 +102,7 @@ impl Manifest {
         self.number
     }
 
-    /// A number for a new file.
+    /// Returns a number that no file of the store has had.
     pub(crate) fn next_file(&mut self) -> u64 {
         let number = self.state.next_file;
         self.state.next_file += 1;
@@ -117,7 +117,7 @@ impl Manifest {
         is_news.then_some(Field::MarkWal(mark.segment, mark.end))
     }
 
-    /// Refuses all later edits.
+    /// Makes all later edits fail, with `Closed` unless an earlier failure ended the manifest.
     pub(crate) fn close(&mut self) {
         self.ended.get_or_insert(Error::Closed);
     }
@@ -151,7 +151,7 @@ impl Manifest {
             return self.try_rewrite(&edit);
         };
         if let Err(error) = file.write(&record, self.length) {
-            // The torn record must be gone before anything it names may be removed.
+            // The torn record must be gone before any file that it names may be removed.
             if matches!(error, Error::NoSpace { .. }) {
                 file.set_length(self.length).map_err(not_full)?;
                 file.sync()?;
@@ -184,7 +184,7 @@ impl Manifest {
             };
             return Err(error);
         }
-        // If it cannot be removed it is an orphan, and the next open removes it.
+        // If the old manifest cannot be removed, it is an orphan, and the next open removes it.
         let _ = self
             .directory
             .remove(FileName::Numbered(FileKind::Manifest, old));
@@ -192,7 +192,7 @@ impl Manifest {
     }
 }
 
-/// Turns a disk that is too full to undo or to sync into a failure that does not pass.
+/// Turns `NoSpace` from undoing or syncing a write into a failure that does not pass.
 fn not_full(error: Error) -> Error {
     match error {
         Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),
@@ -299,7 +299,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     dump.line(format_args!("{offset:>10}  end of the edits"))
 }
 
-/// The number of the current manifest, and the length it had at least.
+/// The number of the current manifest, and the length below which it is damaged.
 fn read_current(directory: &Directory) -> Result<(u64, u64)> {
     let file = directory.open(FileName::Current)?;
     let length = file.length()?.min(256) as usize;

@@ -25,7 +25,7 @@ impl Catalog {
         Catalog(Mutex::new(manifest))
     }
 
-    /// The manifest, for a change that depends on what it lists. Held over the sync of an edit.
+    /// Locks the manifest, for a change that depends on its contents. Held over the sync of edits.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Manifest> {
         lock(&self.0)
     }

@@ -36,7 +36,7 @@ pub(crate) struct Parts {
     pub(crate) key_locks: KeyLocks,
     pub(crate) reserve: Arc<SpaceReserve>,
     pub(crate) health: Arc<Health>,
-    /// What the opening found in the log.
+    /// The batches that the opening replayed, and the records that it cut off.
     pub(crate) recovered: Recovered,
 }
 

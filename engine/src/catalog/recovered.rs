@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct Recovered {
     /// Batches that were read from the log, including those that SSTables hold as well.
     pub batches: u64,
-    /// Bytes of the log up to the last of them.
+    /// Bytes of the log up to the end of the last of these batches.
     pub bytes: u64,
     /// Records after the end of the log, in order. A killed process leaves at most the record of an
     /// unacknowledged batch; a power cut leaves the records that were not synced in time. Damage to
@@ -21,13 +21,13 @@ pub struct Recovered {
 pub struct CutOff {
     /// The file of the segment.
     pub path: PathBuf,
-    /// The offset of the first of them.
+    /// The offset of the first of the records.
     pub offset: u64,
-    /// How many there are, as far as they can be told apart.
+    /// The number of the records, as far as they can be distinguished.
     pub batches: u64,
-    /// How long they are.
+    /// The length of the records, in bytes.
     pub bytes: u64,
-    /// Why they were not replayed.
+    /// Why the records were not replayed.
     pub reason: CutReason,
 }
 
@@ -35,11 +35,11 @@ pub struct CutOff {
 /// record known to be durable is refused as corrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutReason {
-    /// The first one is not whole.
+    /// The first record is incomplete.
     TornRecord,
-    /// The first one points to a large value that is not there, or not whole.
+    /// The first record points to a large value that is missing or incomplete.
     MissingValue,
-    /// The segment before theirs ends early.
+    /// The segment before that of the records ends too early.
     BehindGap,
 }
 
@@ -69,7 +69,7 @@ impl CutOff {
 }
 
 impl CutReason {
-    /// The reason in an error about a record that is known to have been durable.
+    /// The reason in an error about records that are known to have been durable.
     pub(crate) fn as_damage(self) -> &'static str {
         match self {
             CutReason::TornRecord => crate::format::frame::DAMAGED,

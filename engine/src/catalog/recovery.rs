@@ -127,7 +127,7 @@ fn first(damages: Vec<Error>) -> Result<()> {
     damages.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// A store opened read-only: its parts, and the damage to its log and its list of files.
+/// A store opened read-only: its parts, and the damage to its log and to the list of its files.
 pub(crate) struct Inspected {
     pub(crate) parts: Parts,
     pub(crate) damages: Vec<Error>,
@@ -173,7 +173,7 @@ pub(crate) fn inspect(
         work,
     };
     let parts = recovery.build(state)?;
-    // A replay ends at the first damage; each segment by itself shows the others.
+    // A replay ends at the first damage, so each segment was also read by itself.
     let mut damages: Vec<Error> = log.err().into_iter().chain(parts.log_damages()).collect();
     if damages.is_empty() {
         damages.extend(parts.replay().err());
@@ -185,14 +185,14 @@ pub(crate) fn inspect(
     })
 }
 
-/// The contents of the directory.
+/// The names of a store's files in the directory, and whether CURRENT is among them.
 struct DirectoryContents {
     names: Vec<FileName>,
     has_current: bool,
 }
 
 impl DirectoryContents {
-    /// Without CURRENT, refuses a directory that holds foreign files, or a store's files with data.
+    /// Lists the directory. Without CURRENT, refuses foreign files and a store's files with data.
     fn list(directory: &Directory, is_tolerated: fn(&str) -> bool) -> Result<DirectoryContents> {
         let listed = directory.list()?;
         let mut names = Vec::new();
@@ -320,7 +320,7 @@ struct Recovery {
     work: Arc<dyn Wakes>,
 }
 
-/// The parts of a store that hold what is on disk: those that the log of commits is built on.
+/// The parts of a store that represent its files. The commit log is built on them.
 struct Stored {
     config: Arc<Config>,
     reserve: Arc<SpaceReserve>,
@@ -438,7 +438,7 @@ fn open_trees(
 }
 
 impl Parts {
-    /// Files that the manifest lists and that are not there.
+    /// Errors for the files that the manifest lists and the directory lacks.
     fn missing_files(&self, found: &DirectoryContents) -> Vec<Error> {
         let state = &self.catalog.lock().state;
         let files = state
@@ -457,7 +457,7 @@ impl Parts {
             .collect()
     }
 
-    /// Errors for segments that a value lies in and that are missing.
+    /// Errors for missing segments that hold a value in use.
     fn missing_segments(&self) -> Vec<Error> {
         let references = self.trees.value_references();
         let missing = references

@@ -28,13 +28,13 @@ const FRAMES_AT_ONCE: usize = 256;
 /// Segments held in memory in addition to the one being applied.
 const SEGMENTS_AHEAD: usize = 2;
 
-/// A segment whose frames have been looked at.
+/// A segment that was read, with the results of checking its frames.
 #[derive(Debug)]
 struct Checked {
     segment: Segment,
-    /// Changes up to here are durable, as the manifest or a frame of the segment says.
+    /// The highest sequence number that the manifest or a frame of the segment records as durable.
     durable: SequenceNumber,
-    /// Whether the manifest says so of some of its records, and thus of all segments before it.
+    /// Whether the manifest records some of this segment as durable, and thus all earlier ones.
     is_marked: bool,
     /// Indices of the frames that point to values in the value log, or the error about a bad frame,
     /// which counts only if the frame is part of the log.
@@ -45,7 +45,7 @@ struct Checked {
 #[derive(Debug)]
 enum Read {
     Checked(Box<Checked>),
-    /// Its beginning is lost, and so are the records after it.
+    /// The beginning of the segment is lost, and with it all its records.
     CutOff(CutOff),
 }
 
@@ -55,24 +55,24 @@ impl Parts {
         let wals = std::mem::take(&mut self.catalog.lock().state.wals);
         let (give_back, used) = channel();
         let read = move |(&number, meta): (&u64, &WalMeta)| {
-            // The memory of a segment that has been applied is mapped already.
+            // Reuses the memory of an applied segment, which is mapped already.
             let bytes = used.try_recv().unwrap_or_default();
             self.read_wal(number, meta, bytes).transpose()
         };
-        // Stepped work runs in the same order every time.
+        // Stepped work must run in the same order every time, so it uses no second thread.
         if self.background.is_stepped() {
             return self.replay_all(&wals, &mut wals.iter().filter_map(read), &give_back);
         }
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(SEGMENTS_AHEAD);
             let mut segments = wals.iter().filter_map(read);
-            // The receiver goes early if a segment is damaged.
+            // The send fails if the receiver is gone, because a segment is damaged.
             scope.spawn(move || segments.all(|segment| sender.send(segment).is_ok()));
             self.replay_all(&wals, &mut receiver.into_iter(), &give_back)
         })
     }
 
-    /// Damage found within single segments of the log.
+    /// Errors for the damage found within single segments of the log.
     pub(crate) fn log_damages(&self) -> Vec<Error> {
         let wals = self.catalog.lock().state.wals.clone();
         let read = |(number, meta): (u64, WalMeta)| {
@@ -149,7 +149,7 @@ impl Parts {
                 continue;
             }
             if !log.unproven(&checked)?.is_empty() {
-                // Later segments decide: they say how far this one was durable.
+                // Later segments decide: they record how much of this one was durable.
                 while let Some(read) = segments.next().transpose()? {
                     if let Read::Checked(checked) = &read {
                         log.durable = log.durable.max(checked.durable);
@@ -158,7 +158,7 @@ impl Parts {
                 }
             }
             is_whole = log.apply(&checked)?;
-            // The receiver is gone once everything has been read.
+            // The send fails once all segments have been read.
             let _ = give_back.send(checked.segment.into_bytes());
         }
         log.finish()
@@ -261,7 +261,7 @@ struct LogEnd {
 impl<'a> Replay<'a> {
     fn begin(store: &'a Parts, listed: &'a BTreeMap<u64, WalMeta>) -> Replay<'a> {
         let manifest = store.catalog.lock();
-        // Changes are durable in the log before an SSTable of them is listed.
+        // A listed SSTable proves that its changes were durable in the log before.
         let last = manifest.state.last_sequence;
         let keyspaces = manifest.state.keyspaces.values();
         store.snapshots.publish(last);
@@ -337,7 +337,7 @@ impl<'a> Replay<'a> {
         Ok(lost.is_none())
     }
 
-    /// Notes the loss if the log ends before frame `whole` of a segment.
+    /// Notes the records that are lost if the log ends before frame `whole` of a segment.
     fn cut(&mut self, segment: &Segment, whole: usize, reason: CutReason) {
         let torn = segment.torn_from(whole);
         if torn.batches > 0 {
@@ -363,7 +363,7 @@ impl<'a> Replay<'a> {
         self.last = last;
     }
 
-    /// Refuses a log that ends before what is known to be durable.
+    /// Errors: `Corrupt` if the log ends before the last change known to be durable.
     fn check_end(&self) -> Result<()> {
         let Some(end) = &self.end else {
             // A store whose rows are all in SSTables may have no log. If the manifest lists a
@@ -398,7 +398,7 @@ impl<'a> Replay<'a> {
         for tree in store.trees.all() {
             let active = &tree.view().active;
             let is_large = active.bytes() >= tree.memtable_bytes_max(&store.config);
-            // Scans have to step over the rows that a deletion covers in its own memtable.
+            // A scan must step over each row that a deletion covers in its own memtable.
             if is_large || active.has_range_tombstones() {
                 store.log.seal(&tree);
             }

@@ -24,7 +24,7 @@ pub(crate) struct ManifestState {
 }
 
 impl ManifestState {
-    /// `Err` says why the edit does not fit the edits before it.
+    /// Errors: the reason why the edit does not fit the edits before it.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> std::result::Result<(), &'static str> {
         self.closed = false;
         edit.fields

@@ -16,7 +16,7 @@ use crate::base::key::Kind;
 
 pub(crate) const DELETE_RANGE: u8 = 4;
 
-/// One decoded change; its bytes are slices of the payload.
+/// One decoded change, whose bytes are slices of the payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change<'a> {
     Set {
@@ -45,7 +45,7 @@ impl Change<'_> {
 #[derive(Debug)]
 pub(crate) struct Changes<'a>(Decoder<'a>);
 
-/// The payload is not one that a batch encodes.
+/// The error for a payload that no batch encodes.
 #[derive(Debug)]
 pub(crate) struct Malformed;
 

@@ -12,7 +12,7 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::path::Path;
 
-/// Bytes of a key that are shown.
+/// Maximum number of bytes of a key that are shown.
 const KEY_BYTES_SHOWN: usize = 64;
 /// Longest file that is read whole: log segments and manifests are far shorter.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
@@ -35,7 +35,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// How many damaged places were shown.
+    /// Number of damaged places that were shown.
     pub(crate) fn damages(&self) -> u64 {
         self.damages
     }
@@ -51,7 +51,7 @@ impl<'a> Dump<'a> {
         self.line(format_args!("{offset:>10}  DAMAGED  {what}"))
     }
 
-    /// The whole file, of a kind that is short.
+    /// Reads the whole file. Errors: `Corrupt` if it is too long for its kind.
     pub(crate) fn whole(&self) -> Result<Vec<u8>> {
         if self.length > WHOLE_BYTES_MAX {
             return Err(self.file.corrupt(0, "the file is too long for its kind"));
@@ -98,7 +98,7 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// The changes of a batch, the first of which has this sequence number.
+    /// Shows the changes of a batch, the first of which has the sequence number `first`.
     pub(crate) fn changes(&mut self, first: u64, payload: &[u8]) -> Result<()> {
         for (sequence, change) in (first..).zip(Changes::new(payload)) {
             match change {
@@ -127,7 +127,7 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// A key as text, cut where it is long.
+/// Displays a key as text, cut after [`KEY_BYTES_SHOWN`] bytes.
 pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
 
 impl Display for Escaped<'_> {
@@ -141,7 +141,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// The exclusive end of a range.
+/// Displays the exclusive end of a range; `None` is the end of the keyspace.
 pub(crate) struct End<'a>(pub(crate) Option<&'a [u8]>);
 
 impl Display for End<'_> {
@@ -153,7 +153,7 @@ impl Display for End<'_> {
     }
 }
 
-/// A version of a key, without its sequence number.
+/// Displays a version of a key, without its sequence number.
 pub(crate) struct Row<'a> {
     pub(crate) kind: Kind,
     pub(crate) key: &'a [u8],

@@ -11,10 +11,10 @@ use crate::fs::name::NUMBER_MAX;
 use crate::{KeyRange, Result};
 use std::fmt::{self, Debug, Display};
 
-/// More bytes than any file or its values have; sums of less do not overflow.
+/// Above the bytes of any file and of its values. Sums of smaller numbers do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
 
-/// The longest bound of a range: after all versions of the longest key.
+/// The longest bound of a range: the smallest key after the longest one.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
 /// How many levels a keyspace can have.
@@ -65,7 +65,7 @@ pub(crate) struct SegmentMeta {
 /// The entry of a WAL segment in the manifest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WalMeta {
-    /// Where the last record ends, if a recovery has found that out.
+    /// The end of the last record; `None` while it is not known.
     pub(crate) end: Option<u64>,
     /// Every record before this offset, and of earlier segments, was durable when this field was
     /// written to the manifest; 0 if unknown.
@@ -73,7 +73,7 @@ pub(crate) struct WalMeta {
 }
 
 impl WalMeta {
-    /// Of a segment that a recovery has read, or that ends here and is durable.
+    /// The entry of a segment whose last record ends at `end`.
     pub(crate) fn ended(end: u64) -> WalMeta {
         WalMeta {
             end: Some(end),
@@ -90,7 +90,7 @@ pub(crate) enum Field {
     Keyspace(u32, String),
     AddFile(u32, u32, FileMeta),
     RemoveFile(u32, u64),
-    /// Everything of the keyspace up to here is in SSTables.
+    /// All changes of the keyspace up to this sequence number are in SSTables.
     Flushed(u32, SequenceNumber),
     AddWal(u64, WalMeta),
     RemoveWal(u64),
@@ -118,9 +118,9 @@ pub(crate) struct LogMark {
     pub(crate) end: u64,
 }
 
-/// Makes edits durable: all that code which changes files knows of the manifest.
+/// Makes edits durable: the only part of the manifest that code which changes files needs.
 pub(crate) trait EditLog: Send + Sync + Debug {
-    /// A number for a new file.
+    /// Returns a number that no file of the store has had.
     fn next_file(&self) -> u64;
     /// Makes the edit durable and applies it. After a passing failure the edit has no effect. After
     /// any other failure it may take effect, and the caller must stop writing.
@@ -149,7 +149,7 @@ impl VersionEdit {
 }
 
 impl Field {
-    /// The number of the file that is listed from this edit on.
+    /// The number of the file that this field adds to the list of live files.
     pub(crate) fn listed_file(&self) -> Option<u64> {
         match self {
             Field::AddFile(_, _, meta) => Some(meta.number),
@@ -177,7 +177,7 @@ impl Field {
                 put_all(out, 6, &[u64::from(*keyspace), *sequence])
             }
             Field::AddWal(number, meta) => {
-                // The end is after the header, so 0 is free to say that there is none yet.
+                // The end is after the header, so 0 can stand for an unknown end.
                 put_all(out, 7, &[*number, meta.end.unwrap_or(0)]);
             }
             Field::RemoveWal(number) => put_all(out, 8, &[*number]),

@@ -7,7 +7,7 @@ use crate::base::codec::{Decoder, put_bytes, put_optional, put_varint};
 use crate::base::key::{SequenceNumber, is_before_end};
 use bytes::Bytes;
 
-/// One span and when it was deleted, newest first.
+/// A span of keys, and the sequence numbers of its deletions, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fragment {
     pub(crate) start: Bytes,
@@ -40,7 +40,7 @@ impl Fragment {
     }
 }
 
-/// Count, then for each fragment start, end, count of sequence numbers, and those.
+/// Encodes the count; for each fragment its start, end, count of sequence numbers, and those.
 pub(crate) fn encode(fragments: &[Fragment]) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, fragments.len() as u64);
@@ -55,7 +55,7 @@ pub(crate) fn encode(fragments: &[Fragment]) -> Vec<u8> {
     out
 }
 
-/// `None` if the bytes are not fragments in order.
+/// Decodes fragments; `None` if the bytes are not fragments in order.
 pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Fragment>> {
     let mut decoder = Decoder::new(bytes);
     let count = decoder.length()?;

@@ -35,12 +35,12 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 16;
 pub(crate) const FRAME_BATCH: u32 = 1;
 pub(crate) const FRAME_BEGINNING: u32 = 2;
 const BEGINNING_BYTES: usize = 32;
-/// Where the first batch of a segment is.
+/// Offset of the first batch of a segment.
 pub(crate) const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES + BEGINNING_BYTES;
-/// The reason in errors about a bad frame that was whole once.
+/// The reason in errors about a bad frame that is known to have been whole.
 pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
 pub(crate) const BEGINNING_DAMAGED: &str = "the beginning of the segment is damaged";
-/// Stands for a distance that does not fit.
+/// Stands for a distance that does not fit in 32 bits.
 pub(crate) const FAR: u32 = u32::MAX;
 
 const _: () = assert!((BATCH_BYTES_MAX as u64) < 1 << 30);
@@ -52,7 +52,7 @@ pub(crate) struct Beginning {
     pub(crate) base: SequenceNumber,
     /// The last sequence number known to be durable.
     pub(crate) durable: SequenceNumber,
-    /// Number of the segment before, 0 for none, and where its last frame ends.
+    /// Number of the previous segment, 0 for none, and the end of its last frame.
     pub(crate) previous: u64,
     pub(crate) previous_end: u64,
 }
@@ -156,10 +156,10 @@ pub(crate) fn frame_at(
     })
 }
 
-/// How many candidates for frames are kept, the shortest: more would take memory.
+/// Maximum number of candidates for frames that are kept, the shortest ones, to bound the memory.
 const CANDIDATES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
 
-/// How many changes of a payload are decoded to see whether it could be one.
+/// Number of leading changes of a payload that must decode before it counts as plausible.
 const PLAUSIBLE_CHANGES: usize = 8;
 
 /// Returns the good frames after the bad one at `offset`, in order, and whether the budget sufficed
@@ -325,7 +325,7 @@ fn show_frame(dump: &mut Dump<'_>, bytes: &[u8], frame: &Frame) -> Result<()> {
     dump.changes(frame.first, payload)
 }
 
-/// The length of the payload if a frame may stand at `offset`, because its first changes decode.
+/// The length of the payload at `offset` if its first changes decode, so that it may be a frame.
 fn plausible_length(
     bytes: &[u8],
     offset: usize,
@@ -344,7 +344,7 @@ fn plausible_length(
     let Some(payload) = payload() else {
         return Ok(None);
     };
-    // A change decodes by steps over its key and value.
+    // A change decodes in a few steps, whatever the length of its key and value.
     budget.charge(PLAUSIBLE_CHANGES)?;
     let mut changes = Changes::new(payload).take(PLAUSIBLE_CHANGES);
     let decode = changes.all(|change| change.is_ok());
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn heads_of_empty_frames_do_not_hide_a_good_frame() {
         let key = store_key(7, 1);
-        // At every fourth byte something that reads as an empty frame with the sequence number 1.
+        // Every fourth byte begins an empty frame with the sequence number 1.
         let mut bytes = [1, 0, 0, 0].repeat(2 * CANDIDATES_MAX);
         let offset = bytes.len();
         let payload = [2, 0, 1, b'k', 1, b'v'];
@@ -387,7 +387,7 @@ mod tests {
             encode_frame(bytes, key, offset, (FRAME_BATCH, first, 1), &payload);
         };
         let mut bytes = vec![0xee; 100];
-        // Each looks like a frame whose one put takes all that follows.
+        // Each fake looks like a frame with one put, whose value takes all bytes that follow.
         let end = 8 << 20;
         let mut fakes = Vec::new();
         while fakes.len() + 200 < end {

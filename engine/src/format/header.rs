@@ -33,7 +33,7 @@ pub(crate) fn encode_header(kind: FileKind, store: u128, number: u64) -> Vec<u8>
     out
 }
 
-/// Checks a header and answers the store id in it.
+/// Checks a header and returns the store id in it.
 pub(crate) fn check_header(bytes: &[u8], kind: FileKind, number: u64, path: &Path) -> Result<u128> {
     let corrupt = |reason: &str| Error::corrupt(path, 0, reason);
     let mut decoder = Decoder::new(bytes);

@@ -8,13 +8,13 @@ use crate::base::config::{CHUNK_BYTES_MAX, CHUNK_HEADER_BYTES};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) segment: u64,
-    /// Where the first chunk record starts.
+    /// Offset of the first chunk record.
     pub(crate) offset: u64,
     /// Bytes of the value in the extent.
     pub(crate) length: u64,
 }
 
-/// Where a value lies. SSTables and the WAL hold it in place of the value.
+/// Where a value lies. SSTables and the WAL hold the pointer in place of the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ValuePointer {
     pub(crate) chunk_bytes: u64,
@@ -66,7 +66,7 @@ impl ValuePointer {
         })
     }
 
-    /// For each extent its segment and the bytes it takes there.
+    /// For each extent, its segment and the bytes that it takes there, chunk headers included.
     pub(crate) fn references(&self) -> impl Iterator<Item = (u64, u64)> {
         let chunk_bytes = self.chunk_bytes;
         let taken = move |extent: &Extent| {

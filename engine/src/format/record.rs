@@ -19,15 +19,15 @@ use crate::format::search::{Exhausted, SearchBudget};
 
 const RECORD_HEADER_BYTES: usize = 16;
 
-/// The records of one manifest: the key of their checksums.
+/// The records of one manifest, represented by the key of their checksums.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Records(u64);
 
-/// A whole record.
+/// A record whose checksum matches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) edit: &'a [u8],
-    /// Where the next record begins.
+    /// Offset at which the next record begins.
     pub(crate) end: usize,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn encode_record(store: u128, number: u64, offset: u64, edit: &Versio
     out
 }
 
-/// Lets a search reject an offset without reading the edit that would stand there.
+/// A checksum of the length alone, so that a search can reject an offset without reading an edit.
 fn length_checksum(key: u64, offset: u64, length: &[u8]) -> u32 {
     checksum(key, offset, &[length]) as u32
 }

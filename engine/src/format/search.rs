@@ -4,10 +4,10 @@
 //! that clients chose may look like records there, and each would be decoded and hashed to the end
 //! of the file.
 
-/// How many times the length of a file is decoded or hashed at most.
+/// Limit on the bytes decoded or hashed, as a multiple of the length of the file.
 const PASSES: usize = 64;
 
-/// The budget of a short file, so that no file of a healthy store exceeds it.
+/// The smallest budget, in bytes, so that no file of a healthy store exceeds its budget.
 const BYTES_MIN: usize = 1 << 30;
 
 /// Bytes that a search may still decode or hash.

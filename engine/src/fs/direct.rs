@@ -23,7 +23,7 @@ pub(super) struct DirectFile {
 }
 
 impl DirectFile {
-    /// Opens `path` past the cache too; gives `file` back where that cannot be done.
+    /// Opens `path` past the cache too. Errors: `file` itself, if the system does not support that.
     pub(super) fn open(file: fs::File, path: &Path) -> Result<DirectFile, fs::File> {
         let Ok(flag) = rustix::fs::OFlags::DIRECT.bits().try_into() else {
             return Err(file);

@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 pub(crate) struct Directory {
     fs: Arc<dyn Fs>,
     path: PathBuf,
-    /// Whether syncs of it and of its files reach the file system.
+    /// Whether syncs of the directory and of its files reach the file system.
     syncs: bool,
-    /// The store that works in it. `None` for a directory that is made or removed as a whole.
+    /// The store that works in the directory; `None` if it is made or removed as a whole.
     owner: Option<Arc<Owner>>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Directory {
 /// names.
 #[derive(Debug)]
 struct Owner {
-    /// Held for reading while names are changed.
+    /// False after the release. Held for reading while names are changed.
     is_owner: RwLock<bool>,
     guard: Mutex<Option<Box<dyn LockGuard>>>,
     /// Kept open, because there may be no file handle left when a name has to become durable.
@@ -59,7 +59,7 @@ impl Directory {
         })
     }
 
-    /// Gives up the lock, after changes of names that are under way. Later ones are refused.
+    /// Gives up the lock once changes of names under way have ended. Later ones are refused.
     pub(crate) fn release(&self) {
         if let Some(owner) = &self.owner {
             *owner
@@ -70,7 +70,7 @@ impl Directory {
         }
     }
 
-    /// Keeps the directory while names in it are changed. Errors: `Closed` once it was given up.
+    /// Prevents a release while names are changed. Errors: `Closed` after the release.
     fn keep(&self) -> Result<Option<RwLockReadGuard<'_, bool>>> {
         let Some(owner) = &self.owner else {
             return Ok(None);
@@ -182,7 +182,7 @@ impl Directory {
         }
     }
 
-    /// A file to be written in place, of at least `length` bytes.
+    /// Opens or creates a file to be written in place, and allocates at least `length` bytes.
     pub(crate) fn open_log(
         &self,
         name: FileName,
@@ -197,7 +197,7 @@ impl Directory {
         }
     }
 
-    /// Another directory of the same file system, which is synced as this one is.
+    /// Another directory of the same file system, synced if this one is.
     pub(crate) fn beside(&self, path: &Path) -> Directory {
         Directory {
             path: path.to_path_buf(),
@@ -251,7 +251,7 @@ impl Directory {
         self.fs.space(&self.path)
     }
 
-    /// Bytes that the files in it take, as far as they are known.
+    /// Bytes that the files of the directory take; 0 if that is not known.
     pub(crate) fn used(&self) -> u64 {
         self.fs.used(&self.path).unwrap_or(0)
     }
@@ -279,7 +279,7 @@ fn is_not_ours(error: &io::Error) -> bool {
 pub(crate) struct OpenFile {
     file: Arc<dyn File>,
     path: Arc<Path>,
-    /// As of its directory.
+    /// Whether syncs reach the file system, as for the directory of the file.
     syncs: bool,
     unsynced_name: Option<Arc<UnsyncedName>>,
 }
@@ -316,7 +316,7 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    /// Fills `bytes` from `offset` on; a file that ends before is corrupt.
+    /// Fills `bytes` from `offset` on. Errors: `Corrupt` if the file ends before.
     pub(crate) fn read_exact_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {

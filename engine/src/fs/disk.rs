@@ -64,7 +64,7 @@ impl Fs for DiskFs {
     }
 
     fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>> {
-        // Where a relative path begins.
+        // The parent of a bare file name is empty: it is the current directory.
         let is_here = path.as_os_str().is_empty();
         let path = if is_here { Path::new(".") } else { path };
         let directory = patiently(|| platform::open_directory(path))?;
@@ -78,7 +78,7 @@ impl Fs for DiskFs {
     fn used(&self, path: &Path) -> io::Result<u64> {
         let mut used = 0;
         for entry in patiently(|| fs::read_dir(path))? {
-            // A file that was removed in between takes nothing.
+            // A file that was removed since the directory was listed takes nothing.
             let found = entry?.metadata();
             used += found.map_or(0, |found| platform::used_by(&found));
         }
@@ -99,7 +99,7 @@ impl Fs for DiskFs {
             }
             Err(TryLockError::WouldBlock) => {
                 let mut owner = String::new();
-                // The holder's lock may keep others from reading, too: then its process is unknown.
+                // The lock may prevent reading, too: then the process of its holder is unknown.
                 let _ = file.read_to_string(&mut owner);
                 Ok(Lock::Held(owner.trim().parse().unwrap_or(0)))
             }
@@ -108,19 +108,19 @@ impl Fs for DiskFs {
     }
 }
 
-/// `None` where names need no sync.
+/// An open directory; `None` on systems where names need no sync.
 #[derive(Debug)]
 struct DiskDirectory(Option<fs::File>);
 
 impl OpenDirectory for DiskDirectory {
     fn sync(&self) -> io::Result<()> {
         let directory = self.0.as_ref();
-        // Not repeated: after a failed sync a second one may succeed without the data.
+        // A failed sync is not repeated: a second one may succeed without the data.
         directory.map_or(Ok(()), |directory| directory.sync_all())
     }
 }
 
-/// The lock goes when the file is closed, also by the death of the process.
+/// Holds the lock until the file is closed, also by the death of the process.
 #[derive(Debug)]
 struct DiskLock {
     _file: fs::File,
@@ -139,7 +139,7 @@ fn is_out_of_space(error: &io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// For reading and writing, for the owner alone; creates the file if it is absent.
+/// Options that open a file for reading and writing, or create it for its owner alone.
 fn writable() -> OpenOptions {
     let mut options = OpenOptions::new();
     platform::owner_only(options.read(true).write(true).create(true));
@@ -150,7 +150,7 @@ fn create(path: &Path) -> io::Result<fs::File> {
     patiently(|| writable().truncate(true).open(path))
 }
 
-/// How long to wait for a free file descriptor.
+/// The longest wait for a free file descriptor.
 const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 /// Interval between attempts to get a file descriptor.
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);

@@ -13,7 +13,7 @@ use std::io;
 /// writes of 1 MiB at 0.4 to 5 GB/s.
 pub(super) const WRITE_BYTES: usize = 64 << 10;
 
-/// A file, and how many bytes are written to it by one call at most.
+/// A file, and the maximum number of bytes that one call writes to it.
 #[derive(Debug)]
 pub(super) struct DiskFile {
     pub(super) file: fs::File,

@@ -8,11 +8,11 @@ use std::sync::Arc;
 /// Everything the engine reaches outside itself.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// Where files are.
+    /// The file system that holds the files.
     pub fs: Arc<dyn Fs>,
-    /// The clock.
+    /// The clock for ages, delays and rates; it does not know the time of day.
     pub clock: Arc<dyn Clock>,
-    /// Where the id of a new store comes from.
+    /// The source of the id of a new store.
     pub ids: Arc<dyn IdSource>,
     /// Whether a store may be created in a directory with a file of this name, which is not a
     /// store's. [`Environment::system`] tolerates none. An existing store opens, whatever else is
@@ -42,7 +42,7 @@ impl Environment {
 
 #[cfg(test)]
 impl Environment {
-    /// For unit tests: no thread of its own, and time stands still.
+    /// An environment for unit tests: no threads, and a clock that stands still.
     pub(crate) fn stepped(fs: Arc<dyn Fs>) -> Environment {
         Environment {
             fs,

@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where ids come from; tests give one that counts.
+/// A source of ids. Tests use one that counts.
 pub trait IdSource: Send + Sync + std::fmt::Debug {
     /// 128 bits that no other call has returned or will return.
     fn next_id(&self) -> u128;
@@ -31,7 +31,7 @@ const TIME_SHIFT: u32 = 16;
 const IDS_AT_ONCE: usize = 32;
 
 thread_local! {
-    /// Random bytes of this thread, from which ids are taken from the end.
+    /// Random bytes of this thread; ids are taken from the end.
     static RANDOM: RefCell<Vec<[u8; 16]>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -46,7 +46,7 @@ impl IdSource for RandomIds {
             let random = u128::from_le_bytes(ids.pop().expect("it was just filled"));
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             let time = now.unwrap_or_default().as_nanos() >> TIME_SHIFT;
-            // The bits of the time that do not fit are shifted out.
+            // The shift drops the high bits of the time that do not fit.
             time << RANDOM_BITS | random >> (u128::BITS - RANDOM_BITS)
         })
     }

@@ -26,14 +26,14 @@ const PIECE_BYTES: usize = 256 << 10;
 /// written before and for the zeros at the end.
 const PART_BYTES: usize = PIECE_BYTES - 2 * PAGE_BYTES;
 
-/// A log segment for writers that sync.
+/// A log segment that gathers writes in memory until a sync.
 #[derive(Debug)]
 pub(super) struct GatheredFile {
     file: DirectFile,
-    /// Bytes that are allocated. Bytes after the last whole page of them go to the file at once.
+    /// Number of allocated bytes. Bytes after their last whole page go to the file at once.
     length: u64,
     pending: Mutex<Pending>,
-    /// Held while pending bytes are written, so that two writes of one page come in their order.
+    /// Held while pending bytes are written, so that two writes of one page reach it in order.
     writing: Mutex<PageBuffer>,
 }
 
@@ -55,7 +55,7 @@ impl Pending {
     }
 }
 
-/// Where the page begins that `offset` lies in.
+/// Offset of the page that `offset` lies in.
 fn page_start(offset: u64) -> u64 {
     offset / PAGE_BYTES as u64 * PAGE_BYTES as u64
 }
@@ -81,7 +81,7 @@ impl GatheredFile {
         })
     }
 
-    /// Hands everything to the operating system.
+    /// Hands all pending bytes to the operating system.
     fn write_out(&self) -> io::Result<()> {
         let mut buffer = lock(&self.writing);
         let mut pending = lock(&self.pending);
@@ -115,7 +115,7 @@ impl GatheredFile {
         Ok(())
     }
 
-    /// The pending bytes before `offset`, with room after them. Later ones are to be replaced.
+    /// The pending bytes before `offset`, with space for `room` more. Drops those after `offset`.
     fn pending_until(&self, offset: u64, room: usize) -> io::Result<MutexGuard<'_, Pending>> {
         let mut pending = lock(&self.pending);
         if !(pending.start..=pending.end()).contains(&offset) {
@@ -175,7 +175,7 @@ impl File for GatheredFile {
 }
 
 impl Drop for GatheredFile {
-    /// Best-effort write of unsynced bytes on close.
+    /// Writes bytes that were not synced, as far as possible: errors are ignored.
     fn drop(&mut self) {
         let _ = self.write_out();
     }
@@ -199,7 +199,7 @@ mod tests {
     #[derive(Debug, Clone)]
     enum Step {
         Append(usize),
-        /// Where a write ended, or before that: bytes after it are forgotten.
+        /// Writes a length at an offset, or at the end if that is lower. Later bytes are forgotten.
         WriteAt(usize, usize),
         Sync,
         Read,
@@ -232,7 +232,7 @@ mod tests {
         let path = directory.path().join("log");
         std::fs::write(&path, [0; 8192]).unwrap();
         let through = std::fs::File::options().read(true).write(true).open(&path);
-        // Open for reading only, so that every write fails.
+        // The file is open for reading only, so every write fails.
         let past = std::fs::File::open(&path).unwrap();
         let file = DirectFile {
             through: DiskFile::new(through.unwrap(), 4096),

@@ -35,9 +35,9 @@ pub(super) struct LogMap {
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// Where the last write ended.
+    /// Offset at which the last write ended.
     written: usize,
-    /// Bytes before this are not mapped any more.
+    /// Offset before which bytes are not mapped any more.
     released: usize,
 }
 

@@ -84,29 +84,29 @@ pub trait Fs: Send + Sync + Debug {
     fn lock(&self, path: &Path) -> io::Result<Lock>;
 }
 
-/// Zeros that a write to a log ends with at most. The next write replaces them.
+/// Maximum number of zeros that a write to a log ends with. The next write replaces them.
 pub(crate) const LOG_TAIL_BYTES: usize = 16;
 
-/// When the bytes written to a log have to be with the operating system.
+/// The time by which bytes written to a log must reach the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogWrites {
-    /// When the write returns: the death of the process takes nothing.
+    /// Before the write returns: the death of the process loses nothing.
     AtOnce,
     /// At the first sync that begins after the write. Bytes after a write, to the end of its page,
     /// may become zeros.
     AtSync,
 }
 
-/// The answer of [`Fs::space`], in bytes.
+/// The space of a file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// All there is.
+    /// Free and used space together.
     pub total: u64,
     /// Bytes that may still be written.
     pub free: u64,
 }
 
-/// The reserve is at most this part of the whole space.
+/// The reserve is at most 1/16 of the total space.
 const RESERVE_PART: u64 = 16;
 
 impl Space {
@@ -117,18 +117,18 @@ impl Space {
     }
 }
 
-/// The answer of [`Fs::lock`].
+/// The result of [`Fs::lock`].
 #[derive(Debug)]
 pub enum Lock {
-    /// Ours until dropped.
+    /// The caller has the lock until it drops the guard.
     Taken(Box<dyn LockGuard>),
-    /// Another holder has it: its process id, 0 when unknown.
+    /// Another holder has the lock: its process id, 0 if unknown.
     Held(u32),
 }
 
 /// A directory that is open, so that syncing it takes no file handle.
 pub trait OpenDirectory: Send + Sync + Debug {
-    /// Makes creations, renames and removals in it durable.
+    /// Makes creations, renames and removals in the directory durable.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -156,6 +156,6 @@ pub trait File: Send + Sync + Debug {
 
 /// A clock: the time since some fixed moment, which never goes back.
 pub trait Clock: Send + Sync + Debug {
-    /// The time now.
+    /// The time since that moment.
     fn now(&self) -> Duration;
 }

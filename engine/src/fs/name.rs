@@ -14,7 +14,7 @@ pub(crate) enum FileKind {
     ValueLog = 4,
 }
 
-/// A file name that is ours.
+/// The name of a file of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileName {
     Numbered(FileKind, u64),
@@ -38,7 +38,7 @@ impl fmt::Display for FileName {
 }
 
 impl FileName {
-    /// `None` if the name is not one of ours.
+    /// Parses a file name; `None` if no file of a store has it.
     pub(crate) fn parse(name: &str) -> Option<FileName> {
         let numbered = |kind, digits: &str| {
             let number = digits.parse().ok().filter(|number| *number < NUMBER_MAX)?;

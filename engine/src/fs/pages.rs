@@ -1,9 +1,9 @@
-//! Memory in whole pages, which a file can be written from past the page cache.
+//! PageBuffer: memory in whole pages, for writes past the page cache.
 
 /// Bytes of a page. Offset, address and length of a write past the cache are multiples of this.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// Bytes that are put together from the beginning of a page on.
+/// A buffer of bytes that begins at a page boundary in memory.
 #[derive(Debug)]
 pub(crate) struct PageBuffer {
     bytes: Box<[u8]>,
@@ -12,7 +12,7 @@ pub(crate) struct PageBuffer {
 }
 
 impl PageBuffer {
-    /// With room for `room` bytes.
+    /// An empty buffer with room for `room` bytes.
     pub(crate) fn new(room: usize) -> PageBuffer {
         let bytes = vec![0; room.next_multiple_of(PAGE_BYTES) + PAGE_BYTES].into_boxed_slice();
         let address = bytes.as_ptr().addr();
@@ -31,12 +31,12 @@ impl PageBuffer {
         self.length
     }
 
-    /// Appends; there has to be room.
+    /// Appends `bytes`, for which there must be room.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.grow(bytes.len()).copy_from_slice(bytes);
     }
 
-    /// Appends zeros; there has to be room.
+    /// Appends zeros, for which there must be room.
     pub(crate) fn extend_zeros(&mut self, count: usize) {
         self.grow(count).fill(0);
     }

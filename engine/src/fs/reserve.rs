@@ -22,7 +22,7 @@ pub(crate) struct SpaceReserve {
     /// Bytes that may be taken before the file system is asked again.
     left: CachePadded<AtomicU64>,
     is_short: AtomicBool,
-    /// Bytes of all memtables, sealed ones included: they are still to be written.
+    /// Bytes of all memtables, sealed ones included, which are still to be written.
     pub(crate) memtable_bytes: CachePadded<AtomicUsize>,
 }
 
@@ -42,12 +42,12 @@ impl SpaceReserve {
         }
     }
 
-    /// Bytes that puts leave free.
+    /// Number of bytes that puts must leave free.
     pub(crate) fn reserve(&self) -> u64 {
         self.space().reserve(self.reserve_bytes)
     }
 
-    /// Takes room for something new. `NoSpace` if it would have to come out of the reserve.
+    /// Takes room for new data. Errors: `NoSpace` if it would have to come out of the reserve.
     pub(crate) fn take(&self, bytes: u64) -> Result<()> {
         let take = |left: u64| left.checked_sub(bytes);
         let taken = self
@@ -61,7 +61,7 @@ impl SpaceReserve {
         })
     }
 
-    /// Whether it is time to make room: little more than the reserve is left, or not even that.
+    /// Whether space must be freed: little more than the reserve is left, or less.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed) && {
             self.ask(0);
@@ -81,7 +81,7 @@ impl SpaceReserve {
         }
     }
 
-    /// Asks the file system whether there is that much room besides the reserve.
+    /// Asks the file system whether it has `bytes` of room besides the reserve.
     fn ask(&self, bytes: u64) -> bool {
         let space = self.space();
         let memtables = self.memtable_bytes.load(Ordering::Relaxed) as u64;

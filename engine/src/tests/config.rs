@@ -44,7 +44,7 @@ fn settings_that_cannot_work_are_refused_by_name() {
     }
 }
 
-/// The option of that name is refused by each way to open a store.
+/// Asserts that each way to open a store refuses the option `expected`.
 fn assert_refused(expected: &str, config: &Config) {
     let path = "/data".as_ref();
     let environment = Environment::system(Durability::Memory);

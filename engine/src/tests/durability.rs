@@ -1,4 +1,4 @@
-//! Registrations of threads and tasks for a sync.
+//! A thread or task that waits for a sync is registered once, and only while it waits.
 
 use crate::fs::{FaultFs, MemoryFs, Operation};
 use crate::{Background, Batch, Config, Db, Durability, Environment, KeyspaceOptions};

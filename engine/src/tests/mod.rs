@@ -1,4 +1,4 @@
-//! Tests of a part that need a whole store around it, and look inside.
+//! Tests of single parts that need a whole store around the part, and look inside.
 
 mod config;
 mod durability;

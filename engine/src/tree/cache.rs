@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The cost of an entry besides its bytes.
+/// Memory of an entry besides its bytes.
 const ENTRY_BYTES: u64 = 64;
 
 #[derive(Debug, Clone)]
@@ -106,18 +106,18 @@ impl Cache {
         self.store
     }
 
-    /// The block at `offset` of file `number`, if it is here.
+    /// The block at `offset` of file `number`, if the cache has it.
     pub(crate) fn present(&self, number: u64, offset: u64) -> Option<Bytes> {
         self.blocks.get(&(number, offset))
     }
 
-    /// Keeps a block that was read.
+    /// Adds a block that was read from a file, and counts the read.
     pub(crate) fn insert(&self, number: u64, offset: u64, block: Bytes) {
         self.blocks.insert((number, offset), block);
         self.reads.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The open SSTable, opened if it is not.
+    /// The open SSTable, which is opened if the cache does not have it.
     pub(crate) fn file(&self, number: u64) -> Result<OpenFile> {
         if let Some(file) = self.files.get(&number) {
             return Ok(file);
@@ -135,7 +135,7 @@ impl Cache {
         lock(&self.obsolete).push(number);
     }
 
-    /// Removes the SSTables that were discarded.
+    /// Removes the files of the discarded SSTables.
     pub(crate) fn remove_obsolete(&self) {
         let obsolete = std::mem::take(&mut *lock(&self.obsolete));
         for number in obsolete {
@@ -177,7 +177,7 @@ impl Cache {
         }
     }
 
-    /// Bytes in memory, and how many blocks were read because they were not.
+    /// Bytes in the cache, and the number of blocks read because the cache did not have them.
     pub(crate) fn figures(&self) -> (u64, u64) {
         let bytes = self.blocks.weight() + self.pinned.load(Ordering::Relaxed);
         (bytes, self.reads.load(Ordering::Relaxed))

@@ -142,7 +142,7 @@ impl State {
         }
     }
 
-    /// Adds a span and joins it with those it touches.
+    /// Adds a span, joined with the known spans that it touches.
     fn add(&mut self, mut start: Vec<u8>, mut end: Vec<u8>, mut as_of: SequenceNumber) {
         if self.known.len() >= SPANS_MAX {
             self.known.clear();

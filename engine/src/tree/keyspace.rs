@@ -1,4 +1,4 @@
-//! Keyspace: a named LSM tree; all share WAL, manifest, cache and background work.
+//! Keyspace: a named LSM tree. All keyspaces share WAL, manifest, cache and background work.
 
 use crate::base::codec::hash;
 use crate::base::config::Compression;
@@ -17,11 +17,11 @@ use std::time::Duration;
 /// Percentage of tombstones from which an SSTable is compacted, unless the keyspace says otherwise.
 const TOMBSTONE_PERCENT_MAX: u64 = 50;
 
-/// Everything a reader of a keyspace looks at; immutable but for the active memtable.
+/// Everything that a reader of a keyspace searches; immutable except for the active memtable.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Memtable>,
-    /// Newest first.
+    /// The sealed memtables, newest first.
     pub(crate) immutable: Vec<Arc<Memtable>>,
     pub(crate) version: Arc<Version>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct View {
 /// The LSM tree of a keyspace.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The open store that it belongs to.
+    /// Number of the open store that the tree belongs to.
     pub(crate) instance: u64,
     pub(crate) id: u32,
     pub(crate) name: Arc<str>,
@@ -37,7 +37,7 @@ pub(crate) struct Tree {
     options: OnceLock<KeyspaceOptions>,
     lock_rank: OnceLock<u32>,
     view: ArcSwap<View>,
-    /// Whether a memtable of it has become an SSTable since the store was opened.
+    /// Whether a memtable of the tree has become an SSTable since the store was opened.
     has_flushed: AtomicBool,
     /// Held while a new view is made from the present one.
     changing: Mutex<()>,
@@ -110,7 +110,7 @@ impl Tree {
         chosen.unwrap_or(TOMBSTONE_PERCENT_MAX)
     }
 
-    /// Returns the current view, to be kept.
+    /// The current view, which stays readable while the caller holds it.
     pub(crate) fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
@@ -126,7 +126,7 @@ impl Tree {
         self.view.store(Arc::new(change(&self.view.load())));
     }
 
-    /// Begins a new active memtable unless the present one is empty. The caller applies commits.
+    /// Seals the active memtable; `false` if that is empty. The caller holds the log.
     pub(crate) fn seal(&self, now: Duration) -> bool {
         if self.load_view().active.is_empty() {
             return false;
@@ -162,7 +162,7 @@ impl Tree {
         });
     }
 
-    /// Whether a sealed memtable has a change up to that one.
+    /// Whether a sealed memtable has a change numbered `last` or lower.
     pub(crate) fn is_unflushed(&self, last: SequenceNumber) -> bool {
         let view = self.view();
         let first = view.immutable.last();
@@ -188,7 +188,7 @@ impl Tree {
     ) -> Result<Option<Entry>> {
         let view = self.load_view();
         for memtable in std::iter::once(&view.active).chain(&view.immutable) {
-            // Before the memtable is read: rows that are not visible yet need not be found there.
+            // Call `at` first: the memtable read afterwards holds every row visible so far.
             at();
             if memtable.is_empty() {
                 continue;
@@ -245,7 +245,7 @@ impl Keyspace {
         &self.0
     }
 
-    /// The name it was opened under.
+    /// The name that the keyspace was opened under.
     pub fn name(&self) -> &str {
         &self.0.name
     }

@@ -7,7 +7,7 @@ use crate::tree::sstable::SstableReader;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A live SSTable. Marked obsolete, its file is discarded with the last reference.
+/// A live SSTable. Once it is marked obsolete, the last reference discards its file.
 #[derive(Debug)]
 pub(crate) struct LiveFile {
     pub(crate) meta: FileMeta,
@@ -26,12 +26,12 @@ impl LiveFile {
         }
     }
 
-    /// No version contains it any more, and the manifest says so durably.
+    /// Call this when no version contains the file any more and the manifest records that durably.
     pub(crate) fn mark_obsolete(&self) {
         self.obsolete.store(true, Ordering::Release);
     }
 
-    /// Its reader; made when it is first asked for.
+    /// The reader of the file, opened on the first call.
     pub(crate) fn reader(&self) -> Result<&Arc<SstableReader>> {
         if let Some(reader) = self.reader.get() {
             return Ok(reader);
@@ -39,7 +39,7 @@ impl LiveFile {
         let opened = Arc::new(SstableReader::open(&self.cache, &self.meta)?);
         let reader = self.reader.get_or_init(|| opened.clone());
         if !Arc::ptr_eq(reader, &opened) {
-            // Another thread was faster, and its reservation in the cache suffices.
+            // Another thread was faster. Its reservation in the cache suffices.
             self.cache.unpin(opened.pinned_bytes());
         }
         Ok(reader)
@@ -49,7 +49,7 @@ impl LiveFile {
 impl LiveFile {
     /// Opens the file and reads its index now, so that the first reader need not.
     pub(crate) fn warm(&self) {
-        // An error of the file is for that reader to report.
+        // The first reader reports an error of the file.
         if let Ok(reader) = self.reader() {
             reader.warm(&self.cache);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The sequence numbers at which someone reads.
+/// The sequence numbers at which readers read.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     published: CachePadded<AtomicU64>,
@@ -33,7 +33,7 @@ impl Snapshots {
         );
     }
 
-    /// The oldest sequence number at which anyone reads or will read.
+    /// The oldest sequence number at which a reader reads or will read.
     pub(crate) fn floor(&self) -> SequenceNumber {
         let held = self.held();
         held.keys()

@@ -13,11 +13,11 @@ static INSTANCES: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub(crate) struct Trees {
     instance: u64,
-    /// Indexed by keyspace id.
+    /// The trees, indexed by keyspace id.
     list: RwLock<Vec<Arc<Tree>>>,
     /// The most SSTables that any keyspace has in level 0.
     level0_files_most: CachePadded<AtomicUsize>,
-    /// Keyspaces opened so far.
+    /// Number of keyspaces opened so far.
     opened: AtomicU32,
 }
 
@@ -38,7 +38,7 @@ impl Trees {
         self.instance
     }
 
-    /// Whether SSTables hold everything. The caller holds the log.
+    /// Whether SSTables hold all changes. The caller holds the log.
     pub(crate) fn are_flushed(&self) -> bool {
         self.all().iter().all(|tree| {
             let view = tree.load_view();

@@ -10,7 +10,7 @@ use crate::fs::name::{FileKind, FileName};
 use crate::values::ValueLog;
 use std::collections::HashMap;
 
-/// A segment is small if it has at most this part of its length.
+/// A segment is small if it has at most 1/16 of the length of a full one.
 const SMALL_PART: u64 = 16;
 
 /// Number of small segments that are joined at once. Each value is then copied a few times at most
@@ -22,7 +22,7 @@ fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
 }
 
 impl ValueLog {
-    /// Requests a collection, because something may have become garbage.
+    /// Requests a collection, because some values may have become garbage.
     pub(crate) fn request_collection(&self) {
         self.segments.request_collection();
     }

@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Unused buffers for chunk records that are kept.
+/// Maximum number of unused buffers for chunk records that are kept.
 const BUFFERS_MAX: usize = 8;
 
 /// The value log of a store.
@@ -52,7 +52,7 @@ pub(crate) struct ValueLog {
     chunk_bytes: usize,
     /// Reused buffers for chunk records: fresh memory costs more than filling it.
     buffers: ArrayQueue<PageBuffer>,
-    /// Keeps small values that are read.
+    /// The cache for small values that are read.
     cache: Arc<Cache>,
     edits: Arc<dyn EditLog>,
     segments: Segments,
@@ -65,7 +65,7 @@ pub(crate) struct ValueLog {
     inherited_through: u64,
 }
 
-/// A chunk that is verified.
+/// A chunk record, as a verification finds it.
 struct StoredChunk {
     end: u64,
     checksum: u64,
@@ -99,7 +99,7 @@ impl StoredChunk {
 fn filler_bytes(end: u64) -> u64 {
     let page = PAGE_BYTES as u64;
     match end.next_multiple_of(page) - end {
-        // Too short for a header.
+        // A rest too short for a header: the record also takes the next page.
         bytes if (1..CHUNK_HEADER_BYTES as u64).contains(&bytes) => bytes + page,
         bytes => bytes,
     }
@@ -144,7 +144,7 @@ impl ValueLog {
             .is_some_and(|&(number, _)| !self.is_inherited(number))
     }
 
-    /// Whether all of these keep segments of this open log.
+    /// Whether all `pins` are of segments of this open log.
     pub(crate) fn owns(&self, pins: &[Pin]) -> bool {
         self.segments.owns(pins)
     }
@@ -219,7 +219,7 @@ impl ValueLog {
         self.segments.sync()
     }
 
-    /// Keeps the segments of `pointer`; `None` if one is gone, because the value was moved.
+    /// Pins the segments of `pointer`; `None` if one is gone, because the value was moved.
     fn pin(&self, pointer: &ValuePointer) -> Option<Vec<Pin>> {
         let numbers = pointer.extents.iter().map(|extent| extent.segment);
         self.segments.pin(numbers)
@@ -232,7 +232,7 @@ impl ValueLog {
         Error::corrupt(&path, 0, "the file is missing")
     }
 
-    /// Whether the segment is there.
+    /// Errors: `Corrupt` if the segment is missing.
     pub(crate) fn contains(&self, number: u64) -> Result<()> {
         if self.segments.contains(number) {
             Ok(())
@@ -291,7 +291,7 @@ impl ValueLog {
                 return Ok(found);
             }
             let Some(chunk) = StoredChunk::read(&file, number, offset, size)? else {
-                // Where the next chunk begins is not known.
+                // Without its length, the end of the chunk is not known, so the search ends here.
                 let reason = "the length of the chunk is out of bounds";
                 found.extend(known.map(|_| file.corrupt(offset, reason)));
                 return Ok(found);
@@ -361,7 +361,7 @@ pub(crate) fn adopt(
     Ok(meta)
 }
 
-/// The entry of a segment that no manifest lists.
+/// The manifest entry of a segment that is not listed yet; `None` if its header is damaged.
 pub(crate) fn describe(file: &OpenFile, store: u128, number: u64) -> Result<Option<SegmentMeta>> {
     match check_segment(file, store, number) {
         Err(Error::Corrupt { .. }) => return Ok(None),

@@ -37,7 +37,7 @@ impl ValueReader {
         ValueReader(Source::Inline(bytes))
     }
 
-    /// Keeps the value from now on. `Corrupt` if a segment is missing.
+    /// Pins the value. Errors: `Corrupt` if a segment is missing.
     pub(crate) fn open(log: Arc<ValueLog>, pointer: ValuePointer) -> Result<ValueReader> {
         let first = pointer.extents.first().map_or(0, |extent| extent.segment);
         let missing = log.missing(first);
@@ -77,13 +77,13 @@ impl ValueReader {
         let from = (offset - start) as usize;
         let end = from.saturating_add(length_max).min(chunk.len());
         if end == chunk.len() {
-            // The next read is of another chunk.
+            // The chunk has been read to its end, so the next read is of another one.
             self.release();
         }
         Ok(chunk.slice(from..end))
     }
 
-    /// Frees the memory of the last chunk if it has bytes left. The next read reads it again.
+    /// Frees the memory of the last chunk if it has bytes left. A later read reads it again.
     pub fn release(&self) {
         if let Source::Log(value) = &self.0 {
             *lock(&value.last) = None;
@@ -101,7 +101,7 @@ impl ValueReader {
         Ok(chunk.slice((offset - start) as usize..))
     }
 
-    /// Reads the value through, verifying it, without keeping it. Answers its length.
+    /// Reads and verifies the whole value, but keeps nothing. Returns its length.
     pub(crate) fn read_through(&self) -> Result<u64> {
         let mut offset = 0;
         while offset < self.length() {
@@ -151,7 +151,7 @@ impl LogValue {
         Ok((start, chunk))
     }
 
-    /// The value as a whole, from the cache if that has it.
+    /// A value of one chunk, from the cache if it is there.
     fn read_small(&self) -> Result<Bytes> {
         let Some(Extent {
             segment, offset, ..

@@ -25,24 +25,24 @@ use std::sync::{Arc, PoisonError};
 /// time write to a file.
 const ACTIVE_MAX: usize = 4;
 
-/// A segment that takes appends, or took them a moment ago.
+/// A segment that is not sealed yet: it takes appends, or is full.
 #[derive(Debug)]
 pub(crate) struct Writable {
     pub(crate) number: u64,
     pub(crate) file: OpenFile,
     pins: Arc<AtomicU64>,
-    /// Where the next chunk goes.
+    /// Offset of the next chunk.
     end: AtomicU64,
-    /// Chunks given a place and not yet written.
+    /// Number of chunks that have a place and are not written yet.
     writing: AtomicU64,
-    /// Bytes written.
+    /// Number of bytes written.
     written: AtomicU64,
-    /// How many of them are durable. The lock is held during a sync.
+    /// Number of written bytes that are durable. The lock is held during a sync.
     synced: Mutex<u64>,
-    /// The same number, readable during a sync.
+    /// The number of durable bytes again, readable during a sync.
     durable: AtomicU64,
     checksum: AtomicU64,
-    /// Whether a chunk could not be written: then there is a hole in it.
+    /// Whether a chunk could not be written, so that the segment has a hole.
     has_hole: AtomicBool,
 }
 
@@ -69,14 +69,14 @@ impl Writable {
 
     fn note_hole(&self) {
         self.has_hole.store(true, Ordering::Relaxed);
-        // Its bytes are to be synced too: the length of the file is about to go into the manifest.
+        // The hole must be synced too: the length of the file is about to go into the manifest.
         self.written.fetch_add(1, Ordering::Release);
     }
 
-    /// Its entry in the manifest, once its writers are done.
+    /// The manifest entry of the segment. Call this once it has no writers.
     fn meta(&self) -> Result<SegmentMeta> {
         if self.has_hole.load(Ordering::Relaxed) {
-            // A hole at the end is not in the file.
+            // A hole at the end is not in the file, so the length of the file counts.
             return Ok(SegmentMeta {
                 size: self.file.length()?,
                 checksum: None,
@@ -89,7 +89,7 @@ impl Writable {
     }
 }
 
-/// Keeps a segment on disk.
+/// Keeps a segment on disk until dropped.
 #[derive(Debug)]
 pub(crate) struct Pin {
     count: Arc<AtomicU64>,
@@ -123,26 +123,26 @@ impl Drop for Pin {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) length: u64,
-    /// The segment to use, unless another thread writes to it.
+    /// The segment to use, unless another thread writes to that segment.
     pub(crate) preferred: Option<u64>,
-    /// Bytes to be left before the records, by where the segment ends.
+    /// Number of bytes to leave before the records, for a segment that ends at the argument.
     pub(crate) filler: fn(u64) -> u64,
 }
 
-/// A place for chunk records, to be written there and settled.
+/// A place for chunk records. The caller writes them there and settles the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) segment: Arc<Writable>,
     pub(crate) offset: u64,
-    /// Bytes from `offset` on.
+    /// Number of bytes from `offset` on.
     pub(crate) length: u64,
-    /// Bytes before `offset` to be filled.
+    /// Number of bytes before `offset` that a filler record takes.
     pub(crate) filler: u64,
     pub(crate) pin: Pin,
     _writing: Writing,
 }
 
-/// Counts as a writer of its segment until dropped, which comes after its records are complete.
+/// Counts as a writer of the segment until dropped, which is after its records are complete.
 #[derive(Debug)]
 struct Writing {
     segment: Arc<Writable>,
@@ -180,7 +180,7 @@ struct Sealed {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// At most [`ACTIVE_MAX`]; more than one only once writers have met.
+    /// Segments that take appends: at most [`ACTIVE_MAX`], several only once writers have collided.
     active: Vec<Arc<Writable>>,
     full: Vec<Arc<Writable>>,
     sealed: BTreeMap<u64, Sealed>,
@@ -193,7 +193,7 @@ impl Table {
         self.full.iter().chain(&self.active)
     }
 
-    /// The pins of a segment that readers may open.
+    /// The pins of a segment; `None` if readers may not open it.
     fn pins(&self, number: u64) -> Option<&Arc<AtomicU64>> {
         if let Some(sealed) = self.sealed.get(&number) {
             return Some(&sealed.pins);
@@ -203,7 +203,7 @@ impl Table {
         found.map(|segment| &segment.pins)
     }
 
-    /// Makes the active segments full that `ends` selects. Returns whether there were any.
+    /// Makes the active segments that `ends` selects full. Returns whether there were any.
     fn fill(&mut self, ends: impl Fn(&Arc<Writable>) -> bool) -> bool {
         let before = self.full.len();
         self.full
@@ -224,7 +224,7 @@ impl Table {
     }
 }
 
-/// The state of the segments that places need.
+/// The state of the segments that their writers share.
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
@@ -241,12 +241,12 @@ pub(crate) struct Segments {
     sealing: Mutex<()>,
     segment_bytes: u64,
     health: Arc<Health>,
-    /// Something may have become garbage since the last collection.
+    /// Whether something may have become garbage since the last collection.
     collect: Arc<AtomicBool>,
 }
 
 impl Segments {
-    /// Those that the manifest lists, and those that recovery has taken over.
+    /// Starts with the segments that the manifest lists, those taken over by recovery included.
     pub(crate) fn new(
         sealed: BTreeMap<u64, SegmentMeta>,
         segment_bytes: u64,
@@ -288,14 +288,14 @@ impl Segments {
         self.collect.swap(false, Ordering::SeqCst)
     }
 
-    /// Whether all of these keep segments of this open log.
+    /// Whether all `pins` are of segments of this open log.
     pub(crate) fn owns(&self, pins: &[Pin]) -> bool {
         let is_ours = |pin: &Pin| Arc::ptr_eq(&pin.collect, &self.collect);
         pins.iter().all(is_ours)
     }
 }
 
-/// Appends.
+/// Reservation of places for chunk records.
 impl Segments {
     /// Reserves a place in an active segment without a writer; with `or_busy` in any. `None` if
     /// another segment has to be made. Errors: `Closed`.
@@ -308,7 +308,7 @@ impl Segments {
         Ok(chosen.map(|segment| self.place(segment, room)))
     }
 
-    /// Takes a segment that was made, and room in it. Errors: `Closed`.
+    /// Adds a new segment, and reserves a place in it. Errors: `Closed`.
     pub(crate) fn begin(&self, fresh: Writable, room: Room) -> Result<Place> {
         let fresh = Arc::new(fresh);
         let mut table = self.open_table()?;
@@ -324,7 +324,7 @@ impl Segments {
         Ok(table)
     }
 
-    /// The caller holds the table.
+    /// Reserves a place at the end of the segment. The caller holds the table.
     fn place(&self, segment: Arc<Writable>, room: Room) -> Place {
         let end = segment.end.load(Ordering::Relaxed);
         let filler = (room.filler)(end);
@@ -367,7 +367,7 @@ impl Segments {
         self.table().fill(|_| true);
     }
 
-    /// Refuses writers from now on.
+    /// Refuses writers from now on, and makes all active segments full.
     pub(crate) fn close(&self) {
         let mut table = self.table();
         table.closed = true;
@@ -375,7 +375,7 @@ impl Segments {
     }
 }
 
-/// Syncs and seals.
+/// Syncing and sealing of segments.
 impl Segments {
     /// Whether anything was written that is not durable.
     pub(crate) fn is_unsynced(&self) -> bool {
@@ -395,7 +395,7 @@ impl Segments {
 
     fn sync_one(&self, segment: &Writable) -> Result<()> {
         let mut synced = lock(&segment.synced);
-        // The sync of another thread may have failed while this one waited for it.
+        // A sync by another thread may have failed while this thread waited for it.
         if let Some(failure) = self.health.failure() {
             return Err(failure.clone());
         }
@@ -463,9 +463,9 @@ impl Segments {
     }
 }
 
-/// Reads.
+/// Access for readers.
 impl Segments {
-    /// Keeps the segments of these numbers; `None` if one is gone, because the value was moved.
+    /// Pins the segments with these numbers; `None` if one is gone, because the value was moved.
     pub(crate) fn pin(&self, numbers: impl Iterator<Item = u64>) -> Option<Vec<Pin>> {
         let table = self.table();
         let pin = |number| Some(Pin::new(table.pins(number)?, &self.collect));
@@ -512,7 +512,7 @@ impl Segments {
     }
 }
 
-/// Removal.
+/// Removal of segments.
 impl Segments {
     /// Returns the sealed segments without pins. Call this before references are counted: if a pin
     /// is released later, the references that took its place are counted.
@@ -535,7 +535,7 @@ impl Segments {
             is_large(size) && is_free && is_wasteful(active.number, size)
         });
         if has_ended {
-            // The next collection seals them, and finds what is garbage.
+            // The next collection seals the segments that ended, and finds their garbage.
             self.request_collection();
         }
     }
@@ -560,7 +560,7 @@ impl Segments {
     }
 }
 
-/// Segments that are leaving. Dropped, they are sealed again.
+/// Segments that are leaving. If this is dropped before `complete`, they are sealed again.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Removal<'a> {
@@ -573,7 +573,7 @@ impl Removal<'_> {
         &self.numbers
     }
 
-    /// Makes the removal final, after the manifest records it durably. Returns the numbers.
+    /// Makes the removal final, after the manifest records it durably. Returns the segments.
     pub(crate) fn complete(mut self) -> Vec<u64> {
         let numbers = std::mem::take(&mut self.numbers);
         let mut table = self.segments.table();

@@ -35,20 +35,20 @@ static WRITERS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub struct ValueWriter {
     log: Arc<ValueLog>,
-    /// The reserve that it takes space from; `None` for work that makes space.
+    /// The reserve to ask for space; `None` for work that frees space.
     room: Option<Arc<SpaceReserve>>,
     /// The record of a chunk that is not whole yet; its header is written last.
     record: Option<PageBuffer>,
     pointer: ValuePointer,
     pins: Vec<Pin>,
     number: u64,
-    /// Bytes of the value that were taken out to be written.
+    /// Number of bytes of the value in the chunks that were taken out to be written.
     taken: u64,
     /// Whether a chunk was added that is not the next one of this value.
     is_misled: bool,
 }
 
-/// The value and the position of a chunk.
+/// The position of a chunk: the number of its writer, and its offset in the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ChunkSlot {
     writer: u64,
@@ -81,12 +81,12 @@ pub struct LargeValue {
 }
 
 impl LargeValue {
-    /// Length in bytes.
+    /// Length of the value in bytes.
     pub fn length(&self) -> u64 {
         self.pointer.length
     }
 
-    /// A value that is one chunk.
+    /// A value of one chunk.
     fn whole(extent: Extent, pin: Pin) -> LargeValue {
         LargeValue {
             pointer: ValuePointer {
@@ -228,15 +228,15 @@ impl ValueWriter {
 }
 
 impl UnwrittenChunk {
-    /// The bytes of the value that are in it.
+    /// The bytes of the value that are in the chunk.
     pub fn payload(&self) -> &[u8] {
         &self.record.bytes()[CHUNK_HEADER_BYTES..]
     }
 
-    /// Writes it. Blocks for the disk.
+    /// Writes the chunk to the value log. Blocks for the disk.
     pub fn write(mut self) -> Result<WrittenChunk> {
         if let Some(room) = &self.room {
-            // The space of the chunks written so far is to be given back soon.
+            // The upload fails for lack of space; end the segment, so that its chunks go soon.
             let retire = |_: &_| self.log.retire();
             room.take(self.payload().len() as u64).inspect_err(retire)?;
         }
@@ -257,7 +257,7 @@ fn chunk_header(segment: u64, offset: u64, payload: &[u8]) -> ([u8; CHUNK_HEADER
 }
 
 impl Place {
-    /// A chunk record that is all there is here.
+    /// The extent of a place that one chunk record of `payload` bytes fills.
     fn extent(&self, payload: usize) -> Extent {
         Extent {
             segment: self.segment.number,
@@ -266,7 +266,7 @@ impl Place {
         }
     }
 
-    /// Writes the filler of the page before, if there is one; answers its checksum.
+    /// Writes the filler before the place, if it has one. Returns the checksum of the filler.
     fn write_filler(&self) -> Result<u64> {
         let offset = self.offset - self.filler;
         let (record, sum) = filler_record(self.segment.number, offset, self.filler);
@@ -276,7 +276,7 @@ impl Place {
         Ok(sum)
     }
 
-    /// Writes a chunk, which need not begin with a page; answers its checksum.
+    /// Writes a chunk at any offset, not only at the start of a page. Returns its checksum.
     fn write(&self, payload: &[u8]) -> Result<u64> {
         let file = &self.segment.file;
         let (head, sum) = chunk_header(self.segment.number, self.offset, payload);
@@ -302,7 +302,7 @@ impl Place {
 }
 
 impl ValueLog {
-    /// Memory for a chunk record, or for those of small values.
+    /// A buffer for one chunk record, or for several of small values.
     fn buffer(&self) -> PageBuffer {
         let room = (TOGETHER_BYTES_MAX as usize).max(CHUNK_HEADER_BYTES + self.chunk_bytes);
         self.buffers.pop().unwrap_or_else(|| PageBuffer::new(room))
@@ -320,7 +320,7 @@ impl ValueLog {
         record
     }
 
-    /// Appends a chunk that has room for its header before it; `preferred` as for `reserve`.
+    /// Appends the chunk in `record`, which has room for the header; `preferred` as for `reserve`.
     fn append_record(
         &self,
         record: &mut PageBuffer,
@@ -328,7 +328,7 @@ impl ValueLog {
     ) -> Result<(Extent, Pin)> {
         let payload = record.len() - CHUNK_HEADER_BYTES;
         let is_whole = payload == self.chunk_bytes;
-        // A dump looks for the next whole chunk there, after a damaged one.
+        // After a damaged chunk, a dump looks for the next whole one at the start of a page.
         let in_pages = is_whole && record.len().is_multiple_of(PAGE_BYTES);
         let place = self.reserve(record.len() as u64, preferred, in_pages)?;
         let written = place.write_record(record);
@@ -336,7 +336,7 @@ impl ValueLog {
         Ok((place.extent(payload), place.pin))
     }
 
-    /// Appends a chunk.
+    /// Appends a value as one chunk.
     fn append(&self, payload: &[u8]) -> Result<LargeValue> {
         let place = self.reserve(record_bytes(payload), None, false)?;
         let written = place.write(payload);
@@ -354,7 +354,7 @@ impl ValueLog {
         self.append(value)
     }
 
-    /// Like [`ValueLog::write_whole`] of each, in one write as far as they are small.
+    /// Like [`ValueLog::write_whole`] for each value. If all are small, they share writes.
     pub(crate) fn write_together(self: &Arc<Self>, values: &[&[u8]]) -> Result<Vec<LargeValue>> {
         let is_small = |value: &&[u8]| (1..=JOINED_BYTES_MAX).contains(&value.len());
         if !values.iter().all(is_small) {

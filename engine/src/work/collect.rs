@@ -1,11 +1,11 @@
-//! Collection: value-log segments that nothing refers to are removed.
+//! Collection: removes value-log segments that nothing refers to.
 
 use crate::Result;
 use crate::base::mutex::lock;
 use crate::work::Work;
 
 impl Work {
-    /// Removes value-log segments that nothing refers to.
+    /// Seals full value-log segments and removes unreferenced ones. Returns whether it did either.
     pub(super) fn collect(&self) -> Result<bool> {
         if !self.parts.value_log.take_collection_request() {
             return Ok(false);

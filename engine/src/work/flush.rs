@@ -23,11 +23,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// After how many seconds a memtable that hides older data is flushed when space is short.
+/// Age, in seconds, at which a memtable that hides older data is flushed when space is short.
 const SHORT_SECONDS: u64 = 1;
 /// A memtable with fewer bytes is not worth an SSTable, however much it is read.
 const MERGED_BYTES_MIN: u64 = 1 << 20;
-/// A shorter log is kept at rest, whatever it holds.
+/// An idle store keeps a log shorter than this, even if none of its rows is live.
 const DEAD_LOG_BYTES_MIN: u64 = 64 << 10;
 /// Bytes whose flush costs as much as one merge of a scan, about a microsecond. An idle memtable is
 /// flushed early once scans have merged it with SSTables often enough to pay for its flush.
@@ -64,7 +64,7 @@ impl Work {
         let age = self.parts.clock.now().saturating_sub(summary.created);
         let hides_files = (summary.deletions > 0 || summary.value_bytes > 0)
             && view.version.files().next().is_some();
-        // Overwrites release a value at once; range tombstones release it at the flush.
+        // An overwrite releases a value at once, a range tombstone only at the flush.
         let hides_values = summary.value_bytes > 0 && view.active.has_range_tombstones();
         let is_old = |seconds| age >= Duration::from_secs(seconds);
         let awaited = || {
@@ -151,7 +151,7 @@ impl Work {
 
     fn flush(&self, tree: &Tree, memtable: &Arc<Memtable>) -> Result<()> {
         let started = self.parts.clock.now();
-        // Makes the values durable too that the changes point to.
+        // Also makes the values durable that the changes point to.
         self.parts.log.sync().sync_all()?;
         let meta = self.write_memtable(tree, memtable)?;
         let size = meta.size;
@@ -176,7 +176,7 @@ impl Work {
         Ok(())
     }
 
-    /// Writes the SSTable of a memtable; the name is durable too.
+    /// Writes the SSTable of a memtable, and makes its name durable.
     fn write_memtable(&self, tree: &Tree, memtable: &Memtable) -> Result<FileMeta> {
         let number = self.parts.catalog.lock().next_file();
         let written = self

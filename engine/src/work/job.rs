@@ -11,5 +11,5 @@ pub enum Job {
     Collection,
 }
 
-/// How many kinds of [`Job`] there are.
+/// Number of kinds of [`Job`].
 pub(super) const JOBS: usize = 3;

@@ -45,7 +45,7 @@ pub(crate) struct Work {
     removing: Mutex<()>,
     compactions: AtomicUsize,
     counters: Counters,
-    /// By [`Job`]: why it failed for lack of space, until it succeeds.
+    /// For each [`Job`], why it last failed for lack of space, until it succeeds.
     shortages: Mutex<[Option<Error>; JOBS]>,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
@@ -56,11 +56,11 @@ pub(crate) struct Work {
     is_throttled: AtomicBool,
     /// The highest number of an SSTable that was there when the store was opened.
     inherited_through: u64,
-    /// From when on a value-log segment may be rewritten for little garbage while writes go on.
+    /// The time from which a segment may be rewritten for little garbage while writes go on.
     next_rewrite: Mutex<Duration>,
 }
 
-/// Counted since the store was opened.
+/// Counters of background work since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) flushed_bytes: AtomicU64,
@@ -70,7 +70,7 @@ pub(crate) struct Counters {
 }
 
 impl Work {
-    /// `signal` is the one that the parts wake.
+    /// Creates the background work of a store. `signal` is the one that the parts wake.
     pub(crate) fn new(parts: Arc<Parts>, signal: Arc<Signal>) -> Work {
         Work {
             inherited_through: last_sstable(&parts),
@@ -98,7 +98,7 @@ impl Work {
         &self.counters
     }
 
-    /// Ends the loops of the threads.
+    /// Refuses writes, and makes the background threads end.
     pub(crate) fn close(&self) {
         self.parts.health.close();
         self.notify();
@@ -120,7 +120,7 @@ impl Work {
     /// meanwhile; a compaction may run but removes no file.
     pub(crate) fn checkpoint(&self, path: &Path, durability: Durability) -> Result<()> {
         let target = self.parts.checkpoint_target(path, durability)?;
-        // Not `compacting`: a merge may take seconds.
+        // `compacting` is not locked, because a merge may take seconds.
         let _flushing = lock(&self.flushing);
         let _removing = lock(&self.removing);
         let flushed = self.flush_without_log()?;
@@ -144,7 +144,7 @@ impl Work {
         Ok(Some(last))
     }
 
-    /// Whether a sealed memtable has a change up to that one.
+    /// Whether a sealed memtable has a change numbered `last` or lower.
     pub(crate) fn is_unflushed(&self, last: SequenceNumber) -> bool {
         let trees = self.parts.trees.all();
         trees.iter().any(|tree| tree.is_unflushed(last))
@@ -160,7 +160,7 @@ impl Work {
         self.signal.round()
     }
 
-    /// Updates what depends on the versions. Call it after every change of versions.
+    /// Updates figures that depend on the versions. Call it after every change of versions.
     pub(crate) fn note_versions(&self) {
         self.parts.trees.count_level0();
         let fullness =

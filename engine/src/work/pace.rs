@@ -6,21 +6,21 @@ use std::time::Duration;
 /// The period over which the rate of writes is measured.
 pub(super) const REST: Duration = Duration::from_millis(250);
 
-/// Below how many changes in [`REST`] the store is at rest.
+/// Number of changes in [`REST`] below which the store is at rest.
 const REST_CHANGES_MAX: u64 = 100;
 
-/// How fast changes come.
+/// Measures the rate of changes.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     since: Duration,
     sequence: SequenceNumber,
     is_slow: bool,
-    /// When the last change was noticed.
+    /// The time at which the last change was noticed.
     changed_at: Duration,
 }
 
 impl Pace {
-    /// Measures anew once a period is over. Returns whether the store has come to rest in it.
+    /// Measures anew once a period is over. Returns whether the store came to rest in that period.
     pub(super) fn measure(&mut self, now: Duration, published: SequenceNumber) -> bool {
         let elapsed = now.saturating_sub(self.since);
         if elapsed < REST {
@@ -44,7 +44,7 @@ impl Pace {
         self.is_slow
     }
 
-    /// When the last change was noticed.
+    /// The time at which the last change was noticed.
     pub(super) fn changed_at(&self) -> Duration {
         self.changed_at
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// After how long without any change a store is idle.
+/// Time without any change after which a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Fullness of a level below level 0, in thousandths of its limit, at which writers with a debt are
@@ -23,7 +23,7 @@ impl Work {
         let mut pace = lock(&self.pace);
         let now = self.parts.clock.now();
         if pace.measure(now, self.parts.snapshots.published()) {
-            // More is worth collecting now.
+            // At rest, segments with less garbage are collected too.
             self.parts.value_log.request_collection();
         }
         pace.is_slow()
@@ -97,7 +97,7 @@ impl Work {
         Ok(())
     }
 
-    /// Waits until the bytes of the writers before are paid for. Returns whether that took time.
+    /// Waits as the throttle demands for the bytes of earlier writers. Returns whether it did.
     fn wait_for_turn(&self) -> bool {
         if self.parts.background.is_stepped() {
             return false;
@@ -112,11 +112,11 @@ impl Work {
             return false;
         }
         if debts[Lag::Flush as usize].amount > 0 {
-            // Many small memtables may fill the memory, and none of them be full.
+            // Many small memtables may fill the memory although none of them is full.
             self.parts.log.seal_largest();
             self.notify();
         }
-        // Work that ends meanwhile may have changed the debt; what is owed stays owed.
+        // A signal ends the wait, because the debt may have changed. Unpaid bytes stay owed.
         self.signal.wait(self.signal.round(), wait);
         true
     }
@@ -143,7 +143,7 @@ impl Work {
         lock(&self.throttle).note_merge(u64::try_from(put).unwrap_or(u64::MAX), took);
     }
 
-    /// How far each kind of work lags behind.
+    /// The debt of each kind of work.
     fn debts(&self) -> Debts {
         let config = &self.parts.config;
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed) as u64;
@@ -244,7 +244,7 @@ mod tests {
             let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
             let mut charged = 0;
             for _ in 0..2 {
-                // Rows so short that the heads of their records would count.
+                // The rows are so short that the heads of their records would count.
                 for row in 0..100_000u32 {
                     let mut batch = Batch::new();
                     batch.put(&keyspace, &row.to_be_bytes(), b"value");
@@ -257,7 +257,7 @@ mod tests {
                 db.flush(&keyspace).unwrap();
             }
             assert_eq!(db.step().unwrap(), Some(Job::Compaction));
-            // Time stands still, so that the merge counts as one of a microsecond.
+            // Time stands still, so the merge counts as if it took a microsecond.
             let measured = lock(&db.work().throttle).merge_rate() / 1_000_000;
             let bounds = charged - charged / 100..charged + charged / 100;
             assert!(

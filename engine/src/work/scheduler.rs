@@ -19,7 +19,7 @@ impl Work {
             flushed => flushed,
         };
         let ran = self.note(Job::Flush, flushed);
-        // Only after a change: a round without work would wake the threads for another one.
+        // Notify only after a change: a round without work would wake the threads for another one.
         if matches!(ran, Ok(true)) {
             self.notify();
         }
@@ -76,7 +76,7 @@ impl Work {
         result
     }
 
-    /// Why background work last failed for lack of space, if it still does.
+    /// Why background work last failed for lack of space, if it has not succeeded since.
     pub(crate) fn shortage(&self) -> Option<Error> {
         lock(&self.shortages).iter().flatten().next().cloned()
     }
@@ -93,13 +93,13 @@ impl Work {
         self.work_loop(|| Ok(self.run_maintenance()?.is_some()), idle);
     }
 
-    /// The loop of the thread that does the work of both.
+    /// The loop of the thread that flushes, compacts and collects.
     pub(crate) fn flush_and_maintenance_loop(&self) {
         crate::format::sstable::compress::prepare();
         let idle = || if self.is_at_rest() { RETRY } else { REST };
         let run = || {
             let flushed = self.run_flush();
-            // Where there is no space to flush, maintenance may make some.
+            // If there is no space to flush, maintenance may make some.
             let maintained = self.run_maintenance();
             Ok(flushed? | maintained?.is_some())
         };
@@ -113,7 +113,7 @@ impl Work {
             match run() {
                 Ok(true) => {}
                 Ok(false) => self.signal.wait(seen, idle()),
-                // A signal during the pause does not make space.
+                // A signal does not mean that there is space, so it does not end the pause.
                 Err(_) => self.pause(seen, RETRY),
             }
         }
@@ -184,7 +184,7 @@ mod tests {
         let environment = Environment::stepped(Arc::new(disk.clone()));
         let db = Db::open_with("/data".as_ref(), config, environment).unwrap();
         let keyspace = db.keyspace("a", KeyspaceOptions::default()).unwrap();
-        // A value-log segment that nothing refers to.
+        // Makes a value-log segment that nothing refers to.
         drop(db.write_value(&[1; 1 << 10]).unwrap());
         db.parts().value_log.retire();
         for _ in 0..2 {

@@ -12,13 +12,13 @@
 
 use std::time::Duration;
 
-/// The debt of a writer who must stop.
+/// The debt at which writers stop.
 pub(super) const DEBT_MAX: u64 = 1000;
 
-/// Bytes a second before any background work was measured.
+/// Bytes a second that are assumed until background work was measured.
 const RATE_UNKNOWN: u64 = 32 << 20;
 
-/// No writer is slower than this, whatever was measured.
+/// Least rate of writers, in bytes a second, whatever was measured.
 const RATE_MIN: u64 = 256 << 10;
 
 /// Work on fewer bytes is not measured: most of its time goes to files and syncs.
@@ -27,10 +27,10 @@ const MEASURED_MIN: u64 = 1 << 20;
 /// The longest wait of one write: the debt may be another one by then.
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// A shorter wait is not begun: it would take longer than it should. The bytes stay owed.
+/// A shorter wait is skipped, because sleeping would take longer. The bytes stay owed.
 const WAIT_MIN: Duration = Duration::from_micros(200);
 
-/// Over how long a time the strain is averaged.
+/// The time over which the strain is averaged.
 const FOLLOW: Duration = Duration::from_secs(6);
 
 /// Below this pressure writers who have no debt do not wait.
@@ -45,22 +45,22 @@ pub(super) enum Lag {
     Merge,
 }
 
-/// How many kinds of [`Lag`] there are.
+/// Number of kinds of [`Lag`].
 pub(super) const LAGS: usize = 2;
 
 /// How far work lags behind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Debt {
-    /// 0 where it keeps up, [`DEBT_MAX`] where writers stop.
+    /// 0 if the work keeps up, [`DEBT_MAX`] if writers must stop.
     pub(super) amount: u64,
     /// The amount, or the lag of work that never stops writers, if that is more.
     pub(super) strain: u64,
 }
 
-/// By [`Lag`].
+/// A [`Debt`] for each [`Lag`], in the order of its variants.
 pub(super) type Debts = [Debt; LAGS];
 
-/// What is known of one [`Lag`].
+/// The measured capacity, the pressure and the unpaid bytes of one [`Lag`].
 #[derive(Debug, Default)]
 struct Account {
     /// Bytes that the work can take in a second; 0 while that is not known.
@@ -68,14 +68,14 @@ struct Account {
     /// Moving average of the strain. A float: with thousands of updates a second, one update
     /// changes it by less than 1 of `DEBT_MAX`.
     pressure: f64,
-    /// Bytes that writers have put and not waited for.
+    /// Bytes that writers have put and not waited for yet.
     owed: u64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Throttle {
     accounts: [Account; LAGS],
-    /// For how long merges have run since the last of level 0: they take turns.
+    /// Time that merges took since the last one of level 0: merges run one at a time.
     merged: Duration,
     paid_at: Duration,
 }
@@ -89,12 +89,12 @@ impl Account {
         let measured = bytes.saturating_mul(1_000_000) / took;
         self.capacity = match self.capacity {
             0 => measured,
-            // One piece of work may be far from the usual one.
+            // One piece of work may be far from the usual one, so it counts for a quarter.
             known => (known / 4).saturating_mul(3).saturating_add(measured / 4),
         };
     }
 
-    /// Bytes a second at this debt.
+    /// The rate of writers at this debt, in bytes a second.
     fn rate(&self, amount: u64) -> u64 {
         let capacity = match self.capacity {
             0 => RATE_UNKNOWN,
@@ -133,7 +133,7 @@ impl Account {
 }
 
 impl Throttle {
-    /// Notes how long a flush took, and how many bytes that writers had put.
+    /// Notes how long a flush took, and how many of the flushed bytes writers had put.
     pub(super) fn note_flush(&mut self, bytes: u64, took: Duration) {
         self.accounts[Lag::Flush as usize].note(bytes, took);
     }
@@ -148,7 +148,7 @@ impl Throttle {
         }
     }
 
-    /// Bytes a second that merges take off level 0.
+    /// The rate at which merges take bytes off level 0, in bytes a second.
     #[cfg(test)]
     pub(super) fn merge_rate(&self) -> u64 {
         self.accounts[Lag::Merge as usize].capacity

@@ -15,16 +15,16 @@ use std::sync::Arc;
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
     pub(crate) count: u64,
-    /// Bytes of keys and values, those in the value log included.
+    /// Bytes of the keys and values that are put, those in the value log included.
     pub(crate) put_bytes: u64,
-    /// Keeps the segments of large values until the memtable refers to them.
+    /// Pins on the segments of large values, held until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
     pub(crate) value_length_max: usize,
     /// Whether anything is deleted, and whether anything is put: a batch that only deletes frees
     /// more space than it takes.
     pub(crate) deletes: bool,
     pub(crate) puts: bool,
-    /// Each keyspace named, once.
+    /// The keyspaces of the changes, each once.
     pub(crate) keyspaces: Vec<Arc<Tree>>,
     key_length_max: usize,
     /// The greatest length of a bound of the deleted ranges; `None` if there are none.
@@ -43,7 +43,7 @@ impl Batch {
         self.note(keyspace);
         self.puts = true;
         self.value_length_max = self.value_length_max.max(value.len());
-        // One allocation for the usual batch: a single change, or a few small ones.
+        // The usual batch needs one allocation: it is a single change, or a few small ones.
         let bytes = key.len() + value.len() + 16;
         let least = if self.payload.is_empty() { 256 } else { 0 };
         self.payload.reserve(bytes.max(least));
@@ -83,7 +83,7 @@ impl Batch {
 
     fn note(&mut self, keyspace: &Keyspace) {
         let tree = keyspace.tree();
-        // From the last on: most changes are to the keyspace of the change before.
+        // Search backwards: most changes are to the keyspace of the change before.
         let mut named = self.keyspaces.iter().rev();
         if !named.any(|named| Arc::ptr_eq(named, tree)) {
             self.keyspaces.push(tree.clone());
@@ -94,7 +94,7 @@ impl Batch {
         self.bound_length_max.is_some()
     }
 
-    /// Whether nothing would change.
+    /// Whether the batch holds no change.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -163,7 +163,7 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Appends a change of another batch as it is.
+    /// Appends a change that was decoded from another batch, unchanged.
     fn push_change(&mut self, change: Change<'_>) {
         match change {
             Change::Set {

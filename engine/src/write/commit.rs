@@ -38,7 +38,7 @@ pub(crate) struct PendingBatch {
     count: u64,
     put_bytes: u64,
     has_range_deletion: bool,
-    /// Kept until the memtable refers to the values.
+    /// Pins that are kept until the memtable refers to the values.
     _pins: Vec<Pin>,
 }
 
@@ -88,10 +88,10 @@ pub(crate) struct CommitParts {
     pub(crate) work: Arc<dyn Wakes>,
 }
 
-/// Counted since the store was opened.
+/// Counters of commits since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Bytes of committed batches, without large values: those that writers are charged with.
+    /// Bytes of committed batches, without large values. Writers are charged for these bytes.
     pub(crate) batch_bytes: AtomicU64,
     /// Bytes of keys and values in committed batches, large values included.
     pub(crate) put_bytes: AtomicU64,
@@ -190,7 +190,7 @@ impl CommitLog {
         self.queue.commit(self, pending)
     }
 
-    /// Does something with the log that is not a commit.
+    /// Runs `act` on the locked log, between commits.
     pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut Log) -> T) -> T {
         self.queue.with_log(act)
     }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 const SHARDS: usize = 64;
 
-/// How often the first waiter may be passed by others.
+/// Number of times that others may pass the first waiter.
 const PASSED_MAX: u64 = 64;
 
 /// Number of keys of a transaction that are stored inline, without allocating memory: most writes
@@ -38,7 +38,7 @@ const INLINE_KEYS: usize = 2;
 type Keys = SmallVec<[(LockedKey, Mode); INLINE_KEYS]>;
 
 thread_local! {
-    /// How many transactions of this thread hold a lock, in any store.
+    /// Number of transactions of this thread that hold a lock, in any store.
     static HOLDING: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct LockedKey {
 /// Which other transactions may hold the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// Transactions that rely on the key to stay as it is.
+    /// Transactions that also only need the key to stay as it is.
     Shared,
-    /// None.
+    /// No other transaction.
     Exclusive,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct KeyLocks {
 
 type Shard = HashMap<LockedKey, KeyLock, BuildHasherDefault<IsHashed>>;
 
-/// Takes the half of a hash that does not choose the shard.
+/// A hasher that takes the half of a hash that does not choose the shard.
 #[derive(Debug, Default)]
 struct IsHashed(u64);
 
@@ -104,7 +104,7 @@ struct Waiter {
     mode: Mode,
     thread: Thread,
     has_lock: AtomicBool,
-    /// How often it was woken. Changed under the lock of the shard.
+    /// Number of times that the waiter was woken. Changed under the lock of the shard.
     passed: AtomicU64,
 }
 
@@ -113,7 +113,7 @@ struct Waiter {
 #[derive(Debug)]
 pub(crate) struct HeldLocks<'l> {
     locks: &'l KeyLocks,
-    /// In ascending order.
+    /// The locked keys, in ascending order.
     keys: Keys,
     stays_with_thread: PhantomData<MutexGuard<'l, ()>>,
 }
@@ -196,7 +196,7 @@ impl KeyLocks {
         }
     }
 
-    /// Takes the lock for a waiter that was woken, unless another thread has it already.
+    /// Takes the lock for a waiter that was woken. Returns whether the waiter has it.
     fn try_take(&self, key: LockedKey, waiter: &Arc<Waiter>) -> bool {
         let mut shard = lock(self.shard(key));
         if waiter.has_lock.load(Ordering::Acquire) {
@@ -264,7 +264,7 @@ impl KeyLock {
         self.admit_readers();
     }
 
-    /// Gives a shared lock to the first waiters that want it shared.
+    /// Gives a shared lock to the waiters in front that want it shared.
     fn admit_readers(&mut self) {
         while self.mode == Mode::Shared
             && let Some(next) = self
@@ -297,7 +297,7 @@ impl HeldLocks<'_> {
         let Some(first) = keys.next().transpose()? else {
             return Ok(());
         };
-        // The usual single key is not moved into a list and out again.
+        // A single key, the usual case, is not moved into a list and out again.
         let Some(second) = keys.next().transpose()? else {
             return self.lock_all(&mut [first]);
         };
@@ -309,7 +309,7 @@ impl HeldLocks<'_> {
     }
 
     fn lock_all(&mut self, wanted: &mut [(LockedKey, Mode)]) -> Result<()> {
-        // Of a key that is named in both modes, the exclusive one first.
+        // If a key is named in both modes, the exclusive one comes first.
         wanted.sort_unstable_by_key(|(key, mode)| (*key, Reverse(*mode)));
         let had = self.keys.len();
         let mut new = wanted
@@ -330,14 +330,14 @@ impl HeldLocks<'_> {
                 Error::Conflict
             });
         }
-        // New keys were taken in their order; only earlier ones may lie after them.
+        // The new keys are in order; only keys that were held before may belong after them.
         if !waits && had > 0 {
             self.keys.sort_unstable();
         }
         Ok(())
     }
 
-    /// Where a key is among the first `had` locks.
+    /// The place of a key among the first `had` locks.
     fn find(&self, had: usize, key: LockedKey) -> Option<usize> {
         let held = self.keys[..had].binary_search_by_key(&key, |(held, _)| *held);
         held.ok()
@@ -437,7 +437,7 @@ mod tests {
             panic!("the writer has the lock");
         };
         drop(writer);
-        // Before the one that was woken.
+        // This reader comes before the waiter that was woken takes the lock.
         assert!(matches!(
             locks.request(key(1), Mode::Shared, false),
             Request::Granted

@@ -29,7 +29,7 @@ pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 /// Time after which writers notice that their leader has panicked.
 const PANIC_NOTICED: Duration = Duration::from_secs(1);
 
-/// How often a writer looks whether the log is free before it sleeps.
+/// Number of times that a writer checks whether the log is free before it sleeps.
 const LEAD_TRIES: usize = 50;
 
 /// Maximum number of groups that a leader commits before another writer leads.
@@ -37,13 +37,13 @@ const LED_GROUPS_MAX: usize = 16;
 
 /// A batch that can be queued.
 pub(crate) trait Queued {
-    /// Its bytes in the log.
+    /// The length of the batch in the log, in bytes.
     fn bytes(&self) -> usize;
-    /// How many sequence numbers it takes.
+    /// The number of sequence numbers that the batch takes.
     fn count(&self) -> u64;
 }
 
-/// How a group of batches becomes visible. The leader calls these, and holds the log meanwhile.
+/// How a group of batches becomes visible. The leader calls these methods while it holds the log.
 pub(crate) trait Stages {
     type Batch: Queued + Debug;
     /// The log. Each group has the numbers after those of the group before it.
@@ -75,7 +75,7 @@ pub(crate) struct Request<B> {
     batch: B,
     outcome: OnceLock<Result<SequenceNumber>>,
     writer: Thread,
-    /// The rest of its group, which this writer wakes.
+    /// The other requests of its group, if this writer has to wake them.
     others: OnceLock<Vec<Arc<Request<B>>>>,
 }
 
@@ -91,7 +91,7 @@ impl<B> Request<B> {
         assert!(answered.is_ok(), "a batch is in one group");
     }
 
-    /// The outcome, once there is one. Wakes the rest of the group that was left to this writer.
+    /// The outcome, once there is one. Wakes the other requests if they were left to this writer.
     #[inline]
     fn outcome(&self) -> Option<Result<SequenceNumber>> {
         let outcome = self.outcome.get()?.clone();
@@ -198,14 +198,14 @@ impl<S: Stages> CommitQueue<S> {
                     return Ok(());
                 }
                 Err(TryLockError::Poisoned(_)) => return Err(self.broken()),
-                // A group takes a few microseconds; to sleep and be woken takes longer.
+                // A group takes a few microseconds, less than to sleep and be woken.
                 Err(TryLockError::WouldBlock) => spin_loop(),
             }
         }
         Ok(())
     }
 
-    /// Call after unlocking the log: a batch queued meanwhile has no leader.
+    /// Call this after unlocking the log: a batch queued meanwhile has no leader.
     fn wake_next_leader(&self) {
         let next = lock(&self.queue).front().cloned();
         if let Some(request) = next {
@@ -213,14 +213,14 @@ impl<S: Stages> CommitQueue<S> {
         }
     }
 
-    /// Does something with the log that is not a commit.
+    /// Runs `act` on the locked log, between commits.
     pub(crate) fn with_log<T>(&self, act: impl FnOnce(&mut S::Log) -> T) -> T {
         let done = act(&mut lock(&self.log));
         self.wake_next_leader();
         done
     }
 
-    /// A leader has panicked: any part of its group may have been applied.
+    /// The error after a leader has panicked: any part of its group may have been applied.
     fn broken(&self) -> Error {
         let error = Error::ReadOnly {
             reason: "a commit was broken off by a panic".into(),

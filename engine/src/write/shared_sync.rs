@@ -26,16 +26,16 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// How long a sync waits for writers that are expected: less than it takes itself.
+/// Longest wait of a sync for expected writers: less than the sync itself takes.
 const GATHER_MAX: Duration = Duration::from_micros(80);
 
-/// Maximum number of times that it looks for them, in case the clock does not advance.
+/// Maximum number of checks for expected writers, in case the clock does not advance.
 const GATHER_TRIES: usize = 1000;
 
-/// Stands for no time in `oldest_unsynced`.
+/// The value of `oldest_unsynced` that stands for no time.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Counted since the store was opened.
+/// Counters of syncs and waits since the store was opened.
 #[derive(Debug, Default)]
 pub(crate) struct SyncCounters {
     pub(crate) syncs: AtomicU64,
@@ -70,7 +70,7 @@ pub(crate) struct SharedSync {
 pub(super) struct Progress {
     pub(super) appended: SequenceNumber,
     pub(super) durable: SequenceNumber,
-    /// Where the log ends, and where it ended when the last successful sync began.
+    /// The end of the log, and its end when the last successful sync began.
     end_appended: LogMark,
     end_durable: LogMark,
     /// The segments with changes that are not durable; the last of them is being appended to.
@@ -79,37 +79,37 @@ pub(super) struct Progress {
     pub(super) wants_segment: bool,
     /// Whether the sync thread knows that nothing has been written for a while.
     pub(super) is_at_rest: bool,
-    /// When the oldest change was appended that the sync under way is for.
+    /// The time at which the oldest change of the sync under way was appended.
     syncing_since: Option<Duration>,
-    /// When the oldest change was appended that no sync has begun for.
+    /// The time at which the oldest change was appended for which no sync has begun.
     pub(super) unsynced_since: Option<Duration>,
     /// Whether the sync thread waits for the next write, which must wake it. Later writes need not:
     /// the thread looks again after its interval.
     pub(super) awaits_write: bool,
     pub(super) running: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// Number of writers that the last sync was for, or that came while it ran.
+    /// Number of writers that the last sync served, or that came while it ran.
     present: usize,
     pub(super) end: End,
 }
 
 /// A sync under way.
 struct SyncTask {
-    /// The last change that it makes durable, and where the log ends after it.
+    /// The last change that the sync makes durable, and the end of the log after that change.
     target: SequenceNumber,
     end: LogMark,
-    /// The files of the log that it syncs.
+    /// The files of the log to be synced.
     files: Vec<OpenFile>,
 }
 
-/// How far the end of a store has come.
+/// Whether the store is open, closing or abandoned.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     #[default]
     Open,
-    /// The threads end; what was appended is synced once more.
+    /// The threads end; appended changes are synced once more.
     Closing,
-    /// What is not durable by now will not be.
+    /// Nothing becomes durable any more.
     Abandoned,
 }
 
@@ -128,7 +128,7 @@ impl Waiter {
     }
 }
 
-/// Unparks the thread that it was made for.
+/// A waker that unparks one thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -142,7 +142,7 @@ fn unpark_me() -> Waker {
 }
 
 impl Wakes for SharedSync {
-    /// Wakes all waiters so that they see that the store has failed.
+    /// Wakes all waiters, so that they notice that the store has failed.
     fn wake_everyone(&self) {
         let everyone = std::mem::take(&mut lock(&self.progress).waiters);
         everyone.into_iter().for_each(Waiter::wake);
@@ -252,7 +252,7 @@ impl SharedSync {
         self.oldest_unsynced.store(nanoseconds, Ordering::Release);
     }
 
-    /// `Some` if nothing becomes durable any more, and why.
+    /// Why nothing becomes durable any more; `None` while syncs go on.
     pub(super) fn is_over(&self, progress: &Progress) -> Option<Error> {
         let failure = self.health.failure().cloned();
         failure.or((progress.end == End::Abandoned).then_some(Error::Closed))
@@ -277,7 +277,7 @@ impl SharedSync {
             if let Some(error) = self.is_over(&progress) {
                 return Err(error);
             }
-            // A thread that was unparked by something else is still registered.
+            // A thread that was unparked for another reason is still registered.
             let me = thread::current().id();
             let is_mine = |waiter: &Waiter| waiter.thread == Some(me);
             let registered = progress.waiters.iter().position(is_mine);
@@ -303,7 +303,7 @@ impl SharedSync {
     pub(super) fn lead_sync(&self, progress: MutexGuard<'_, Progress>) -> Result<()> {
         let _guard = PanicGuard::new(&self.health, "a sync");
         let task = self.begin_sync(progress);
-        // In the order in which they were written, so that a power cut leaves a prefix.
+        // The files are synced in the order of the writes, so that a power cut leaves a prefix.
         let synced = task
             .files
             .iter()
@@ -331,12 +331,12 @@ impl SharedSync {
         let mut progress = lock(&self.progress);
         progress.running = false;
         progress.present = progress.waiters.len() + 1;
-        // Another thread's sync may have failed while this one went well.
+        // The sync of another thread may have failed while this one succeeded.
         let synced = synced.and_then(|()| self.is_over(&progress).map_or(Ok(()), Err));
         if synced.is_ok() {
             progress.durable = progress.durable.max(task.target);
             progress.end_durable = task.end;
-            // The last may have been appended to meanwhile.
+            // The last file stays, because it may have been appended to meanwhile.
             progress.files.drain(..task.files.len().saturating_sub(1));
             self.durable.store(progress.durable, Ordering::Release);
             progress.syncing_since = None;

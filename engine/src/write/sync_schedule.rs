@@ -83,7 +83,7 @@ impl SharedSync {
         self.oldest_age() >= self.lateness()
     }
 
-    /// How old the oldest change may be that is not durable.
+    /// Age of a change that is not durable from which writers wait for a sync.
     fn lateness(&self) -> Duration {
         let interval = Duration::from_millis(self.config.sync_milliseconds);
         interval.saturating_mul(INTERVALS_MAX).max(UNSYNCED_MIN)
@@ -128,7 +128,7 @@ impl SharedSync {
         Ok(())
     }
 
-    /// A writer has waited since `began`.
+    /// Counts a stall of a writer that has waited since `began`.
     pub(crate) fn count_stall(&self, began: Duration) {
         let waited = self.clock.now().saturating_sub(began);
         count(&self.counters.stalls, 1);

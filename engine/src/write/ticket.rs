@@ -20,7 +20,7 @@ pub struct Ticket(Option<Awaited>);
 struct Awaited {
     sync: Arc<SharedSync>,
     sequence: SequenceNumber,
-    /// The waker of the task that is registered for it.
+    /// The registered waker of the task that polls the ticket.
     registered: Option<Waker>,
 }
 
@@ -98,7 +98,7 @@ impl SharedSync {
             return Poll::Ready(Err(error));
         }
         if progress.end != End::Open {
-            // The sync thread may have ended already.
+            // The sync thread may have ended already, so this thread syncs.
             drop(progress);
             return Poll::Ready(self.sync_through(sequence));
         }

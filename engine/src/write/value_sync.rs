@@ -53,7 +53,7 @@ impl ValueSync {
         }
     }
 
-    /// Asks the thread for a sync, if one is needed. The leader calls `finish` after it.
+    /// Asks the thread for a sync, if one is needed. The leader then calls `finish`.
     pub(super) fn begin(&self) {
         if self.values.is_unsynced() {
             lock(&self.state).request = Request::Wanted;
@@ -61,7 +61,7 @@ impl ValueSync {
         }
     }
 
-    /// Waits for the sync that was asked for, or does it if no thread has begun.
+    /// Waits for the sync that was asked for, or syncs the values itself if no thread has begun.
     pub(super) fn finish(&self) -> Result<()> {
         let is_running = |state: &mut State| {
             matches!(state.request, Request::Running) && self.health.failure().is_none()
@@ -75,12 +75,12 @@ impl ValueSync {
                 self.values.sync()
             }
             Request::Ended(synced) => synced,
-            // The thread has panicked, or another sync has failed.
+            // The thread that syncs has panicked, or another sync has failed.
             Request::Running => self.health.check_writable(),
         }
     }
 
-    /// The loop of the thread. It ends when the store closes or has failed.
+    /// The loop of the thread that syncs values. It ends when the store closes or has failed.
     pub(super) fn serve(&self) {
         loop {
             let is_idle = |state: &mut State| {
@@ -108,7 +108,7 @@ impl ValueSync {
 
     /// Makes all waiters check whether the store has failed.
     pub(super) fn wake(&self) {
-        // A waiter that has looked holds the lock until it waits.
+        // A waiter holds the lock from its check until it waits, so it cannot miss the wake-up.
         drop(lock(&self.state));
         self.changed.notify_all();
     }

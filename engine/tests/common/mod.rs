@@ -1,4 +1,4 @@
-//! What the tests share: a model of a store as plain maps, random changes, and tiny random options.
+//! Shared by the tests: a model of a store as plain maps, random changes, and tiny random options.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub const DIRECTORY: &str = "/data";
 pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
 
-/// How much more (or less) than usual to test: `LAZURITE_TEST_SCALE`, 1 by default.
+/// Factor for the number of test runs: `LAZURITE_TEST_SCALE`, 1 by default.
 pub fn scale() -> f64 {
     let scale = std::env::var("LAZURITE_TEST_SCALE").ok();
     scale.and_then(|scale| scale.parse().ok()).unwrap_or(1.0)
@@ -25,7 +25,7 @@ pub fn random_key(choices: &mut Choices) -> Vec<u8> {
     (0..length).map(|_| choices.below(7) as u8 * 40).collect()
 }
 
-/// A value; one in 20 has `large` bytes or more.
+/// A random value; one in 20 has `large` bytes or more.
 pub fn random_value(choices: &mut Choices, large: u64) -> Vec<u8> {
     let length = match choices.below(20) {
         0 => large + choices.below(large * 4),
@@ -52,7 +52,7 @@ pub fn random_range(choices: &mut Choices) -> KeyRange {
     KeyRange { start, end }
 }
 
-/// Absurdly small options, so that minutes cover hours.
+/// Random tiny options, so that minutes of testing cover hours of real use.
 pub fn tiny_config(choices: &mut Choices, durability: Durability) -> Config {
     Config {
         durability,
@@ -96,7 +96,7 @@ pub fn open_in(directory: &str, fs: Arc<dyn Fs>, config: &Config) -> Result<Stor
 
 pub fn open_with(path: &Path, config: &Config, environment: Environment) -> Result<Store> {
     let db = Db::open_with(path, config.clone(), environment)?;
-    // Each keyspace is kept in its own way.
+    // Each keyspace has options of its own.
     let options = |index: usize| KeyspaceOptions {
         memtable_bytes_max: (index == 1).then_some(config.memtable_bytes_max / 2),
         block_bytes: (index == 2).then_some(config.block_bytes * 2),
@@ -120,7 +120,7 @@ pub struct Store {
     pub keyspaces: Vec<Keyspace>,
 }
 
-/// One change, as the model sees it.
+/// One change of a batch, as the model sees it.
 #[derive(Debug, Clone)]
 pub enum Change {
     Put(usize, Vec<u8>, Vec<u8>),

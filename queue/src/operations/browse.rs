@@ -29,7 +29,7 @@ impl QueueService {
     ) -> Result<BrowsedMessages> {
         let live = self.browsed_queue(account, queue)?;
         let now = self.now();
-        // Before the snapshot is taken: from here on the frontier learns of added rows.
+        // The frontier is read before the snapshot is taken: from here on it learns of added rows.
         let first = match request.from {
             BrowseFrom::Start => live.head.start(),
             BrowseFrom::Hidden => Position::after(now),
@@ -128,7 +128,7 @@ impl QueueService {
         let mut scan = snapshot.scan(&self.messages, range, Direction::Forward);
         let (mut tally, mut examined) = (MessageTally::default(), 0_u64);
         while scan.advance()? {
-            // The clock is looked at now and then.
+            // The time is checked only once in 256 messages.
             if examined % 256 == 255 && is_over() {
                 tally.is_partial = true;
                 break;
@@ -183,7 +183,7 @@ impl QueueService {
         self.stored_at(live, snapshot, position, delivery)
     }
 
-    /// The whole of a message; `None` if its row by id is missing.
+    /// A message with its text; `None` if its row by id is missing.
     fn stored_at(
         &self,
         live: &Live,
@@ -206,7 +206,7 @@ impl QueueService {
     }
 }
 
-/// A position as text.
+/// The text of a position in a marker.
 fn marker(position: Position) -> String {
     format!("{:016x}{:032x}", position.at.0, position.id.0)
 }

@@ -66,7 +66,7 @@ impl QueueService {
             transaction,
             |live, consumer, transaction| {
                 let now = self.now();
-                // Before the snapshot is taken: from here on the frontier learns of added rows.
+                // Begun before the snapshot: from here on the frontier learns of added rows.
                 let start = live.head.begin();
                 let found = self.find_deliverable(live, start, now, count)?;
                 let visible_at = now.plus_seconds(seconds);
@@ -218,7 +218,7 @@ impl QueueService {
         let seconds = visibility::visibility_seconds(request.visibility_seconds, 0)?;
         check_text(request.text.unwrap_or_default())?;
         let receipt = parse_receipt(request.pop_receipt)?;
-        // A new text may be longer than the old one.
+        // A new text may be longer than the old one, and thus need space.
         let transaction = match request.text {
             Some(_) => self.db.begin()?,
             None => self.db.begin_deletion()?,
@@ -241,7 +241,7 @@ impl QueueService {
     ) -> Result<(UpdateMessageResult, Ticket)> {
         let now = self.now();
         let (from, row) = self.message_with_receipt(live, request.message_id, receipt, now)?;
-        // Without its delivery row the message cannot be delivered any more: as if it was deleted.
+        // Without its delivery row the message cannot be delivered any more, as if it were deleted.
         let delivery = self.delivery_row(live, from)?;
         let delivery = delivery.ok_or(Error::MessageNotFound)?;
         let visible_at = visibility::visible_after_update(hidden_seconds, row.expires_at, now)?;
@@ -439,7 +439,7 @@ fn check_new_message(request: &PutMessage<'_>) -> Result<Lifetime> {
     Ok(lifetime)
 }
 
-/// Source: Put Message, "Remarks".
+/// Checks the length of a message's text. Source: Put Message, "Remarks".
 fn check_text(text: &str) -> Result<()> {
     if text.len() > MESSAGE_BYTES_MAX {
         return Err(Error::RequestBodyTooLarge {

@@ -24,7 +24,7 @@ impl QueueService {
             if let Existence::Present(_) = access.state() {
                 let row = self.existing_row(key)?;
                 return if check::metadata_equal(&row.metadata, &metadata) {
-                    // The creation may not be durable yet.
+                    // The creation by another request may not be durable yet.
                     Ok((Creation::AlreadyThere, self.db.ticket()))
                 } else {
                     Err(Error::QueueAlreadyExists)

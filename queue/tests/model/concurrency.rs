@@ -190,13 +190,13 @@ fn concurrent_peeks_and_counts_miss_no_permanent_message() {
             scope.spawn(move || {
                 for number in 0..rounds {
                     tick(store);
-                    // After the permanent message; hidden or visible, and then deleted or expired.
+                    // Behind the permanent message: hidden or visible, and then deleted or expired.
                     let ttl = if number % 3 == 0 { 1 } else { 600 };
                     let put = store
                         .put_with("comes and goes", Some(ttl), Some(0))
                         .unwrap();
                     let (id, receipt) = (&put.message_id, &put.pop_receipt);
-                    // Refused if the message expires earlier, or has expired.
+                    // The update is refused if the message expires earlier, or has expired.
                     if let Ok(moved) = store.update(id, receipt, i64::from(number % 2 == 0), None) {
                         let _ = store.delete(id, &moved.pop_receipt);
                     }

@@ -4,7 +4,7 @@
 use crate::store::{ACCOUNT, QUEUE, Store, scale};
 use lazurite_queue::GetMessages;
 
-/// Rows that `operation` examines.
+/// Number of rows that `operation` examines.
 fn rows<T>(store: &Store, operation: impl FnOnce(&Store) -> T) -> u64 {
     let before = store.service.rows_examined();
     operation(store);

@@ -32,7 +32,7 @@ pub(crate) enum Hold {
 }
 
 impl Queue {
-    /// Time alone decides what exists.
+    /// Removes the expired messages: time alone decides what exists.
     pub(crate) fn expire(&mut self, now: SystemTime) {
         self.messages.retain(|message| message.expires_at > now);
     }

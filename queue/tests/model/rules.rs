@@ -511,7 +511,7 @@ fn timeout_starts_after_the_wait_for_another_operation() {
     let put = store.put("held");
     store.put("taken");
     std::thread::scope(|scope| {
-        // Delays a consumer that holds the lock of the queue.
+        // The closed gate delays a consumer that holds the lock of the queue.
         let closed = ids.gate.lock().unwrap();
         let asked = ids.asked.load(Ordering::SeqCst);
         let taking = scope.spawn(|| store.get(1, 600));
@@ -628,7 +628,7 @@ fn expired_messages_of_many_queues_are_removed_as_fast_as_those_of_one() {
     }
     for restart in [false, true] {
         for number in 0..20_000 {
-            // Most of them are in one queue.
+            // Most of the messages are in one queue.
             let queue = if number % 4 == 0 { number % 640 } else { 77 };
             put_expiring(&store, &queues[queue], 1);
         }
@@ -667,7 +667,7 @@ fn expired_messages_of_more_queues_than_fit_in_memory_are_removed_at_once() {
     sweep_within_five_seconds(&store, 20_000);
 }
 
-/// A store whose clock follows the system's, which the test steps.
+/// A store whose clock is the system's, with steps that the test makes.
 fn with_stepped_clock() -> (Store, Arc<ClockSteps>) {
     let steps = Arc::new(ClockSteps::default());
     let mut store = Store::new();

@@ -49,18 +49,18 @@ fn open(directory: &TempDir, faults: Option<&FaultFs>, durability: Durability) -
 }
 
 impl Store {
-    /// On the real disk.
+    /// A store on the real disk.
     pub(crate) fn new() -> Store {
         Store::with_ids(Arc::new(CountingIds::default()))
     }
 
-    /// On a disk whose power can be cut.
+    /// A store on a disk whose power can be cut.
     pub(crate) fn crashable(durability: Durability) -> Store {
         let ids = Arc::new(CountingIds::default());
         Store::with(Some(MemoryFs::crashable()), durability, ids)
     }
 
-    /// On the real disk, with a source of ids that the test controls.
+    /// A store on the real disk, with a source of ids that the test controls.
     pub(crate) fn with_ids(ids: Arc<dyn IdSource>) -> Store {
         Store::with(None, Durability::Process, ids)
     }

@@ -110,7 +110,7 @@ impl Walk {
         self.store.check_rows();
     }
 
-    /// The first call loads queues into memory, and the last one finds no expired message.
+    /// Sweeps all queues: the first call loads them, and the last one finds no expired message.
     fn sweep_all(&mut self) {
         self.store.sweep();
         self.store.sweep();
@@ -146,7 +146,7 @@ impl Walk {
             sticky: true,
         }));
         let service = &self.store.service;
-        // Refused if a background sync failed earlier.
+        // The write is refused if a background sync failed earlier.
         let touched: Vec<(String, String)> = if self.random.one_in(2) {
             let put = acknowledged_not(service.put_message(ACCOUNT, name, PutMessage::default()));
             let put = put.into_iter();

@@ -12,7 +12,7 @@ pub struct Condition {
     pub property: String,
     /// The operator, with the property at its left.
     pub operator: Operator,
-    /// The literal.
+    /// The literal at the right of the operator.
     pub literal: Value,
 }
 

@@ -61,7 +61,7 @@ impl Filter {
     /// Like [`Filter::slot`], for a stored name.
     pub(crate) fn slot_of_bytes(&self, name: &[u8]) -> Option<usize> {
         match self.names.len() {
-            // Most names differ in length.
+            // Comparing a few names in turn is fast, because most differ in length.
             0..=4 => self.names.iter().position(|known| known.as_bytes() == name),
             _ => self
                 .names

@@ -62,7 +62,7 @@ fn property<'a>(token: &Token<'a>) -> Option<&'a str> {
 }
 
 enum Operand {
-    /// An index into the sorted names.
+    /// A property, as an index into the sorted names.
     Property(usize),
     Literal(Value),
     Null,
@@ -114,7 +114,7 @@ impl Group {
         }
     }
 
-    /// The expression and its depth.
+    /// Ends the group. Returns its expression, and the depth of that.
     fn end(mut self) -> Result<(Expression, usize)> {
         self.end_all_of()?;
         Ok(self.any_of.join(Expression::Or))
@@ -151,7 +151,7 @@ impl<'a> Parser<'a> {
         &self.tokens[0].1
     }
 
-    /// Removes the next token, except the end.
+    /// Returns the next token, and removes it unless it is the end.
     fn next(&mut self) -> (usize, Token<'a>) {
         let token = self.tokens[0].clone();
         if self.tokens.len() > 1 {
@@ -258,7 +258,7 @@ impl<'a> Parser<'a> {
         let (at, token) = self.next();
         if let Some(name) = property(&token) {
             if *self.peek() == Token::Open {
-                // A function call.
+                // A name before a parenthesis is that of a function.
                 return Err(Error::NotImplemented(UnsupportedFilter::Function(
                     name.to_owned(),
                 )));

@@ -585,7 +585,7 @@ fn entities() -> impl Strategy<Value = Vec<Entity>> {
     proptest::collection::vec(entity, 0..30)
 }
 
-/// All matches, in pages of three.
+/// All entities that match, queried in pages of three.
 fn query_all(table: &str, filter: &str, access_range: Option<&AccessRange>) -> Vec<Entity> {
     query_by(3, table, filter, access_range)
 }
@@ -694,7 +694,7 @@ fn key_terms() -> impl Strategy<Value = TestExpression> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// With more partitions than a skip scan seeks through before its first probe.
+    /// Has more partitions than a skip scan seeks through before its first probe.
     #[test]
     fn random_filters_on_keys_of_many_partitions_match_the_reference_evaluator(
         sizes in proptest::collection::vec(prop_oneof![0usize..3, 0usize..40], 50..150),

@@ -124,7 +124,7 @@ fn word(rest: &str) -> Option<(Token<'_>, usize)> {
     Some((token, length))
 }
 
-/// The parser for typed literals with this prefix.
+/// The parser for typed literals with this prefix; `None` if there are none.
 fn typed_literal(prefix: &str) -> Option<fn(&str) -> Option<Value>> {
     match prefix {
         "datetime" | "datetimeoffset" => {

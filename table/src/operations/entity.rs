@@ -211,7 +211,8 @@ impl TableService {
     }
 }
 
-/// Source: Insert Entity, Update Entity, Merge Entity, Delete Entity, "Remarks".
+/// Checks that the write may apply to the current row. Source: Insert Entity, Update Entity, Merge
+/// Entity, Delete Entity, "Remarks".
 fn check_precondition(write: Write, current: Option<Row<'_>>) -> Result<()> {
     match (write, current) {
         (Write::Insert, Some(_)) => Err(Error::EntityAlreadyExists),

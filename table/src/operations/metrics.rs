@@ -35,7 +35,7 @@ impl TableService {
             return Ok(None);
         }
         let mut transaction = self.db.begin_deletion()?;
-        // Alone, so that a merge that has read a row does not put it back.
+        // All writers are locked out, so that a merge that has read a row does not put it back.
         let id = self.lock_table_alone(&mut transaction, account, table)?;
         let old = keys::entities_before(id, partition_key);
         transaction.batch().delete_range(&self.entities, old);

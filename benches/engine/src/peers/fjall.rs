@@ -17,7 +17,7 @@ const DELETES_PER_COMMIT: usize = 1000;
 
 /// An open database with one keyspace.
 pub(super) struct Fjall {
-    // Before the database, so that it goes first.
+    // Declared before the database, so that it is dropped first.
     rows: Keyspace,
     db: Database,
     is_synced: bool,

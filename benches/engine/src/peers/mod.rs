@@ -12,10 +12,10 @@ use lazurite_bench_common::{OURS, Outcome};
 
 use crate::engine::{Engine, Setup};
 
-/// An engine.
+/// An engine of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub(crate) enum Peer {
-    /// Our own.
+    /// Our own engine.
     Lazurite,
     /// fjall 3.
     Fjall,

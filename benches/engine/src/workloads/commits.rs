@@ -17,9 +17,9 @@ use crate::engine::{Engine, Setup};
 use crate::usage::{Latencies, Usage};
 
 const SECONDS: f64 = 4.0;
-/// Rows of one writer lie that far from those of the next.
+/// Distance between the first rows of two writers, so that their rows do not meet.
 const WRITER_ROWS: u64 = 50_000_000;
-/// Commits that one thread keeps under way.
+/// Number of commits that one thread keeps under way.
 const AWAITED: usize = 64;
 
 pub(super) fn run(context: &Context) -> Outcome<()> {
@@ -214,7 +214,7 @@ struct Woken {
 }
 
 impl Woken {
-    /// Waits for some.
+    /// Takes the slots that are woken, and waits until there is one.
     fn take(&self) -> Vec<usize> {
         let slots = self.slots.lock().unwrap();
         let some = self.changed.wait_while(slots, |slots| slots.is_empty());
@@ -231,7 +231,7 @@ impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         let mut slots = self.woken.slots.lock().unwrap();
         slots.push(self.number);
-        // The waiting thread waits for the first.
+        // The thread that takes them is asleep only while there are none.
         if slots.len() == 1 {
             self.woken.changed.notify_one();
         }

@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context) -> Outcome<()> {
     context.measure_idle(&*engine, &before, VALUE_BYTES, [half; 2])?;
     let first = find_first(context, &*engine, half)?;
     context.figure("first_idle_ms", millis(first));
-    // Without anything left to do or to read: what is slower after a rest is the processor's doing.
+    // Nothing is left to do or to read: a search that is slower after a rest shows the processor.
     let again = find_first(context, &*engine, half)?;
     context.figure("first_again_ms", millis(again));
     context.wait_until_idle();
@@ -45,7 +45,7 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// How long it takes to find the first row, which must be `expected`.
+/// The time to find the first row, which must be `expected`.
 fn find_first(context: &Context, engine: &dyn Engine, expected: u64) -> Outcome<Duration> {
     let (started, mut is_right) = (Instant::now(), false);
     let mut see = |found: &[u8], value: &[u8]| {

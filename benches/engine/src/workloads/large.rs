@@ -13,7 +13,7 @@ use crate::usage::{Latencies, Usage};
 /// Bytes of all values at scale 1.
 const BYTES: f64 = 536_870_912.0;
 const READ_SECONDS: f64 = 3.0;
-/// Values that are written before they are read.
+/// Number of values that are written before they are read.
 const FRESH_ROWS: u64 = 8;
 /// Every N-th value is compared whole.
 const WHOLE_EVERY: u64 = 8;
@@ -54,7 +54,7 @@ fn run(context: &Context, value_bytes: usize) -> Outcome<()> {
     engine.close()
 }
 
-/// Values that arrive in pieces, as those of a server do.
+/// Measures values that arrive in pieces, as those of a server do.
 pub(super) fn streamed(context: &Context) -> Outcome<()> {
     let value_bytes = 1 << 20;
     let engine = context.open(&Setup {
@@ -89,7 +89,7 @@ fn rate(count: u64, value_bytes: usize, took: Duration) -> f64 {
     count as f64 * value_bytes as f64 / 1e6 / took.as_secs_f64()
 }
 
-/// Puts the rows one by one and answers how long the engine took; making the values is left out.
+/// Puts the rows one by one. Returns the time of the engine, without that of making the values.
 fn write(
     context: &Context,
     engine: &dyn Engine,

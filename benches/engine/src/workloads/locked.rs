@@ -11,12 +11,12 @@ use crate::data::{KEY_BYTES, key};
 use crate::engine::{Engine, Setup};
 
 const SECONDS: f64 = 6.0;
-/// Few enough that most turns are not interrupted.
+/// Number of puts in a turn: few enough that most turns are not interrupted.
 const TURN_PUTS: u64 = 200;
 /// The quantile of the turns that is reported: this share of them is faster. Slower turns were
 /// interrupted by other load.
 const SHARE: f64 = 0.1;
-/// Locked keys for each put.
+/// Numbers of keys that a put locks, measured one after another.
 const KEYS: [usize; 3] = [0, 1, 3];
 
 pub(super) fn run(context: &Context) -> Outcome<()> {

@@ -20,7 +20,7 @@ use crate::context::Context;
 
 /// A workload. Its row in [`WORKLOADS`] and its lines in the tables are all that a new one needs.
 pub(crate) struct Workload {
-    /// On the command line and as the case of its results.
+    /// The name on the command line, and the case of the results.
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
     pub(crate) store: Store,
@@ -38,17 +38,17 @@ pub(crate) struct Step {
 /// The store that a workload runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
-    /// A new one, removed afterwards.
+    /// A new store, removed afterwards.
     Own,
-    /// The shared one, which this workload fills.
+    /// The shared store, which this workload fills.
     Filled,
-    /// The shared one, filled by [`LOAD`] if no workload has done it.
+    /// The shared store, filled by [`LOAD`] if no workload has done it.
     Shared,
 }
 
 use Store::{Filled, Own, Shared};
 
-/// Fills the shared store.
+/// The step that fills the shared store.
 pub(crate) const LOAD: &Step = &step("load", fill::load);
 
 #[rustfmt::skip]

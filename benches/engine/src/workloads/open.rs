@@ -77,7 +77,7 @@ pub(super) fn killed(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Opens, and asks for one row: what opens lazily has opened then.
+/// Opens the store and reads one row, so that parts which open lazily are open too.
 fn timed_open(context: &Context, name: &str, row: u64) -> Outcome<Box<dyn Engine>> {
     let started = Instant::now();
     let engine = context.open(&setup())?;

@@ -14,7 +14,7 @@ use crate::usage::{Latencies, Usage};
 const WARM_SECONDS: f64 = 1.5;
 const SECONDS: f64 = 3.0;
 const WRITES_PER_SECOND: f64 = 20_000.0;
-/// How often the writer looks how many writes are due.
+/// Interval at which the writer checks how many writes are due.
 const WRITER_TICK: Duration = Duration::from_millis(1);
 
 pub(super) fn hot(context: &Context) -> Outcome<()> {
@@ -26,7 +26,7 @@ pub(super) fn hot(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// With a cache for a quarter of the rows; what it does not hold the operating system may.
+/// Reads with a cache for a quarter of the rows; the operating system may hold the others.
 pub(super) fn cold(context: &Context) -> Outcome<()> {
     let bytes = context.rows() as usize * (KEY_BYTES + VALUE_BYTES);
     let engine = context.open(&Setup {
@@ -126,7 +126,7 @@ pub(super) fn beside_writes(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Overwrites rows at random, as many a second as are due, until it is over. Answers how many.
+/// Overwrites rows at random, as many a second as are due, until `over` is set. Returns how many.
 fn write_evenly(context: &Context, engine: &dyn Engine, over: &AtomicBool) -> Outcome<u64> {
     let (mut random, mut value) = (Random::new(6), vec![0; VALUE_BYTES]);
     let (started, mut writes) = (Instant::now(), 0);

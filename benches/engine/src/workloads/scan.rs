@@ -18,7 +18,7 @@ const WHOLE_EVERY: u64 = 64;
 pub(super) fn all(context: &Context) -> Outcome<()> {
     let engine = context.open(&Setup::hot())?;
     let count = context.rows();
-    // Once unmeasured, so that every engine has in its cache what it wants there.
+    // The first scan is not measured, so that every engine has in its cache what it wants there.
     let mut rows = scan(context, &*engine, [key(0), key(count)], 0..count)?;
     context.check(rows == count, || format!("{rows} rows, not {count}"));
     let (before, started) = (Usage::now(), Instant::now());
@@ -49,7 +49,7 @@ pub(super) fn prefixes(context: &Context) -> Outcome<()> {
     timed(context, |engine, random| {
         let first = random.below(partitions) * PARTITION_ROWS;
         let (start, end) = partition(first);
-        // One more is allowed than there is: it is the engine that ends this scan.
+        // One row more is allowed than there is, so that the engine ends this scan.
         let expected = first..first + PARTITION_ROWS + 1;
         let rows = scan(context, engine, [start, end], expected)?;
         context.check(rows == PARTITION_ROWS, || {

@@ -14,7 +14,7 @@ use crate::usage::Latencies;
 
 const SECONDS: usize = 40;
 const WRITERS: u64 = 2;
-/// Rows that are read and compared at the end.
+/// Number of rows that are read and compared at the end.
 const SAMPLE_ROWS: u64 = 1000;
 
 /// Rows that are put at random, over and over.
@@ -86,7 +86,7 @@ fn write_until(
     Ok(latencies)
 }
 
-/// Puts of each second. Sets the figure of the most space that the store took at the end of one.
+/// Returns the puts of each second. Sets the figure of the most space taken at the end of one.
 fn watch(context: &Context, load: &Load, puts: &AtomicU64) -> Vec<u64> {
     let mut space: u64 = 0;
     let mut seconds = Vec::new();
@@ -103,7 +103,7 @@ fn watch(context: &Context, load: &Load, puts: &AtomicU64) -> Vec<u64> {
     seconds
 }
 
-/// Shorter at a smaller scale.
+/// The length of a second of the run, which is shorter at a smaller scale.
 fn second(context: &Context) -> Duration {
     context.limit(1.0)
 }

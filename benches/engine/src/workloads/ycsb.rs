@@ -18,9 +18,9 @@ const SECONDS: f64 = 4.0;
 const WARM_SECONDS: f64 = 1.0;
 /// Longest scan; lengths are uniform.
 const SCAN_ROWS_MAX: u64 = 100;
-/// Generations from here on are of updates, and tell them from those of other workloads.
+/// Generations from here on are of updates, which distinguishes them from other workloads.
 const FIRST_GENERATION: u32 = 1_000_000;
-/// Rows that one workload inserts lie that far from those of another.
+/// Distance between the rows that two workloads insert, so that they do not meet.
 const INSERT_DISTANCE: u64 = 1_000_000_000;
 /// Every N-th updated row is compared at the end.
 const VERIFIED_EVERY: usize = 17;
@@ -38,7 +38,7 @@ enum Operation {
 use Operation::{Insert, Read, ReadModifyWrite, Scan, Update};
 
 impl Operation {
-    /// The prefix of its figures.
+    /// The prefix of the operation's figures.
     fn prefix(self) -> &'static str {
         match self {
             Read => "read_",
@@ -52,7 +52,7 @@ impl Operation {
 
 /// The operations of a workload.
 struct Mix {
-    /// Of a hundred operations `share` are the first, the others the second.
+    /// Of a hundred operations, `share` are of the first kind, the others of the second.
     first: Operation,
     share: u64,
     second: Operation,
@@ -129,7 +129,7 @@ struct User<'a> {
     zipf: Zipf,
     prefers_latest: bool,
     next_insert: u64,
-    /// Of the rows that were updated or inserted here.
+    /// The generations of the rows that were updated or inserted here.
     generations: HashMap<u64, u32>,
     value: Vec<u8>,
 }
@@ -137,7 +137,7 @@ struct User<'a> {
 impl<'a> User<'a> {
     fn new(context: &'a Context, engine: &'a dyn Engine, prefers_latest: bool) -> User<'a> {
         let rows = context.rows();
-        // Where the latest are the favourites, new rows continue the old ones.
+        // If the latest rows are the favourites, new rows continue the old ones.
         let first_insert = if prefers_latest {
             rows
         } else {

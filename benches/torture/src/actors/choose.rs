@@ -9,12 +9,12 @@ pub fn number(choices: &mut Choices) -> usize {
     choices.index(60)
 }
 
-/// One of the keyspaces.
+/// The index of one of the keyspaces, at random.
 pub fn keyspace(choices: &mut Choices) -> usize {
     choices.index(KEYSPACES.len())
 }
 
-/// Half of the keys are among a few, so that values are overwritten soon.
+/// A random key. Half are among a few, so that values are overwritten soon.
 pub fn key(choices: &mut Choices) -> Vec<u8> {
     match choices.below(20) {
         0 => vec![0xff; 1 + choices.index(3)],
@@ -38,7 +38,7 @@ pub fn range(choices: &mut Choices) -> KeyRange {
     }
 }
 
-/// Either direction.
+/// One of the two directions, at random.
 pub fn direction(choices: &mut Choices) -> Direction {
     choices.pick(&[Direction::Forward, Direction::Backward])
 }

@@ -45,7 +45,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Close {
@@ -85,7 +85,7 @@ impl Step {
     }
 }
 
-/// What is held of the store.
+/// Takes the snapshots and scans that are held of the store.
 fn leftovers(store: &mut Store) -> Vec<Leftover> {
     let keyspace = store.keyspaces[0].clone();
     let snapshots = store.snapshots.drain(..);

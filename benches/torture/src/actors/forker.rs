@@ -29,7 +29,7 @@ pub enum Step {
     },
     /// Removes a closed store, but never the last one of all.
     Remove { store: usize },
-    /// The same, and makes a fork of another one in its place.
+    /// Removes a closed store, and makes a fork of another one in its place.
     Replace {
         removed: usize,
         store: usize,
@@ -41,7 +41,7 @@ impl Step {
     /// Chooses a step.
     pub fn next(choices: &mut Choices) -> Step {
         let store = number(choices);
-        // Mostly the first slot that is free, so that a path soon has another store.
+        // Mostly the first free slot is used, so that a path soon has another store.
         let target = if choices.one_in(4) {
             number(choices)
         } else {
@@ -73,7 +73,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Fork {

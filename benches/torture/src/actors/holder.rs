@@ -18,7 +18,7 @@ pub enum Step {
     TakeSnapshot {
         store: usize,
     },
-    /// Compares what a snapshot shows of a keyspace.
+    /// Compares the rows that a snapshot shows of a keyspace with those that it must show.
     ReadSnapshot {
         store: usize,
         snapshot: usize,
@@ -106,7 +106,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::UseLeftover { leftover } => return use_leftover(life, *leftover),
@@ -224,7 +224,7 @@ fn advance(store: &mut Store, scan: usize, rows: usize) -> Checked {
     Ok(())
 }
 
-/// Compares the next rows. Answers whether the scan goes on: not after its end, nor after an error.
+/// Compares the next rows. Returns whether the scan goes on, which an end or an error prevents.
 fn check_rest(store: &Store, held: &mut HeldScan, rows_max: usize) -> Checked<bool> {
     for _ in 0..rows_max.min(held.rest.len() + 1) {
         let Some(found) = store.checked("advance a scan", read_row(&mut held.scan)?)? else {
@@ -261,7 +261,7 @@ fn open_value(store: &mut Store, keyspace: usize, key: &[u8]) -> Checked {
     Ok(())
 }
 
-/// Reads a value that may be overwritten since, and closes its reader.
+/// Reads a value that may have been overwritten since, and closes its reader.
 fn read_value(store: &mut Store, reader: usize) -> Checked {
     let Some(at) = reader.checked_rem(store.readers.len()) else {
         return Ok(());

@@ -10,7 +10,7 @@ use lazurite_engine::Job;
 use lazurite_engine::fs::Keep;
 use std::time::Duration;
 
-/// What is left after a piece of work: half of the time everything.
+/// What a crash after a piece of work keeps: half of the time everything.
 const LOOKS: [Keep; 6] = [
     Keep::Everything,
     Keep::Everything,
@@ -27,18 +27,18 @@ pub enum Step {
     Work {
         store: usize,
         pieces: usize,
-        /// For the pieces after which there is a look at what a crash would leave.
+        /// The seed that chooses the pieces after which a crash is tried on a copy of the disk.
         looks: u64,
     },
-    /// Flushes a keyspace.
+    /// Flushes a keyspace of the store.
     Flush { store: usize, keyspace: usize },
     /// Flushes all keyspaces.
     FlushAll { store: usize },
     /// Merges a keyspace into one run.
     Compact { store: usize, keyspace: usize },
-    /// Makes everything durable.
+    /// Makes everything written to the store durable.
     Sync { store: usize },
-    /// Time passes.
+    /// Lets time pass on the clock of the stores.
     Wait { milliseconds: u64 },
 }
 
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         if let Step::Work {
             store,
@@ -130,7 +130,7 @@ impl Step {
     }
 }
 
-/// Runs up to `pieces` pieces of background work. Checks after some what a crash would leave.
+/// Runs up to `pieces` pieces of background work. After some, checks what a crash would leave.
 fn work(life: &mut Life, number: usize, pieces: usize, choices: &mut Choices) -> Checked {
     for _ in 0..pieces {
         let (Some(slot), Some(store)) = (life.open_slot(number), life.open_store(number)) else {

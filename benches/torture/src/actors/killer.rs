@@ -11,9 +11,9 @@ use lazurite_engine::fs::Keep;
 pub struct Step {
     keep: Keep,
     seed: u64,
-    /// At which call of each opening everything ends once more.
+    /// The call of each opening at which a second crash comes; `None` for no second crash.
     again: Option<u64>,
-    /// Whether it happens to a copy of the disk.
+    /// Whether the crash happens only to a copy of the disk.
     is_look: bool,
 }
 
@@ -32,7 +32,7 @@ impl Step {
         }
     }
 
-    /// The death of the process.
+    /// The death of the process, which keeps all writes.
     pub fn kill(choices: &mut Choices) -> Step {
         Step {
             keep: Keep::Everything,
@@ -42,7 +42,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let mut choices = Choices::new(self.seed);
         if self.is_look {

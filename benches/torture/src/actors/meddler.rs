@@ -21,14 +21,14 @@ const LEVEL0_FILES_MAX: u64 = 4;
 pub struct Step {
     store: usize,
     work: Work,
-    /// At which write or sync of an SSTable.
+    /// The write or sync of an SSTable at which the batch is written.
     nth: u64,
     changes: Vec<Change>,
     /// Whether the batch is durable before the work goes on.
     is_awaited: bool,
 }
 
-/// What is under way.
+/// The work during which the batch is written.
 #[derive(Debug, Clone, Copy)]
 enum Work {
     Flush { keyspace: usize },
@@ -36,7 +36,7 @@ enum Work {
     Piece,
 }
 
-/// What became of the batch, and how the wait for its ticket ended.
+/// The result of the write, and of the wait for its ticket, if the writer waited.
 type Written = Result<Option<Result<()>>>;
 
 impl Step {
@@ -57,7 +57,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let amid = life.amid.clone();
         let Some(store) = life.open_store(self.store).filter(|store| has_room(store)) else {
@@ -89,7 +89,7 @@ impl Step {
         Ok(())
     }
 
-    /// The same step without one of its changes.
+    /// The steps that differ from this one by the lack of one change.
     pub fn parts(&self) -> Vec<Step> {
         let count = self.changes.len();
         let parts = (0..count).filter(|_| count > 1).map(|left_out| {
@@ -100,7 +100,7 @@ impl Step {
         parts.collect()
     }
 
-    /// Plans the batch. It arrives once it was written.
+    /// Plans the write of the batch. Its result arrives once it was written.
     fn write_amid(
         &self,
         store: &Store,
@@ -118,7 +118,7 @@ impl Step {
         written
     }
 
-    /// Notes in the history what became of the batch. Answers whether it is durable.
+    /// Notes the result of the batch in the history. Returns whether the batch is durable.
     fn note_written(&self, store: &mut Store, written: Receiver<Written>) -> Checked<bool> {
         let Ok(written) = written.try_recv() else {
             return Ok(false);

@@ -20,7 +20,7 @@ use crate::kind::Kind;
 use crate::life::Life;
 use lazurite_engine::Choices;
 
-/// Who makes a step.
+/// The actor that makes a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Actor {
     Writer,
@@ -52,7 +52,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Write(step) => step.run(life),
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Steps that do a part of what this one does.
+    /// Smaller steps, each of which does a part of this one.
     pub fn parts(&self) -> Vec<Step> {
         match self {
             Step::Write(step) => step.parts().into_iter().map(Step::Write).collect(),
@@ -78,7 +78,7 @@ impl Step {
     }
 }
 
-/// How often each actor is on, in a life of that kind; in the order of [`Actor`].
+/// The weight of each actor in a life of that kind, in the order of [`Actor`].
 fn weights(kind: Kind) -> [(u64, Actor); 10] {
     let weights = match kind {
         Kind::Forks => [250, 80, 200, 200, 150, 120, 3, 0, 0, 20],

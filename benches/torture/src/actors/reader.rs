@@ -11,13 +11,13 @@ use lazurite_engine::{Direction, KeyRange};
 /// A step of the reader.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Gets a key.
+    /// Gets a key and compares the value with the model's.
     Get {
         store: usize,
         keyspace: usize,
         key: Vec<u8>,
     },
-    /// Scans a range, then seeks and goes on from there.
+    /// Scans a range, compares its rows with the model's, then seeks and goes on from there.
     Scan {
         store: usize,
         keyspace: usize,
@@ -26,16 +26,16 @@ pub enum Step {
         rows_max: usize,
         seeks: Vec<Vec<u8>>,
     },
-    /// Reads a part of a value.
+    /// Reads a part of a value and compares it with the model's.
     Part {
         store: usize,
         keyspace: usize,
         key: Vec<u8>,
         offset: u64,
     },
-    /// Reads everything.
+    /// Compares all rows with the model's.
     Everything { store: usize },
-    /// Verifies the store.
+    /// Runs `verify`, which must report no damage.
     Verify { store: usize },
 }
 
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let (Step::Get { store, .. }
         | Step::Scan { store, .. }

@@ -17,7 +17,7 @@ pub enum Step {
         error: ErrorKind,
         is_sticky: bool,
     },
-    /// Everything ends at the `nth` call from now.
+    /// The process dies, or the power fails, at the `nth` call from now.
     EndAt { nth: u64, keep: Keep },
     /// No call fails any more.
     Mend,
@@ -62,7 +62,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         life.mend();
         let fault = match self {

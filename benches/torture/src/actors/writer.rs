@@ -9,7 +9,7 @@ use crate::model::{Change, Value, Way};
 use lazurite_engine::Choices;
 use lazurite_engine::{Batch, Durability, Error, Keyspace, LargeValue, Result, Ticket};
 
-/// Maximum number of values that wait for their batch, of a store.
+/// Maximum number of values of a store that wait for their batch.
 const UPLOADS_MAX: usize = 4;
 
 /// A step of the writer.
@@ -19,9 +19,9 @@ pub enum Step {
     Batch {
         store: usize,
         changes: Vec<Change>,
-        /// In a transaction that locks the keys.
+        /// Whether the keys are locked by a transaction.
         is_locked: bool,
-        /// Waits for the ticket.
+        /// Whether the writer waits for the ticket.
         is_awaited: bool,
     },
     /// Puts the same key again and again, each time in a batch of its own.
@@ -32,7 +32,7 @@ pub enum Step {
         values: Vec<Value>,
         way: Upload,
     },
-    /// Puts a value that was written before.
+    /// Puts a value that an upload wrote before.
     Attach {
         store: usize,
         upload: usize,
@@ -44,11 +44,11 @@ pub enum Step {
 /// How large values are written.
 #[derive(Debug, Clone, Copy)]
 pub enum Upload {
-    /// In one call, which gives them one place.
+    /// In one call, so that they lie side by side.
     Together,
     /// One after another, as streams.
     Streamed,
-    /// The same, and none to its end.
+    /// As streams, of which none is finished.
     BrokenOff,
 }
 
@@ -76,7 +76,7 @@ impl Step {
         if choices.one_in(12) {
             let (keyspace, key) = (keyspace(choices), key(choices));
             let count = 2 + choices.below(8);
-            // Many are in the value log, where the last one leaves garbage.
+            // Many of the values go to the value log, where each overwrite leaves garbage.
             let changes = (0..count).map(|_| {
                 let length = length(choices, 2);
                 put(choices, keyspace, key.clone(), length)
@@ -96,7 +96,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         match self {
             Step::Batch {
@@ -145,7 +145,7 @@ impl Step {
         }
     }
 
-    /// The same step without one of its changes.
+    /// The steps that differ from this one by the lack of one change.
     pub fn parts(&self) -> Vec<Step> {
         let mut parts = Vec::new();
         for left_out in 0..self.clone().changes().map_or(0, |changes| changes.len()) {
@@ -166,7 +166,7 @@ impl Step {
     }
 }
 
-/// The changes of a batch.
+/// Random changes of a batch.
 pub fn changes(choices: &mut Choices) -> Vec<Change> {
     let count = if choices.one_in(3) {
         1 + choices.below(10)
@@ -220,7 +220,7 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
     }
 }
 
-/// The length of a value; one in `n` is large.
+/// A random length of a value; one in `n` is large.
 fn length(choices: &mut Choices, n: u64) -> u64 {
     match choices.below(12) {
         0 => 0,
@@ -304,7 +304,7 @@ pub fn note<T>(store: &mut Store, changes: &[Change], written: Result<T>) -> Che
             store.history.wrote(changes);
             Ok(Some(answer))
         }
-        // These promise that the batch is not there.
+        // These errors promise that the batch is not there.
         Err(Error::NoSpace { .. } | Error::ReadOnly { .. }) if store.is_hurt() => Ok(None),
         Err(error) if store.tolerates(&error) => {
             let found = store.dump()?.ok();

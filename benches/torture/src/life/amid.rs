@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An action, and at which call it is carried out.
+/// An action, and the number of the call at which it is carried out.
 struct Plan {
     calls: u64,
     action: Box<dyn FnOnce() + Send>,
@@ -22,7 +22,7 @@ impl fmt::Debug for Amid {
 }
 
 impl Amid {
-    /// The same disk, on which planned things happen.
+    /// The same disk, which carries out planned actions.
     pub fn over(&self, disk: FaultFs) -> HookFs {
         let amid = self.clone();
         HookFs::new(disk, move |operation, path| {

@@ -53,7 +53,7 @@ impl Life {
 
     /// The life after a crash, with every store at rest.
     fn after_crash(&mut self, keep: Keep, choices: &mut Choices) -> Life {
-        // After a failed sync the death of the process is followed by a restart of the machine.
+        // After a failed sync, the machine must restart after the death of the process.
         let keep = if keep == Keep::Everything && self.must_restart() {
             choices.pick(&POWER_CUTS)
         } else {
@@ -133,7 +133,7 @@ impl Slot {
 }
 
 impl Store {
-    /// Its process is gone: what is left of it is its history.
+    /// Ends the store as the death of its process does. Only its history is left.
     pub fn die(self) -> History {
         self.db.abandon();
         self.history_of_death()

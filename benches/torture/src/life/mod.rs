@@ -28,10 +28,10 @@ use std::sync::Arc;
 /// Maximum number of stores at a time.
 pub const SLOTS: usize = 5;
 
-/// A place for a store. Its path is that of every store in it, one after another.
+/// A place for a store. All stores that are in it, one after another, have the same path.
 #[derive(Debug, Default)]
 pub enum Slot {
-    /// None; files of an earlier one may be left.
+    /// No store; files of an earlier one may be left.
     #[default]
     Empty,
     /// An open store.
@@ -40,7 +40,7 @@ pub enum Slot {
     Closed(Box<History>),
 }
 
-/// What is left of a store that was closed.
+/// An object that was held of a store and outlives its close.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the names are those of the engine")]
 pub enum Leftover {
@@ -48,7 +48,7 @@ pub enum Leftover {
     Scan(Box<Scan>),
 }
 
-/// A disk, the stores on it, and what is held of them.
+/// A disk, the stores on it, and the objects that are held of these stores.
 #[derive(Debug)]
 pub struct Life {
     /// The disk whose power can be cut.
@@ -61,16 +61,16 @@ pub struct Life {
     pub clock: Arc<ManualClock>,
     /// The stores.
     pub slots: [Slot; SLOTS],
-    /// What is left of closed stores.
+    /// The leftovers of closed stores.
     pub leftovers: Vec<Leftover>,
     /// Whether the fault that is set may be that of a sync.
     pub may_fail_syncs: bool,
     /// A sync may have failed since the machine was started: earlier writes are in the cache of the
     /// system but perhaps never on the disk, so a store must not continue from what it reads.
     pub has_lost_writes: bool,
-    /// The power fails, and this is kept, once the fault has fired.
+    /// What the crash keeps that follows once the fault has fired; `None` for no crash.
     pub cut_when_fired: Option<Keep>,
-    /// For what no step has chosen.
+    /// The source of choices that no step has made.
     choices: Choices,
 }
 
@@ -89,7 +89,7 @@ impl Life {
         Ok(life)
     }
 
-    /// A life on that disk, without stores.
+    /// A life on this disk, without stores.
     fn on(memory: MemoryFs) -> Life {
         Life {
             faults: FaultFs::new(Arc::new(memory.clone())),
@@ -110,9 +110,9 @@ impl Life {
         PathBuf::from(format!("/stores/{slot}"))
     }
 
-    /// What the stores see of the outside.
+    /// The environment of the stores.
     pub fn environment(&self, fs: Arc<dyn Fs>) -> Environment {
-        // Only what differs from that of a program.
+        // Sets only what differs from the environment of a program.
         let mut environment = Environment::system(Durability::Memory);
         environment.fs = fs;
         environment.clock = self.clock.clone();
@@ -126,7 +126,7 @@ impl Life {
         Arc::new(self.amid.over(self.faults.clone()))
     }
 
-    /// The `number`-th store that is open, counted in a circle.
+    /// The open store with this number, modulo their count.
     pub fn open_store(&mut self, number: usize) -> Option<&mut Store> {
         let slot = self.open_slot(number)?;
         match &mut self.slots[slot] {
@@ -135,17 +135,17 @@ impl Life {
         }
     }
 
-    /// The slot of the `number`-th store that is open.
+    /// The slot of the open store with this number, modulo their count.
     pub fn open_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Open(_)))
     }
 
-    /// The slot of the `number`-th store that is at rest.
+    /// The slot of the store at rest with this number, modulo their count.
     pub fn closed_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Closed(_)))
     }
 
-    /// The slot of the `number`-th store that outlives its process.
+    /// The slot of the store with this number, of those that outlive their process.
     pub fn lasting_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| match slot {
             Slot::Open(store) => !is_brief(store),
@@ -154,7 +154,7 @@ impl Life {
         })
     }
 
-    /// The `number`-th slot without a store.
+    /// The slot with this number, of those without a store.
     pub fn empty_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Empty))
     }
@@ -165,7 +165,7 @@ impl Life {
         Some(fitting[at])
     }
 
-    /// Removes what is left in a slot without a store. Answers whether nothing is.
+    /// Removes the files left in a slot without a store. Returns whether none is left.
     pub fn clear(&self, slot: usize) -> Checked<bool> {
         let path = Life::path(slot);
         if self.memory.list(&path).is_err() {
@@ -178,7 +178,7 @@ impl Life {
         }
     }
 
-    /// Opens the store at rest in `slot`, and checks that it holds what it may hold, and is whole.
+    /// Opens the store at rest in `slot`, and checks its rows, and that it is whole.
     pub fn reopen(&mut self, slot: usize, config: &Config) -> Checked {
         let Slot::Closed(history) = std::mem::take(&mut self.slots[slot]) else {
             return Ok(());
@@ -188,10 +188,10 @@ impl Life {
         let opened = Store::open(&path, config, environment, &self.faults, (*history).clone());
         if opened.is_err() && self.faults.seen().1 {
             if config.durability == Durability::Memory {
-                // It was for one opening only.
+                // A store in memory lives for one opening only.
                 return Ok(());
             }
-            // As an operator would: mend the disk, and start the machine anew.
+            // Does what an operator would: mends the disk, and starts the machine anew.
             self.slots[slot] = Slot::Closed(history);
             return self.restart();
         }
@@ -248,7 +248,7 @@ impl Life {
         has_fired
     }
 
-    /// After each step: the power fails if it was to fail at a call of the step.
+    /// Call this after each step: it carries out the crash that a call of the step has set off.
     pub fn after_step(&mut self) -> Checked {
         if !self.note_fired() {
             return Ok(());
@@ -262,14 +262,14 @@ impl Life {
         }
     }
 
-    /// The machine is started anew. Every store is opened, and checked.
+    /// Starts the machine anew, and opens and checks every store.
     pub fn restart(&mut self) -> Checked {
         let mut choices = Choices::new(self.choices.next());
         let keep = choices.pick(&POWER_CUTS);
         self.crash(keep, &mut choices, None)
     }
 
-    /// At the end: every store that is at rest opens, and every one holds what it must.
+    /// Ends the life: every store at rest must open, and every store must hold what it must.
     pub fn end(&mut self) -> Checked {
         self.mend();
         if self.must_restart() {
@@ -298,7 +298,7 @@ impl Life {
     }
 }
 
-/// Whether the store is to be gone with its process.
+/// Whether the store ends with its process.
 pub fn is_brief(store: &Store) -> bool {
     store.db.durability() == Durability::Memory
 }

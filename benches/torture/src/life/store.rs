@@ -1,4 +1,4 @@
-//! Store: one store of a life, open, with what is held of it, and its history.
+//! Store: one open store of a life, the objects that are held of it, and its history.
 
 use crate::access::{self, expect_whole, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
@@ -14,15 +14,15 @@ use std::path::Path;
 /// An open store.
 #[derive(Debug)]
 pub struct Store {
-    /// The store itself.
+    /// The handle of the store.
     pub db: Db,
-    /// Its keyspaces, in the order of [`KEYSPACES`](crate::model::KEYSPACES).
+    /// The keyspaces, in the order of [`KEYSPACES`](crate::model::KEYSPACES).
     pub keyspaces: Vec<Keyspace>,
-    /// What it must hold.
+    /// The batches that the store must hold.
     pub history: History,
     /// Snapshots, each with the rows that it must show.
     pub snapshots: Vec<(Snapshot, Rows)>,
-    /// Scans under way.
+    /// Scans under way, each with the rows that must follow.
     pub scans: Vec<HeldScan>,
     /// Readers of values, each with the value that it must show.
     pub readers: Vec<(ValueReader, Value)>,
@@ -30,16 +30,16 @@ pub struct Store {
     pub uploads: Vec<(LargeValue, Value)>,
     /// The disk, which knows whether a call has failed.
     pub faults: FaultFs,
-    /// Whether one had failed when the disk was mended.
+    /// Whether a call had failed by the time the disk was last mended.
     pub was_hurt: bool,
 }
 
 /// A scan under way, with the rows that must follow.
 #[derive(Debug)]
 pub struct HeldScan {
-    /// The scan.
+    /// The handle of the scan.
     pub scan: Scan,
-    /// The rows that it must show from here on.
+    /// The rows that the scan must show from here on.
     pub rest: VecDeque<Row>,
 }
 
@@ -73,7 +73,7 @@ impl Store {
         self.was_hurt || self.faults.seen().1
     }
 
-    /// Whether this error may come of a call on the disk that was made to fail.
+    /// Whether this error may result from a call on the disk that was made to fail.
     pub fn tolerates(&self, error: &Error) -> bool {
         let is_consequence = matches!(
             error,
@@ -82,7 +82,7 @@ impl Store {
         is_consequence && self.is_hurt()
     }
 
-    /// The answer of a call; `None` for an error with a cause; a finding for one without.
+    /// The result of a call: `None` for an error with a cause, a finding for one without.
     pub fn checked<T>(&self, action: &str, result: Result<T>) -> Checked<Option<T>> {
         match result {
             Ok(answer) => Ok(Some(answer)),
@@ -91,7 +91,7 @@ impl Store {
         }
     }
 
-    /// The changes as a batch; values that do not go in it are written first.
+    /// The changes as a batch; values that do not travel in it are written first.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
         self.add_to(&mut batch, changes)?;

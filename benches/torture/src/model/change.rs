@@ -38,7 +38,7 @@ pub enum Way {
 }
 
 impl Change {
-    /// The index of the keyspace that it changes.
+    /// The index of the keyspace that is changed.
     pub fn keyspace(&self) -> usize {
         match self {
             Change::Put { keyspace, .. }
@@ -47,12 +47,12 @@ impl Change {
         }
     }
 
-    /// Whether it deletes a range in which no key can lie.
+    /// Whether the change deletes a range in which no key can lie.
     pub fn is_nothing(&self) -> bool {
         matches!(self, Change::DeleteRange { range, .. } if range.is_empty())
     }
 
-    /// The key, if it changes a single one.
+    /// The key; `None` for a change of a range.
     pub fn key(&self) -> Option<&[u8]> {
         match self {
             Change::Put { key, .. } | Change::Delete { key, .. } => Some(key),

@@ -1,4 +1,4 @@
-//! Explained: which rows that were found the last batches of a history account for.
+//! Explained: the rows found in a store that the last batches of a history account for.
 
 use crate::model::rows::is_in_range;
 use crate::model::{Change, Rows};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// last one back.
 pub struct Explained<'a> {
     found: &'a Rows,
-    /// By keyspace and key.
+    /// The keys that the batches change, by keyspace.
     keys: BTreeSet<(usize, &'a [u8])>,
     ranges: Vec<(usize, &'a KeyRange)>,
 }
@@ -60,7 +60,7 @@ impl<'a> Explained<'a> {
         true
     }
 
-    /// Whether all that no batch accounts for is as in the state before the first of them.
+    /// Whether every row that no batch accounts for is as in `before`, the state before them.
     pub fn rest_is(&self, before: &Rows) -> bool {
         let maps = self.found.maps.iter().zip(&before.maps).enumerate();
         maps.into_iter().all(|(keyspace, (found, before))| {

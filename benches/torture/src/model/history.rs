@@ -19,9 +19,9 @@ use lazurite_engine::Durability;
 /// How a write ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It is visible.
+    /// The write is visible.
     Written,
-    /// It may be there or not after a restart.
+    /// The write may or may not be there after a restart.
     InDoubt,
 }
 
@@ -45,7 +45,7 @@ pub struct History {
 }
 
 impl History {
-    /// Of a store that holds these rows, durable.
+    /// The history of a store that holds these rows durably.
     pub fn of(rows: Rows) -> History {
         History {
             settled: rows.clone(),
@@ -54,12 +54,12 @@ impl History {
         }
     }
 
-    /// What readers see now, if that is known.
+    /// The rows that readers see now, if that is known.
     pub fn live(&self) -> Option<&Rows> {
         self.live.as_ref()
     }
 
-    /// A write returned.
+    /// Notes that a write returned.
     pub fn wrote(&mut self, changes: &[Change]) {
         if let Some(live) = &mut self.live {
             live.apply(changes);
@@ -67,7 +67,7 @@ impl History {
         self.append(changes, Outcome::Written);
     }
 
-    /// A write answered an error; afterwards readers see these rows.
+    /// Notes that a write failed; afterwards readers see the rows `live`, if that is known.
     pub fn failed(&mut self, changes: &[Change], live: Option<Rows>) {
         self.live = live;
         self.append(changes, Outcome::InDoubt);
@@ -87,7 +87,7 @@ impl History {
         })
     }
 
-    /// Everything written so far survives a power cut.
+    /// Notes that everything written so far survives a power cut.
     pub fn all_is_durable(&mut self) {
         self.durable = self.batches.len();
     }
@@ -104,23 +104,23 @@ impl History {
         last.map_or(0, |last| last + 1)
     }
 
-    /// A flush of this keyspace succeeded.
+    /// Notes that a flush of this keyspace succeeded.
     pub fn keyspace_is_flushed(&mut self, keyspace: usize) {
         self.is_recorded(self.flushed_with(keyspace));
     }
 
-    /// The first `count` batches are recorded as durable.
+    /// Notes that the first `count` batches are recorded as durable.
     pub fn is_recorded(&mut self, count: usize) {
         self.durable = self.durable.max(count);
         self.proven = self.proven.max(count);
     }
 
-    /// How many batches there are.
+    /// Number of batches.
     pub fn count(&self) -> usize {
         self.batches.len()
     }
 
-    /// Everything written so far is recorded as durable.
+    /// Notes that everything written so far is recorded as durable.
     pub fn all_is_proven(&mut self) {
         self.all_is_durable();
         self.proven = self.batches.len();
@@ -131,7 +131,7 @@ impl History {
         }
     }
 
-    /// The process that had the store open at that durability is gone.
+    /// Notes that the process which had the store open at that durability is gone.
     pub fn process_ended(&mut self, durability: Durability) {
         self.kept = match durability {
             Durability::Process => self.batches.len(),
@@ -140,7 +140,7 @@ impl History {
         };
     }
 
-    /// The power failed.
+    /// Notes that the power failed.
     pub fn power_failed(&mut self) {
         self.kept = self.kept.min(self.durable);
     }
@@ -208,7 +208,7 @@ impl History {
         nearest
     }
 
-    /// Says so if the rows are those of too short a prefix.
+    /// Describes the loss if the rows are those of too short a prefix of the batches.
     fn lost_prefix(&self, floor: usize, found: &Rows) -> String {
         let mut state = self.settled.clone();
         for (index, batch) in self.batches[..floor].iter().enumerate() {
@@ -380,7 +380,7 @@ mod tests {
         assert!(!is_found(history, first(4)));
     }
 
-    /// Few keys and values, so that batches hide each other and leave the same.
+    /// A change of few keys and values, so that batches hide each other and leave the same.
     fn any_change(choices: &mut Choices) -> Change {
         let keyspace = choices.index(2);
         let key = vec![choices.index(3) as u8];

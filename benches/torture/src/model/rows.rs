@@ -10,7 +10,7 @@ pub type Row = (Vec<u8>, Value);
 /// The rows of all keyspaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// By keyspace.
+    /// The rows of each keyspace.
     pub maps: [BTreeMap<Vec<u8>, Value>; KEYSPACES.len()],
 }
 
@@ -44,7 +44,7 @@ impl Rows {
         }
     }
 
-    /// How many rows differ, and the first of them in words.
+    /// The number of rows that differ, and the first of them in words.
     pub fn difference(&self, found: &Rows) -> (usize, String) {
         const SHOWN: usize = 6;
         let mut shown = Vec::new();

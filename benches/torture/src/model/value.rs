@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Value {
     length: u32,
-    /// The first eight bytes, as far as there are so many.
+    /// The first eight bytes as a number; missing ones are zeros.
     fill: u64,
 }
 
@@ -23,17 +23,17 @@ impl Value {
         }
     }
 
-    /// The number that it was made from, as far as its length shows it.
+    /// The number that the value was made from, as far as its length shows it.
     pub fn fill(self) -> u64 {
         self.fill
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub fn length(self) -> u32 {
         self.length
     }
 
-    /// Its bytes.
+    /// The bytes of the value.
     pub fn bytes(self) -> Vec<u8> {
         let fill = self.fill.to_le_bytes();
         let byte = |at: usize| fill[at % 8] ^ (at / 8) as u8 ^ (at / 2048) as u8;

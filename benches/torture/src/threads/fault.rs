@@ -9,9 +9,9 @@ use std::time::Duration;
 #[derive(Debug, Clone)]
 pub struct Fault {
     fault: fs::Fault,
-    /// How long the session runs before the calls are counted.
+    /// Time that the session runs before calls are counted.
     delay: Duration,
-    /// How much longer each sync takes: a failing disk is slow, so that callers queue.
+    /// Time that is added to each sync: a failing disk is slow, so that callers queue.
     sync: Duration,
 }
 

@@ -10,10 +10,10 @@ use lazurite_engine::Choices;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Writers of a life.
+/// Number of writers in a life.
 pub const WRITERS: usize = 4;
 
-/// Rows of a writer that its batches overwrite in turn.
+/// Number of rows of a writer that its batches overwrite in turn.
 const ROWS: u64 = 30;
 
 /// A number for each writer.
@@ -22,11 +22,11 @@ pub type Counts = [u64; WRITERS];
 /// The batches of one writer.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// The last one that was begun.
+    /// The last batch that was begun.
     tried: AtomicU64,
-    /// The last one whose write returned.
+    /// The last batch whose write returned.
     written: AtomicU64,
-    /// The last one that is durable.
+    /// The last batch that is durable.
     durable: AtomicU64,
     /// By batch, from the first on: the written batches of all writers when it was begun.
     seen: Mutex<Vec<Counts>>,
@@ -40,7 +40,7 @@ pub struct Ledgers {
 }
 
 impl Ledgers {
-    /// Of a life whose store is empty.
+    /// The ledgers of a life whose store is empty.
     pub fn new(seed: u64) -> Ledgers {
         Ledgers {
             seed,
@@ -62,24 +62,24 @@ impl Ledgers {
         (number, changes)
     }
 
-    /// The write of that batch returned.
+    /// Notes that the write of this batch returned.
     pub fn wrote(&self, writer: usize, number: u64) {
         self.writers[writer].written.store(number, Ordering::SeqCst);
     }
 
-    /// The batches of a writer up to that one are durable.
+    /// Notes that the batches of a writer up to this one are durable.
     pub fn is_durable(&self, writer: usize, number: u64) {
         self.writers[writer]
             .durable
             .fetch_max(number, Ordering::SeqCst);
     }
 
-    /// How far each writer has written.
+    /// The last written batch of each writer.
     pub fn written(&self) -> Counts {
         self.counts(|ledger| &ledger.written)
     }
 
-    /// How far each writer is durable.
+    /// The last durable batch of each writer.
     pub fn durable(&self) -> Counts {
         self.counts(|ledger| &ledger.durable)
     }
@@ -99,7 +99,7 @@ impl Ledgers {
         }
     }
 
-    /// The changes of a batch, but for what it has seen.
+    /// The changes of a batch, without the record of the batches that it has seen.
     fn changes(&self, writer: usize, number: u64) -> Vec<Change> {
         let name = format!("{writer}/{number}");
         let mut choices = Choices::child(self.seed, &name);
@@ -119,7 +119,7 @@ impl Ledgers {
             way,
         });
         match choices.below(8) {
-            // A value that its own batch takes back.
+            // The batch deletes the value that it has put.
             0 => changes.push(Change::Delete { keyspace, key: row }),
             1 | 2 => {
                 let old = format!("r{writer}/{:03}", (number + ROWS / 2) % ROWS);

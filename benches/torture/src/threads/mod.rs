@@ -21,7 +21,7 @@ use session::Session;
 use std::path::Path;
 use std::sync::Arc;
 
-/// How often the store of a life is opened.
+/// Number of times that the store of a life is opened.
 const SESSIONS: u64 = 2;
 
 /// Runs a life on a disk in memory: one call fails, then the disk is checked as each of the four
@@ -86,7 +86,7 @@ fn open(
     Ok(opened)
 }
 
-/// The same check of a store that nothing goes on from.
+/// Checks a store like [`open_checked`], and abandons it: the life does not continue from it.
 fn check_left(
     path: &Path,
     disk: &FaultFs,

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How many there are.
+/// Number of these threads.
 const OTHERS: usize = 2;
 
 /// Starts the other threads of a session.
@@ -28,7 +28,7 @@ pub fn start(session: &Arc<Session>, choices: &mut Choices) -> Vec<JoinHandle<()
 
 fn run(session: &Session, other: usize, choices: &mut Choices) -> Checked {
     while !session.is_over.load(Ordering::SeqCst) {
-        // A new name: an earlier session may have left a fork behind.
+        // The name is new, because an earlier session may have left a fork behind.
         let fork_name = format!("fork-{other}-{:016x}", choices.next());
         act(session, &fork_name, choices)?;
         thread::sleep(Duration::from_micros(300));
@@ -64,7 +64,7 @@ fn sync(session: &Session) -> Checked {
     Ok(())
 }
 
-/// What readers see is at least what was written before, and no batch in part.
+/// Checks that readers see at least what was written before, and no batch in part.
 fn read(session: &Session) -> Checked {
     let written = session.ledgers.written();
     let dumped = access::dump(&session.opened.db, &session.opened.keyspaces)?;

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A session that takes longer hangs.
+/// A session that takes longer counts as hanging.
 const HANGS_AFTER: Duration = Duration::from_secs(500);
 
 /// A task that is not woken within this time counts as forgotten.
@@ -34,7 +34,7 @@ pub struct Session {
     pub ledgers: Arc<Ledgers>,
     /// The call that fails.
     pub fault: Option<Fault>,
-    /// The writers are done.
+    /// Whether the writers are done.
     pub is_over: AtomicBool,
     finding: Mutex<Option<Finding>>,
 }
@@ -45,7 +45,7 @@ pub struct Ended {
     opened: Opened,
     written: Counts,
     durable: Counts,
-    /// What happened to it.
+    /// What happened to the session, in words.
     pub words: String,
 }
 
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Whether a call may fail like this, since a call on the disk has.
+    /// Whether a call may return this error, because a call on the disk has failed.
     pub fn tolerates(&self, error: &Error) -> bool {
         let is_consequence = matches!(
             error,
@@ -140,7 +140,7 @@ impl Session {
         is_consequence && self.disk.seen().1
     }
 
-    /// The answer of a call; `None` for an error with a cause; a finding for one without.
+    /// The result of a call: `None` for an error with a cause, a finding for one without.
     pub fn checked<T>(
         &self,
         action: &str,
@@ -155,7 +155,7 @@ impl Session {
 }
 
 impl Ended {
-    /// How many batches of each writer must be there after this end.
+    /// Number of batches of each writer that must be there after this end.
     pub fn floors(&self, keep: Keep) -> Counts {
         match (keep, self.opened.db.durability()) {
             (Keep::Everything, Durability::Process) => self.written,
@@ -163,7 +163,7 @@ impl Ended {
         }
     }
 
-    /// Gives the store up.
+    /// Abandons the store: nothing becomes durable any more.
     pub fn abandon(&self) {
         self.opened.db.abandon();
     }

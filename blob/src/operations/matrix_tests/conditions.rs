@@ -4,7 +4,7 @@
 use super::*;
 use crate::{ETag, ETags, TagCondition};
 
-/// When the blobs of these tests were changed last: see [`Store::make`].
+/// The Last-Modified of a test's blob, moved by this many seconds: see [`Store::make`].
 fn modified(written: &Written, seconds: i64) -> SystemTime {
     let time = written.last_modified;
     match seconds {
@@ -63,7 +63,7 @@ fn shown(result: Result<()>) -> &'static str {
     }
 }
 
-/// A row: conditions, and their outcome with and without the blob.
+/// A row of a matrix: conditions, and their outcome with and without the blob.
 type Row = (&'static str, &'static str, &'static str);
 
 const READS: &[Row] = &[
@@ -109,7 +109,7 @@ const WRITES: &[(&str, &str)] = &[
     ("unsince=after", "ok"),
     ("tags=true", "ok"),
     ("tags=false", "412"),
-    // The ETag counts, the date that goes with it does not; tags do with any.
+    // The date that is paired with an ETag does not count; a condition on tags always does.
     ("match=same unsince=before", "ok"),
     ("match=other unsince=after", "412"),
     ("none=other since=after", "ok"),
@@ -117,7 +117,7 @@ const WRITES: &[(&str, &str)] = &[
     ("match=same tags=false", "412"),
     ("match=same tags=true", "ok"),
     ("unsince=same tags=false", "412"),
-    // One ETag a header, and no other pairs.
+    // A header takes one ETag, and other pairs are refused.
     ("match=same,other", "multiple"),
     ("none=same,other", "multiple"),
     ("match=same none=other", "multiple"),
@@ -161,9 +161,9 @@ fn rows(honoured_conditions: HonouredConditions) -> Vec<Row> {
     };
     match honoured_conditions {
         HonouredConditions::Read => READS.to_vec(),
-        // To create only what is not there.
+        // `none=*` lets a creation succeed only if there is no blob.
         HonouredConditions::Create => writes(true, "409"),
-        // The service was seen to let it pass.
+        // The hosted service was seen to let `none=*` pass.
         HonouredConditions::Change => writes(false, "ok"),
         HonouredConditions::Tags => ignored("412"),
         HonouredConditions::Nothing => ignored("ok"),
@@ -184,7 +184,7 @@ fn every_operation_honours_the_conditions_that_it_should() {
             let outcome = (operation.act)(&store, &name, &conditions, at(9));
             assert_eq!(shown(outcome), there, "{} with {words:?}", operation.name);
             let name = format!("{} {number}, missing", operation.name);
-            // Put Block makes a name known that had nothing.
+            // Put Block succeeds for a name that has nothing yet.
             let missing = if operation.name == "Put Block" {
                 "ok"
             } else {
@@ -305,7 +305,7 @@ fn sequence_numbers_are_compared_as_their_headers_say() {
         };
         done(store.at(at(9)).put_page(&address("pages"), request)).is_ok()
     };
-    // The blob's number is 7.
+    // The blob has sequence number 7.
     for (number, at_most, less_than, equal) in [
         (6, false, false, false),
         (7, true, false, true),
@@ -382,7 +382,7 @@ fn containers_honour_dates_and_refuse_etags() {
     let (store, mut count) = (store(), 0);
     for (call, act) in calls {
         for (words, there, missing) in rows {
-            // Set Container Metadata takes one of the dates only.
+            // Set Container Metadata takes `If-Modified-Since` only.
             let no_unsince = call == "Set Container Metadata" && words.contains("unsince");
             let refused = |shown| if no_unsince { "unsupported" } else { shown };
             count += 1;

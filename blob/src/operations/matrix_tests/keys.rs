@@ -9,13 +9,13 @@ use std::time::Duration;
 /// How an operation treats a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// It needs that of the blob.
+    /// The operation needs the key of the blob.
     Needs,
-    /// It makes the blob anew, with the key that comes with it, whatever there was.
+    /// The operation makes the blob anew with the key of the request, whatever there was.
     Replaces,
-    /// The clients send none with it, so it needs none; and does not look at any.
+    /// The operation needs no key and ignores one: the clients send none with it.
     Ignores,
-    /// It makes the blob anew and without a key: the clients send none with it.
+    /// The operation makes the blob anew and without a key: the clients send none with it.
     ReplacesPlain,
 }
 
@@ -142,7 +142,7 @@ impl Store {
         made.unwrap();
     }
 
-    /// The key of a blob, of the two that there are; `None` if it has none, or is not there.
+    /// Which of the two keys the blob has; `None` if it has none, or does not exist.
     fn key_of(&self, name: &str) -> Option<u8> {
         let keys = [1, 2].into_iter();
         let reads = |byte: &u8| {

@@ -13,7 +13,7 @@ const STATES: [LeaseState; 5] = [
     LeaseState::Broken,
     LeaseState::Expired,
 ];
-/// When the operations come.
+/// The time of the operations, in seconds.
 const NOW: u64 = 100;
 
 const FOREVER: LeaseAction = LeaseAction::Acquire {

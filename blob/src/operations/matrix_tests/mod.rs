@@ -18,9 +18,9 @@ enum Lease {
     /// The operation needs the lease id while the blob is leased. It changes the blob, so an
     /// expired lease is forgotten.
     Changes,
-    /// It needs the id, and leaves the blob and its lease as they are.
+    /// The operation needs the lease id, and leaves the blob and its lease as they are.
     Needs,
-    /// It needs none, but one that is given must be the lease's.
+    /// The operation needs no lease id, but one that is given must be that of the lease.
     Compares,
 }
 
@@ -28,15 +28,15 @@ enum Lease {
 /// service operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HonouredConditions {
-    /// All, as a read.
+    /// All headers, as a read.
     Read,
-    /// All, and makes the blob if there is none.
+    /// All headers; makes the blob if there is none.
     Create,
-    /// All, and needs the blob.
+    /// All headers; the blob must exist.
     Change,
-    /// Those of tags only.
+    /// Only the condition on tags.
     Tags,
-    /// None, and needs the blob.
+    /// No header; the blob must exist.
     Nothing,
 }
 
@@ -50,7 +50,7 @@ struct Operation {
     act: Act,
 }
 
-/// The tags of every blob of these tests.
+/// The tags of every blob that these tests make.
 const TAGS: [(&str, &str); 1] = [("kind", "lake")];
 
 impl Store {
@@ -78,7 +78,7 @@ impl Store {
         blob.written()
     }
 
-    /// Blobs to copy from.
+    /// Makes the blobs that copies read.
     fn make_sources(&self) {
         self.make("source", BlobType::BlockBlob);
         self.make("pages", BlobType::PageBlob);
@@ -177,7 +177,7 @@ fn reads() -> Vec<Operation> {
             Read,
             |s, name, c, now| { s.at(now).get_blob_tags(&address(name), c).map(|_| ()) }
         ),
-        // The answer is that of other reads, 304 included: it is a GET.
+        // The operation is a GET, so its answer is that of other reads, 304 included.
         operation!(
             "Get Page Ranges",
             PageBlob,

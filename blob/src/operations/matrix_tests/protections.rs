@@ -13,13 +13,13 @@ enum State {
     Hold,
     Unlocked,
     Locked,
-    /// With a legal hold from its first write on.
+    /// A blob with a legal hold from its first write on.
     MadeWithHold,
-    /// With a locked policy from its first write on.
+    /// A blob with a locked policy from its first write on.
     MadeLocked,
-    /// With a legal hold and a lease, whose id the request does not have.
+    /// A blob with a legal hold and a lease, whose id the request does not have.
     HoldAndLease,
-    /// A copy to it is under way.
+    /// The destination of a pending copy.
     Pending,
     Archived,
 }
@@ -36,7 +36,7 @@ const STATES: [State; 8] = [
 ];
 
 const NOW: u64 = 100;
-/// Until when policies last.
+/// The time at which policies end, in seconds.
 const UNTIL: u64 = 1000;
 
 /// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the
@@ -137,7 +137,7 @@ impl Store {
         done(self.at(at(1)).put_blob(&address(name), request)).unwrap();
     }
 
-    /// A blob of this type in this state; `false` if blobs of the type are never in it.
+    /// Makes a blob of this type in this state; `false` if blobs of the type are never in it.
     fn make_in(&self, state: State, name: &str, blob_type: BlobType) -> bool {
         let is_blocks = blob_type == BlobType::BlockBlob;
         match state {
@@ -317,7 +317,7 @@ impl Store {
             .id
     }
 
-    /// Gives the record at a place a hold, or takes it, as no operation does with deleted ones.
+    /// Sets or ends a hold of the record at a place, which no operation does for deleted ones.
     fn force_hold(&self, home: u128, name: &str, place: RecordSlot, is_held: bool) {
         let keyspaces = &self.service.keyspaces;
         let (keyspace, key) = match place {
@@ -336,7 +336,7 @@ impl Store {
     }
 }
 
-/// Snapshots and versions with a policy or hold of their own, and all that would delete them.
+/// Snapshots and versions with a policy or hold, and all operations that would delete them.
 #[test]
 fn protected_snapshots_and_versions_are_not_deleted() {
     for account in accounts() {
@@ -381,7 +381,7 @@ fn protected_snapshots_and_versions_are_not_deleted() {
     }
 }
 
-/// A deleted record with a hold. No operation leaves one.
+/// A deleted record with a hold stays until the hold ends. No operation leaves such a record.
 #[test]
 fn a_deleted_record_with_a_hold_is_not_gone_before_the_hold() {
     let account = AccountPolicy {

@@ -29,7 +29,7 @@ const STRICT: ScopeSettings = ScopeSettings {
     default: Some(DEFAULT_SCOPE),
     denies: true,
 };
-/// Insists on the account's own key.
+/// The container insists on the account's own key.
 const PLAIN: ScopeSettings = ScopeSettings {
     default: None,
     denies: true,
@@ -49,7 +49,7 @@ impl ScopeSettings {
         self.denies && given.is_some() && given != self.default
     }
 
-    /// The scopes that its blobs can have.
+    /// The scopes that blobs of the container can have.
     fn scopes(self) -> impl Iterator<Item = Option<&'static str>> {
         let possible = move |has: &Option<&'static str>| match has {
             None => self.default.is_none(),
@@ -62,13 +62,13 @@ impl ScopeSettings {
 /// How an operation treats an encryption scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ScopeRule {
-    /// It needs that of the blob, named or as the container's default.
+    /// The operation needs the scope of the blob, named or as the container's default.
     Needs,
-    /// It makes the blob anew, in the scope that is named or the container's, whatever there was.
+    /// The operation makes the blob anew, in the scope that is named or the container's.
     Replaces,
-    /// It stores something in any scope that the container allows, and leaves the blob as it is.
+    /// The operation stores something in any scope that the container allows, beside the blob.
     Allows,
-    /// The clients send none with it, so it needs none; the server refuses requests that name one.
+    /// The operation needs no scope: the clients send none, and the server refuses one.
     Ignores,
 }
 
@@ -207,7 +207,7 @@ fn blocks_are_listed_in_the_scope_they_were_put_in() {
                 assert_eq!(code(store.relist(&cell, &["a"], given)), expected, "{cell}");
                 let after = if expected == "ok" { put } else { has };
                 assert_eq!(store.scope_of(&cell).as_deref(), after, "after {cell}");
-                // Listed once, they keep their scope: listing them again is no way to another.
+                // Blocks that were listed once keep their scope, even if they are listed again.
                 if expected == "ok" {
                     for given in GIVEN {
                         let expected = shown(ScopeRule::Needs, home, put, given);
@@ -303,7 +303,7 @@ fn keys_count_before_a_default_scope_unless_the_container_insists_on_it() {
         };
         assert_err!(put(&store, both), Error::InvalidHeaderValue { .. });
     }
-    // On blobs with a key in a container with a default, a request without a scope names none.
+    // On blobs with a key, a request without a scope does not name the container's default.
     let store = LENIENT.store();
     put(&store, with_key(1)).unwrap();
     let set = |conditions: Conditions| {

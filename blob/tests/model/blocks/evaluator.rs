@@ -80,7 +80,7 @@ impl ModelEntry {
 
 pub(super) type ModelContainer = BTreeMap<String, ModelEntry>;
 
-/// The condition of a request, in the words of the model.
+/// The condition on the lease id of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum LeaseRequirement {
     Nothing,

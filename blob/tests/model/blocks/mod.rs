@@ -28,7 +28,7 @@ fn address<'a>(container: &'a str, blob: &'a str) -> BlobAddress<'a> {
 
 struct Run {
     random: Random,
-    /// `None` only while it is being reopened.
+    /// `None` only while the store is being reopened.
     service: Option<BlobService>,
     clock: Arc<ManualWallClock>,
     db: Option<Db>,
@@ -57,7 +57,7 @@ impl Run {
     }
 
     fn open(&mut self) {
-        // Small enough that a run flushes and compacts.
+        // The memtables are small enough that a run flushes and compacts.
         let config = Config {
             memtable_bytes_max: 64 << 10,
             ..Config::default()

@@ -1,4 +1,4 @@
-//! Reads and listings, compared.
+//! Compares reads and listings with the model.
 
 use super::evaluator::*;
 use super::*;
@@ -99,7 +99,7 @@ impl Run {
         self.compare_listing(&container, request);
     }
 
-    /// All pages, between some of which the store is closed and opened again.
+    /// Compares all pages of a listing, and sometimes reopens the store between two of them.
     pub(super) fn compare_listing(&mut self, container: &str, mut request: ListBlobs) {
         let page_entries = request.max_results.unwrap() as usize;
         let Some(blobs) = self.containers.get(container) else {

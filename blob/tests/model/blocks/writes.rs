@@ -1,10 +1,10 @@
-//! Writes to block blobs, on both sides.
+//! Writes to block blobs, in the service and in the model.
 
 use super::evaluator::*;
 use super::*;
 
 impl Run {
-    /// Whether a conditional write to a blob should be taken, and the conditions it carries.
+    /// Whether a conditional write to a blob should succeed, and the conditions that it carries.
     pub(super) fn demand(
         &mut self,
         container: &str,
@@ -55,7 +55,7 @@ impl Run {
         }
     }
 
-    /// A blob was made or made anew.
+    /// Notes that a blob was made or made anew.
     pub(super) fn made(
         &mut self,
         container: &str,

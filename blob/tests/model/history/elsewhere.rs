@@ -44,7 +44,7 @@ impl Walk {
                 self.wait_for_disk();
             }
             _ => {
-                // Without this the copy would still be pending.
+                // The copy must end, or it would still be pending.
                 if !self.take_container_away(at.0) {
                     agree(Ok(()), self.at(self.now).fail_copy(&to, id, "why"));
                 }

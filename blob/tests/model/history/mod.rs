@@ -32,10 +32,10 @@ struct Known {
     blocks: Vec<(String, Vec<u8>)>,
     tags: Tags,
     version: Option<SnapshotTime>,
-    /// Whether it has a legal hold.
+    /// Whether the record has a legal hold.
     held: bool,
     immutability: Option<ImmutabilityPolicy>,
-    /// When it expires.
+    /// When the record expires; `None` for never.
     expires: Option<SystemTime>,
 }
 
@@ -63,7 +63,7 @@ impl Known {
         }
     }
 
-    /// A record that takes the place of this one has neither its hold nor its policy.
+    /// Ends hold and policy: a record that takes the place of this one has neither.
     fn end_protection(&mut self) {
         (self.held, self.immutability) = (false, None);
     }
@@ -288,7 +288,7 @@ impl Walk {
         }
     }
 
-    /// The current blob is replaced.
+    /// Replaces the current blob.
     fn replace(&mut self, at: At, known: Option<Known>, deleted: bool) {
         let (policy, now) = (self.policy, self.now);
         let name = self.name(at);
@@ -329,7 +329,7 @@ impl Walk {
         assert!(before.is_none(), "each version has a moment of its own");
     }
 
-    /// Versions or deleted blobs are kept from now on, or no more.
+    /// Decides at random whether versions and deleted blobs are kept from now on.
     fn change_policy(&mut self) {
         self.policy.versioning = self.random.below(2) == 0;
         self.policy.delete_retention_days = match self.random.below(2) {
@@ -373,7 +373,7 @@ impl Walk {
         set.unwrap().wait().unwrap();
     }
 
-    /// Blobs that expired while a policy kept them.
+    /// The blobs that expired while a policy kept them.
     fn expired_late(&self) -> Vec<At> {
         let is_late = |known: &Known| known.immutability.is_some() && known.is_expired(self.now);
         let late = self
@@ -396,7 +396,7 @@ impl Walk {
                 name.staged_at = None;
             }
         }
-        // The sweep put these off for a day; the next write ends them with their snapshots.
+        // The sweep put these blobs off for a day; the next write ends them with their snapshots.
         for at in late {
             self.put_blob(at);
         }

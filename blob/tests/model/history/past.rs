@@ -19,7 +19,7 @@ impl Name {
         }
     }
 
-    /// Whether a record is protected. A deleted one is if the clock was set back.
+    /// Whether a record is protected. A deleted one can be, if the clock was set back.
     pub(super) fn has_protected(&self, now: SystemTime) -> bool {
         let past = self.snapshots.values().chain(self.versions.values());
         let deleted = self.deleted.iter().map(|(_, _, known)| known);
@@ -55,7 +55,7 @@ impl Walk {
         }
     }
 
-    /// Any state that the name has, or one that it has not.
+    /// A random state that the name has, or one that it has not.
     pub(super) fn any_state(&mut self, at: At) -> (BlobState, Option<Known>) {
         let name = self.names.get(&at).cloned().unwrap_or_default();
         let snapshots = name.snapshots.into_iter();
@@ -178,7 +178,7 @@ impl Walk {
         snapshots.try_for_each(|known| known.check_unprotected(self.now))
     }
 
-    /// Set Blob Legal Hold of any state, to release it more often than not.
+    /// Sets or, more often, releases the legal hold of any state.
     pub(super) fn set_hold(&mut self, at: At) {
         let (state, found) = self.any_state(at);
         let held = self.random.below(3) == 0;
@@ -233,7 +233,7 @@ impl Walk {
         }
     }
 
-    /// Compares a blob that has just lost its protection, and may have expired before.
+    /// Ends a blob that has just lost its protection, if it has expired.
     fn end_if_unprotected(&mut self, at: At) {
         let now = self.now;
         let name = self.name(at);
@@ -242,13 +242,13 @@ impl Walk {
             .as_ref()
             .is_some_and(|known| known.is_expired(now));
         if was_expired {
-            // Gone with the protection; its snapshots go with the next write.
+            // The blob is gone with its protection; its snapshots go with the next write.
             name.end_if_expired(now);
             self.put_blob(at);
         }
     }
 
-    /// Set Blob Expiry: soon, or never.
+    /// Sets an expiry: soon, or never.
     pub(super) fn set_expiry(&mut self, at: At) {
         let expected = match self.known(at) {
             None => Err("BlobNotFound"),
@@ -300,7 +300,7 @@ impl Walk {
         }
     }
 
-    /// A snapshot or version was deleted.
+    /// Keeps a deleted snapshot or version, if the account retains such records.
     pub(super) fn keep(&mut self, at: At, was: Was, known: Known) {
         if self.policy.delete_retention_days.is_some() {
             let until = self.now + DAY * RETENTION_DAYS.into();
@@ -308,7 +308,7 @@ impl Walk {
         }
     }
 
-    /// Of the current blob or of a version.
+    /// Sets the tags of the current blob or of a version.
     pub(super) fn set_tags(&mut self, at: At) {
         let value = self.random.word(&["1", "2"], 1, 1);
         let tags: Tags = vec![("kind".to_string(), value)];

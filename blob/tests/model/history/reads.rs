@@ -69,7 +69,7 @@ impl Walk {
         Ok(bytes)
     }
 
-    /// The search for tags, of current blobs and of versions, by pages of two.
+    /// Compares searches for tags, of current blobs and of versions, by pages of two.
     pub(super) fn compare_tags(&self) {
         for (value, versions) in [("1", false), ("2", false), ("1", true), ("2", true)] {
             let mut request = FindBlobsByTags {

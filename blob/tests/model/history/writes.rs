@@ -1,4 +1,4 @@
-//! Writes of content of all types, on both sides.
+//! Writes of content of all types, in the service and in the model.
 
 use super::*;
 
@@ -49,7 +49,7 @@ impl Walk {
             let now = self.now;
             let name = self.name(at);
             name.staged.insert(id, body);
-            // The clock may have been set back since the first of them.
+            // The clock may have been set back since an earlier block was put.
             name.staged_at = name.staged_at.max(Some(now));
         }
     }

@@ -1,4 +1,4 @@
-//! Blobs as the protocol describes them: plain values, and what keeps a request from being done.
+//! Blobs as the protocol describes them: plain values, and the errors that refuse a request.
 
 use super::lease::Lease;
 use lazurite_blob::*;
@@ -29,7 +29,7 @@ impl Refusals {
         self.add(rank, refused.then(|| code.to_string()));
     }
 
-    /// For requests about two blobs, of which the protocol does not say what is looked at first.
+    /// Removes the ranks, for requests about two blobs: the protocol does not order their checks.
     pub(super) fn unranked(self) -> Refusals {
         Refusals(
             self.0
@@ -39,12 +39,12 @@ impl Refusals {
         )
     }
 
-    /// Whether the request is done.
+    /// Whether nothing refuses the request.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether this may be the answer.
+    /// Whether `code` may be the answer: a refusal of the first check that fails.
     pub(super) fn admit(&self, code: &str) -> bool {
         let first = self.0.iter().map(|(rank, _)| *rank).min();
         let mut codes = self.0.iter();
@@ -116,7 +116,7 @@ impl Tier {
         }
     }
 
-    /// Why the content cannot be used.
+    /// Why the tier keeps the content from being used; `None` if it does not.
     pub(super) fn refuses(self) -> Option<String> {
         match (self.coming, self.set) {
             (Some(_), _) => Some("BlobBeingRehydrated".to_string()),
@@ -138,7 +138,7 @@ pub(super) fn has_tier(kind: BlobType, tier: AccessTier) -> bool {
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) kind: BlobType,
-    /// With what the bytes of each block are encrypted, which counts when they are listed again.
+    /// The id and the bytes of each block. Later lists may name the blocks again.
     pub(super) blocks: Vec<(&'static str, Vec<u8>)>,
     pub(super) bytes: Vec<u8>,
     pub(super) etag: ETag,
@@ -168,18 +168,18 @@ pub(super) struct Name {
     pub(super) staged: BTreeMap<&'static str, Vec<u8>>,
     pub(super) staged_secret: Secret,
     pub(super) staged_at: Option<SystemTime>,
-    /// Until when it is kept, and the blob if it was deleted as the current one.
+    /// For each deleted record, until when it is kept; and the blob, if it was the current one.
     pub(super) kept: Vec<(SystemTime, Option<Known>)>,
 }
 
 impl Name {
-    /// Whether the current blob is gone by itself.
+    /// Whether the current blob has an expiry that has passed.
     pub(super) fn has_expired(&self, now: SystemTime) -> bool {
         let current = self.current.as_ref();
         current.is_some_and(|known| known.has_expired(now))
     }
 
-    /// Applies the passing of time.
+    /// Removes everything that has ended by `now`.
     pub(super) fn pass(&mut self, now: SystemTime) {
         if self.has_expired(now) {
             self.current = None;

@@ -35,7 +35,7 @@ fn leased(id: Guid, duration: LeaseDuration, now: SystemTime) -> Lease {
 }
 
 impl Lease {
-    /// Applies the passing of time.
+    /// Changes the state of a lease or a break period that has ended by `now`.
     pub(super) fn pass(&mut self, now: SystemTime) {
         match *self {
             Leased(id, duration, Some(end)) if end <= now => *self = Expired(id, duration),
@@ -144,7 +144,7 @@ impl Lease {
         }
     }
 
-    /// Like [`Lease::refuses_write`], of operations that need no lease id.
+    /// Like [`Lease::refuses_write`], for operations that need no lease id.
     pub(super) fn refuses_read(self, given: Option<Guid>, of: &str) -> Option<String> {
         match self {
             Leased(id, ..) | Breaking(id, _) if id == given? => None,
@@ -155,7 +155,7 @@ impl Lease {
         }
     }
 
-    /// Applies a write that changes the ETag.
+    /// The lease after a write that changes the ETag: one that has ended is gone.
     pub(super) fn after_write(self) -> Lease {
         match self {
             Leased(..) | Breaking(..) => self,
@@ -163,7 +163,7 @@ impl Lease {
         }
     }
 
-    /// Its current or last holder.
+    /// The id of the lease that is or was last held; `None` if there is none.
     pub(super) fn id(self) -> Option<Guid> {
         match self {
             Available => None,
@@ -171,12 +171,12 @@ impl Lease {
         }
     }
 
-    /// Whether it is held, and ends by itself.
+    /// Whether the lease is held and has an end.
     pub(super) fn is_finite(self) -> bool {
         matches!(self, Leased(_, LeaseDuration::Seconds(_), _))
     }
 
-    /// As `x-ms-lease-state`, `x-ms-lease-status` and `x-ms-lease-duration` tell it.
+    /// The values of `x-ms-lease-state`, `x-ms-lease-status` and `x-ms-lease-duration`.
     pub(super) fn shown(self) -> (LeaseState, bool, Option<LeaseDuration>) {
         match self {
             Available => (LeaseState::Available, false, None),

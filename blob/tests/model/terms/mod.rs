@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The second one has an encryption scope, and wants no other.
+/// The second container has an encryption scope, and denies all others.
 const CONTAINERS: [&str; 2] = ["free", "scoped"];
 const OWN_SCOPE: [Option<&str>; 2] = [None, Some("ours")];
 const NAMES: [&str; 2] = ["a", "b"];
@@ -45,7 +45,7 @@ struct Walk {
     leases: [Lease; 2],
 }
 
-/// The headers of a request.
+/// The lease id, key and scope that a request names.
 #[derive(Debug, Clone, Copy, Default)]
 struct RequestEncryption {
     lease: Option<Guid>,
@@ -82,7 +82,7 @@ impl RequestEncryption {
         }
     }
 
-    /// For Put Block and Put Block List, with the encryption of the blocks.
+    /// Names the encryption of the blocks instead, for Put Block and Put Block List.
     fn with(self, secret: Secret) -> RequestEncryption {
         let (key, scope) = match secret {
             Secret::Nothing => (None, None),
@@ -204,7 +204,7 @@ impl Walk {
         }
     }
 
-    /// A while, or days, after which the sweep comes.
+    /// Lets a while pass, or days, and runs the sweep after those.
     fn wait(&mut self) {
         let time = match self.random.below(4) {
             0 => DAY * (1 + self.random.below(4)) as u32,
@@ -224,9 +224,9 @@ impl Walk {
         }
     }
 
-    /// The process is killed and started again: nothing may differ afterwards.
+    /// Kills the process and opens the store again: nothing may differ afterwards.
     fn reopen(&mut self) {
-        // A sweep is not waited for. What is logged after it is not durable without it.
+        // The sweep was not awaited: only this write, which is logged after it, makes it durable.
         let set = self.service.set_service_properties(ACCOUNT, b"");
         set.unwrap().wait().unwrap();
         self.disk = self.disk.crash(self.random.next(), Keep::Everything);
@@ -235,7 +235,7 @@ impl Walk {
         self.pass(Duration::from_secs(1));
     }
 
-    /// Mostly the id that fits, if there is one.
+    /// A random lease id: mostly the one that fits, if there is one.
     fn lease_id(&mut self, lease: Lease) -> Option<Guid> {
         match self.random.below(8) {
             0..2 => None,

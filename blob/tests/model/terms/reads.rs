@@ -3,7 +3,7 @@
 use super::*;
 
 impl Walk {
-    /// All properties of a name, for callers with its key and without.
+    /// Compares all properties of a name, for callers with its key and without.
     pub(super) fn compare(&mut self, at: At) {
         let name = self.name(at).clone();
         self.compare_state(at, BlobState::Current, name.current.as_ref());
@@ -102,7 +102,7 @@ impl Walk {
         assert_eq!(secret, known.secret);
     }
 
-    /// Listings say what a lease and a tier are now.
+    /// Compares listings, which show lease and tier as they are now.
     fn compare_listing(&self, at: At, name: &Name) {
         let request = ListBlobs {
             prefix: NAMES[at.1].to_string(),

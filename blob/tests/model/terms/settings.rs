@@ -23,7 +23,7 @@ impl Walk {
         }
     }
 
-    /// Holds the outcome against the table, which says what the lease is now.
+    /// Compares the outcome with that of the model. Returns the new lease if both succeeded.
     fn settle_lease(
         &self,
         mut refusals: Refusals,
@@ -91,7 +91,7 @@ impl Walk {
         *self.random.one(&priorities)
     }
 
-    /// Of the blob or of a snapshot of it.
+    /// Sets the tier of the blob or of one of its snapshots.
     pub(super) fn set_tier(&mut self, at: At) {
         let kind = self.name(at).current.as_ref().map(|known| known.kind);
         let (tier, priority) = (
@@ -211,7 +211,7 @@ impl Walk {
         self.settle(refusals, set.map(|ticket| ((), ticket)));
     }
 
-    /// Metadata or access policy, both of which need no lease id, but none that does not fit.
+    /// Sets metadata or access policy. Neither needs a lease id, but one that is given must fit.
     pub(super) fn change_container(&mut self, container: usize) {
         let lease_id = self.lease_id(self.leases[container]);
         let mut refusals = Refusals::default();

@@ -21,7 +21,7 @@ fn forbidden(at: At, brought: RequestEncryption) -> Option<String> {
 }
 
 impl Walk {
-    /// A change of the current blob's ETag.
+    /// Notes a write that changed the ETag of the current blob.
     pub(super) fn changed(&mut self, at: At, written: Written) {
         let known = self.known(at);
         assert!(known.etag < written.etag, "a write moves the ETag");
@@ -29,7 +29,7 @@ impl Walk {
         known.lease = known.lease.after_write();
     }
 
-    /// The current blob is replaced, and uncommitted blocks go.
+    /// Replaces the current blob, and drops the uncommitted blocks.
     fn made(&mut self, at: At, written: Written, made: Made) {
         let (policy, now) = (self.policy, self.now);
         let name = self.name(at);
@@ -358,7 +358,7 @@ impl Walk {
         }
     }
 
-    /// Needs neither key nor scope: headers are not encrypted.
+    /// Sets headers, which needs neither key nor scope: they are not encrypted.
     pub(super) fn set_properties(&mut self, at: At) {
         let brought = self.brought(at);
         let mut refusals = self.name(at).refusals(None, brought.lease);
@@ -375,7 +375,7 @@ impl Walk {
         }
     }
 
-    /// Needs no lease id, but none that does not fit. The snapshot has neither lease nor expiry.
+    /// Makes a snapshot, without lease or expiry. No lease id is needed, but one given must fit.
     pub(super) fn snapshot(&mut self, at: At) {
         let brought = self.brought(at);
         let name = self.name(at).clone();
@@ -513,7 +513,7 @@ impl Walk {
         }
     }
 
-    /// Brings back what is kept; a lease is not, and neither are snapshots alone.
+    /// Restores what is kept. A lease is not kept, and snapshots alone are not restored.
     pub(super) fn undelete(&mut self, at: At) {
         let mut refusals = Refusals::default();
         let name = self.name(at).clone();

@@ -124,7 +124,7 @@ impl BlockBuilder {
     }
 }
 
-/// The checksum matches, but no builder makes such a block.
+/// The error for a block whose checksum matches, although no builder makes such a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -170,7 +170,7 @@ impl Layout {
         &data[start..start + self.skip]
     }
 
-    /// The place of a restart point.
+    /// The place of a restart point. Checks both offsets against the bounds of the block.
     fn restart(&self, data: &[u8], index: usize) -> Result<Place> {
         let at = self.values_end + 8 * (self.restarts + index);
         let mut decoder = Decoder::new(&data[at..]);
@@ -257,7 +257,7 @@ struct Place {
     value: usize,
 }
 
-/// An entry as it is in the block.
+/// An entry as stored: without the bytes that its key shares with the key before.
 #[derive(Debug, Clone, Copy)]
 struct RawEntry<'a> {
     shared: usize,
@@ -272,20 +272,20 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
     let Some(mut place) = layout.walk_start(data, key, at)? else {
         return Ok(Lookup::Behind);
     };
-    // How many bytes the key before shares with `key`; it is smaller.
+    // Number of leading bytes that the previous key, which is smaller, shares with `key`.
     let mut matched = 0;
     while place.entry < layout.entries_end {
         let (entry, next) = layout.entry(data, place)?;
         let value = place.value..next.value;
         place = next;
         if entry.shared == 0 {
-            // A restart point does not record how much it shares with the entry before.
+            // A restart point does not record how many bytes it shares with the entry before.
             matched = 0;
         }
         match entry.shared.cmp(&matched) {
-            // It still differs from `key` where the one before did.
+            // This key still differs from `key` at the byte where the previous key did.
             Ordering::Greater => continue,
-            // It differs from the one before where that one was equal to `key`, and is after it.
+            // This key differs from the previous one where that equals `key`, so it is greater.
             Ordering::Less => return Ok(Lookup::Absent),
             Ordering::Equal => {}
         }
@@ -371,7 +371,7 @@ impl BlockCursor {
         }
     }
 
-    /// Takes another block. The cursor is on no entry yet.
+    /// Moves the cursor to another block, on no entry.
     pub(crate) fn load(&mut self, data: Bytes) -> Result<()> {
         self.on_entry = false;
         self.layout = Layout::of(&data)?;
@@ -401,7 +401,7 @@ impl BlockCursor {
         self.kind
     }
 
-    /// Whether the entry is another version of the key that the cursor was on before.
+    /// Whether the last `next` came to another version of the same key.
     pub(crate) fn repeats(&self) -> bool {
         self.repeats
     }
@@ -425,7 +425,7 @@ impl BlockCursor {
         self.go_to_restart(0)
     }
 
-    /// Moves to the next entry; on none at the end of the block.
+    /// Moves to the next entry; past the last, to none.
     pub(crate) fn next(&mut self) -> Result<()> {
         self.here = self.next;
         self.on_entry = self.here.entry < self.layout.entries_end;
@@ -434,7 +434,7 @@ impl BlockCursor {
         }
         let (entry, next) = self.layout.entry(&self.data, self.here)?;
         let old = self.key.get(entry.shared..).ok_or(Malformed)?;
-        // Only a restart point has bytes that the key before has too.
+        // Only the suffix of a restart point can repeat bytes of the key before.
         self.repeats = old.len() == entry.suffix.len() && old == entry.suffix;
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(entry.suffix);
@@ -444,7 +444,7 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Moves to the entry before; on none before the first.
+    /// Moves to the previous entry; before the first, to none.
     pub(crate) fn prev(&mut self) -> Result<()> {
         let here = self.here.entry;
         let mut low = 0;

@@ -13,10 +13,10 @@ static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| Arr
 static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
     LazyLock::new(|| ArrayQueue::new(16));
 
-/// Sets up a context for the first read of a block, so that it need not wait for that.
+/// Prepares a decompression context, so that the first read of a block need not.
 pub(crate) fn prepare() {
     let unpacker = Decompressor::new();
-    // A full queue needs no other one; if there is no memory, the read itself fails.
+    // A full queue needs no other context. Without memory, the read itself fails.
     let _ = unpacker.map(|unpacker| UNPACKERS.push(unpacker));
 }
 
@@ -46,7 +46,7 @@ fn unpack_zstd(payload: &[u8], out: &mut [u8]) -> Option<usize> {
     unpacked
 }
 
-/// Packs `payload` into `out`, unless that saves less than an eighth.
+/// Compresses `payload` into `out`. Returns `payload` itself if that saves less than an eighth.
 pub(crate) fn compress<'a>(
     payload: &'a [u8],
     compression: Compression,

@@ -25,7 +25,7 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// The bytes at `offset`, the end of file `number`.
+    /// Encodes the footer to stand at `offset` of file `number`, which its checksum includes.
     pub(crate) fn encode(&self, number: u64, offset: u64) -> Vec<u8> {
         let mut out = Vec::new();
         for handle in [self.index, self.filter, self.range_tombstones] {

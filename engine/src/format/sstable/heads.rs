@@ -12,7 +12,7 @@ impl<'a> Heads<'a> {
         Heads(bytes.as_chunks().0)
     }
 
-    /// Where heads equal to `wanted` stand; where they would if there is none.
+    /// The indices of the heads equal to `wanted`; without any, the empty range where they belong.
     pub(super) fn equal_to(&self, wanted: u64) -> Range<usize> {
         let start = first_head_not_below(self.0.len(), wanted, |at| u64::from_le_bytes(self.0[at]));
         let equal = |head: &&[u8; 8]| u64::from_le_bytes(**head) == wanted;

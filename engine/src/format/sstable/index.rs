@@ -40,7 +40,7 @@ impl IndexBuilder {
         self.handles.push(handle);
     }
 
-    /// Bytes of the block at most.
+    /// Upper bound for the bytes of the block.
     pub(crate) fn bytes(&self) -> usize {
         self.separators.len() + ENTRY_BYTES * self.ends.len() + TAIL_BYTES
     }
@@ -137,7 +137,7 @@ impl IndexBlock {
         u32::from_le_bytes(bytes) as usize
     }
 
-    /// The separator without the bytes that all share.
+    /// The separator at `index`, without the prefix that all separators share.
     fn rest(&self, index: usize) -> Result<&[u8]> {
         let separators =
             &self.data[ENTRY_BYTES * self.count..self.data.len() - TAIL_BYTES - self.skip];

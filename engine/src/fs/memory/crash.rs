@@ -13,13 +13,13 @@ const SECTOR_BYTES: usize = 512;
 /// The operations that survive although they were not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// None of them.
+    /// No unsynced operation.
     Nothing,
-    /// The first ones of each file and directory, the last of them torn.
+    /// The first operations on each file and directory; the last of these is torn.
     Prefix,
-    /// Any sectors of any writes; of directory operations the first ones.
+    /// Any sectors of any writes, and the first operations on each directory.
     Sectors,
-    /// All of them, as when only the process died.
+    /// All operations, as when only the process died.
     Everything,
 }
 

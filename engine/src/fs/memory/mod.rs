@@ -99,7 +99,7 @@ impl MemoryFs {
         }
     }
 
-    /// Like [`MemoryFs::volatile`], but a full disk while its files hold `bytes_max` bytes.
+    /// Like [`MemoryFs::volatile`], but the disk is full once its files hold `bytes_max` bytes.
     pub fn volatile_up_to(bytes_max: u64) -> MemoryFs {
         let bytes = AtomicU64::new(0);
         MemoryFs {
@@ -319,7 +319,7 @@ impl Fs for MemoryFs {
         (total < u64::MAX).then_some(Space { total, free })
     }
 
-    /// Counts the files of all directories.
+    /// Ignores the path: counts the files of all directories.
     fn used(&self, _: &Path) -> io::Result<u64> {
         Ok(self.room.bytes.load(Ordering::Relaxed))
     }
@@ -437,7 +437,7 @@ impl File for MemoryFile {
         let Some(before) = before else { return Ok(()) };
         let allocated = contents.allocate(contents.durable.allocated(), &self.0.room);
         if allocated.is_err() {
-            // The changes that a failed sync was for are lost.
+            // A failed sync loses the changes that it was to make durable.
             contents.durable = before;
         }
         allocated
@@ -465,7 +465,7 @@ impl File for MemoryFile {
 }
 
 impl Contents {
-    /// Takes space for a crashable file, up to `bytes` in all.
+    /// Takes space, so that a crashable file has at least `bytes` allocated.
     fn allocate(&mut self, bytes: u64, room: &Room) -> io::Result<()> {
         room.take(bytes.saturating_sub(self.allocated))?;
         self.allocated = self.allocated.max(bytes);

@@ -6,11 +6,11 @@ use crate::fs::{File, PAGE_BYTES};
 use std::io;
 use std::sync::Mutex;
 
-/// Bytes that were not written yet are lost with the process.
+/// A log file whose bytes stay in memory until they are written: a killed process loses those.
 #[derive(Debug)]
 pub(super) struct UnsyncedLog {
     file: Box<dyn File>,
-    /// Bytes that are allocated. Bytes after the last whole page of them go to the file at once.
+    /// Number of allocated bytes. Bytes after their last whole page go to the file at once.
     length: u64,
     pending: Mutex<Pending>,
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens for reading.
+/// Opens a file for reading, without updates of its access time if that is allowed.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
     // Without the flag, checking whether to update the access time takes a sixth of the time of
     // each read.
@@ -20,7 +20,7 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(flag.unwrap_or(0));
     match options.open(path) {
-        // Only the owner of a file may ask for that.
+        // Only the owner of a file may open it with `O_NOATIME`.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(path),
         opened => opened,
     }
@@ -43,7 +43,7 @@ pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> 
 /// Lowers the priority of the calling thread by this many steps of `nice`.
 pub(crate) fn lower_priority(nice: i32) {
     if nice > 0 {
-        // Linux takes it for the calling thread alone. Without it the thread is only less polite.
+        // On Linux, `nice` affects the calling thread alone. A failure leaves it as it is.
         let _ = rustix::process::nice(nice);
     }
 }

@@ -23,5 +23,5 @@ pub(in crate::fs) fn lengthen(file: &fs::File, length: u64) -> io::Result<()> {
     file.set_len(length)
 }
 
-/// Threads have no priority of their own that the standard library could lower.
+/// Does nothing: the standard library cannot change the priority of a thread.
 pub(crate) fn lower_priority(_: i32) {}

@@ -1,4 +1,4 @@
-//! Files on disk, as Linux keeps them.
+//! Tests of files on disk, as Linux keeps them.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

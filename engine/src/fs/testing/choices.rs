@@ -11,7 +11,7 @@ impl Choices {
         Choices(seed)
     }
 
-    /// The sequence of the part of the run that has this name.
+    /// The sequence for the part `name` of a run with this seed.
     pub fn child(seed: u64, name: &str) -> Choices {
         let mut choices = Choices(seed);
         for byte in name.bytes() {
@@ -20,7 +20,7 @@ impl Choices {
         Choices(choices.next())
     }
 
-    /// Any number.
+    /// The next number of the sequence: any `u64`.
     #[allow(
         clippy::should_implement_trait,
         reason = "there is always a next one, and it is no option"
@@ -43,17 +43,17 @@ impl Choices {
         self.below(count as u64) as usize
     }
 
-    /// True once in `n` times.
+    /// True once in `n` times on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// One of them.
+    /// One of `items`, of which there is at least one.
     pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
         items[self.index(items.len())]
     }
 
-    /// One of them, each as often as its weight says.
+    /// One of `items`, each with a probability in proportion to its weight.
     pub fn weighted<T: Copy>(&mut self, items: &[(u64, T)]) -> T {
         let total = items.iter().map(|(weight, _)| weight).sum();
         let mut at = self.below(total);

@@ -44,20 +44,20 @@ pub enum Failure {
     Error(io::ErrorKind),
     /// No file handle is left. Only calls that open something count and fail.
     NoHandle,
-    /// It panics.
+    /// The call panics, or returns an error if its thread is panicking already.
     Panic,
 }
 
 /// Which calls fail, and how.
 #[derive(Debug, Clone)]
 pub struct Fault {
-    /// Only calls of this kind count; `None`: all.
+    /// The kind of calls that count; `None` for all.
     pub operation: Option<Operation>,
-    /// Only calls on paths that contain this count.
+    /// Only calls on paths that contain this text count.
     pub path: String,
     /// Which of the calls that count fails first; the first is 1.
     pub nth: u64,
-    /// The outcome of the call.
+    /// How the call fails.
     pub failure: Failure,
     /// Whether all later calls that count fail too.
     pub sticky: bool,
@@ -71,7 +71,7 @@ pub struct FaultFs {
     holds: Arc<(Mutex<Holds>, Condvar)>,
 }
 
-/// Calls that are held up.
+/// The calls that wait or are delayed.
 #[derive(Debug, Default)]
 struct Holds {
     operation: Option<Operation>,
@@ -103,14 +103,14 @@ impl FaultFs {
         changed.notify_all();
     }
 
-    /// Makes calls of this kind take so much longer from now on; `None`: as long as they take.
+    /// Adds the duration to each later call of this kind; `None` ends the delays.
     pub fn slow(&self, slow: Option<(Operation, Duration)>) {
         let (holds, changed) = &*self.holds;
         lock(holds).slow = slow;
         changed.notify_all();
     }
 
-    /// How many calls are being held up.
+    /// Number of calls that are being held up.
     pub fn held(&self) -> usize {
         lock(&self.holds.0).waiting
     }
@@ -134,7 +134,7 @@ impl FaultFs {
         waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
 
-    /// Sets or clears the fault and counts from the beginning.
+    /// Sets or clears the fault. The count of calls begins again.
     pub fn set(&self, fault: Option<Fault>) {
         *self.state() = State {
             fault,
@@ -142,7 +142,7 @@ impl FaultFs {
         };
     }
 
-    /// How many calls counted since [`FaultFs::set`], and whether one has failed.
+    /// Number of calls that counted since [`FaultFs::set`], and whether one has failed.
     pub fn seen(&self) -> (u64, bool) {
         let state = self.state();
         (state.counted, state.failed > 0)

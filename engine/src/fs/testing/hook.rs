@@ -24,7 +24,7 @@ impl fmt::Debug for HookFs {
 }
 
 impl HookFs {
-    /// Calls `hook` with what is about to happen to which file; its error is that of the call.
+    /// Calls `hook` before each sync and write of a file. An error of `hook` fails the call.
     pub fn new(
         inner: impl Fs + 'static,
         hook: impl Fn(Operation, &Path) -> io::Result<()> + Send + Sync + 'static,
@@ -36,7 +36,7 @@ impl HookFs {
         }
     }
 
-    /// Writes logs at once, as a disk that refuses `O_DIRECT`, whatever the store asks for.
+    /// Makes logs write at once, as on a disk that refuses `O_DIRECT`, whatever the store asks for.
     pub fn at_once(self) -> HookFs {
         let writes_at_once = true;
         HookFs {

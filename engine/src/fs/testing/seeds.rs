@@ -15,7 +15,7 @@ pub fn test_seeds(count: u64) -> impl Iterator<Item = u64> {
 }
 
 fn fixed_and_fresh(count: u64) -> Vec<u64> {
-    // Short enough to type.
+    // 32 bits, so that a seed is short enough to type.
     let fresh = RandomState::new().hash_one(0) >> 32;
     (1..count.max(2)).chain([fresh]).collect()
 }

@@ -32,7 +32,7 @@ pub(in crate::fs) fn open_log(
     open_log_with(allocate, file, path, present, length, writes)
 }
 
-/// Like [`open_log`]. `allocate` answers whether the blocks of the file are allocated.
+/// Like [`open_log`]. `allocate` returns whether it could allocate the blocks of the file.
 fn open_log_with(
     allocate: impl FnOnce(&fs::File, u64) -> io::Result<bool>,
     file: fs::File,
@@ -41,7 +41,7 @@ fn open_log_with(
     length: u64,
     writes: LogWrites,
 ) -> io::Result<Arc<dyn File>> {
-    // Also if the file has that length: a file system that could not allocate has left holes.
+    // Even a file of that length may have holes, left by a file system that could not allocate.
     let is_allocated = length > 0 && allocate(&file, length)?;
     if writes == LogWrites::AtSync {
         return Ok(match DirectFile::open(file, path) {
@@ -148,7 +148,7 @@ mod tests {
                 let log = open_log_with(allocate, open(&path), &path, present, LENGTH, writes);
                 let log = log.unwrap();
                 assert!(is_allocated || !is_mapped(&path), "{name}, {present}");
-                // Across the end of what is allocated, too.
+                // The second write crosses the end of the allocated bytes.
                 for offset in [100, LENGTH - 3] {
                     log.write_at(b"record", offset).unwrap();
                     let mut bytes = [0; 6];
@@ -175,7 +175,7 @@ mod tests {
     struct SmallDisk(tempfile::TempDir);
 
     impl SmallDisk {
-        /// `None` without the right to mount.
+        /// Mounts a file system in memory; `None` without the right to mount.
         fn mount() -> Option<SmallDisk> {
             let disk = SmallDisk(tempfile::tempdir().unwrap());
             let mut mount = Command::new("mount");
@@ -212,7 +212,7 @@ mod tests {
             let log = DiskFs::default().open_log(&path, LENGTH, writes).unwrap();
             disk.fill();
             let record = [7; 1000];
-            // A lost page would end the process here.
+            // A write to a mapped page without a block would kill the process here.
             for offset in (0..LENGTH - 1000).step_by(1000) {
                 log.write_at(&record, offset).unwrap();
             }

@@ -26,7 +26,7 @@ pub(crate) struct Rows {
     /// Where the next `advance` goes first: inclusive forward, exclusive backward; the inner `None`
     /// is the end of all keys.
     pending_seek: Option<Option<Vec<u8>>>,
-    /// True if the pending seek only moves forward.
+    /// True if the pending seek moves only forward from the current positions.
     goes_on: bool,
     /// The source of the current row; `None` if there is no row.
     current: Option<usize>,
@@ -117,7 +117,7 @@ impl Rows {
             None => self.step(),
         };
         match stepped {
-            // A new value: copying the result of `step` would stall until its parts are stored.
+            // Not `stepped` itself: copying it would stall until its parts are stored.
             Ok(true) => Ok(true),
             ended => {
                 self.end();
@@ -138,7 +138,7 @@ impl Rows {
         }
     }
 
-    /// As `step`, without the work that a single source does not need.
+    /// Like `step`, without the work that a single source does not need.
     #[inline]
     fn step_alone(&mut self, only: usize) -> Result<bool> {
         let source = &mut self.sources[only];
@@ -164,7 +164,7 @@ impl Rows {
         self.find_live()
     }
 
-    /// Moves from the places of the sources to the first live row.
+    /// Moves from the positions of the sources to the first live row.
     fn find_live(&mut self) -> Result<bool> {
         while let Some(first) = self.first() {
             self.passed += 1;
@@ -211,7 +211,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Moves each source to the bound, or past the span that newer sources have deleted there.
+    /// Moves each source to the bound, or past the span there that newer sources have deleted.
     fn seek_sources(&mut self, bound: Option<&[u8]>) -> Result<()> {
         let looks_ahead = self.has_range_tombstones && self.scan.direction == Direction::Forward;
         let goes_on = std::mem::take(&mut self.goes_on);
@@ -219,7 +219,7 @@ impl Rows {
         let mut bound = bound.map(Cow::Borrowed);
         for index in 0..self.sources.len() {
             let source = &mut self.sources[index];
-            // A source that is after the bound already has nothing before it.
+            // A source whose key is at or after the bound need not move.
             if !goes_on
                 || source
                     .key()
@@ -242,7 +242,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Where a walk from `start` begins: after the empty span around it, if one is known.
+    /// The beginning of a walk from `start`: after the empty span around `start`, if one is known.
     fn begin_search(&self, start: Vec<u8>) -> Vec<u8> {
         self.empty_spans
             .end_around(&start, self.at)
@@ -258,7 +258,7 @@ impl Rows {
         }
     }
 
-    /// Ends the search for a live row: the walk found none before `end`. `None`: it was broken off.
+    /// Ends the search: the walk found no live row before `end`, or with `None` it was broken off.
     fn end_search(&mut self, end: Option<&[u8]>) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {
@@ -266,7 +266,7 @@ impl Rows {
         }
     }
 
-    /// The walk has come to the row of source `first`, which is alive.
+    /// Ends the search: the walk has come to the row of source `first`, which is live.
     fn end_search_here(&mut self, first: usize) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {
@@ -323,7 +323,7 @@ impl Rows {
         }
     }
 
-    /// Moves the first source, and every other that is on the same key, beyond it.
+    /// Moves every source that is on the first key beyond it.
     fn pass(&mut self) -> Result<()> {
         let key = self.sources[self.order[0]].key();
         let others = self.order[1..].iter();

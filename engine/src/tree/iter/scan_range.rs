@@ -1,8 +1,8 @@
-//! What a scan walks.
+//! ScanRange: the keys that a scan walks, and the direction.
 
 use crate::{Direction, KeyRange};
 
-/// Which keys a scan walks, and which way.
+/// The keys that a scan walks, and the direction.
 #[derive(Debug, Clone)]
 pub(crate) struct ScanRange {
     pub(crate) range: KeyRange,

@@ -82,7 +82,7 @@ impl Source {
         Ok(())
     }
 
-    /// Whether any of its spans may have been deleted as a whole.
+    /// Whether `cover` may find anything in this source.
     pub(crate) fn has_range_tombstones(&self) -> bool {
         match self {
             Source::Memtable(rows) => rows.memtable.has_range_tombstones(),
@@ -104,7 +104,7 @@ impl Source {
         matches!(self, Source::Memtable(_))
     }
 
-    /// The memtable, if it is one.
+    /// The memtable that the source reads; `None` for a run.
     pub(crate) fn memtable(&self) -> Option<&Memtable> {
         match self {
             Source::Memtable(rows) => Some(&rows.memtable),
@@ -128,11 +128,11 @@ pub(crate) struct MemtableRows {
     at: SequenceNumber,
     scan: Arc<ScanRange>,
     fetched: PinnedRows,
-    /// Index of the current row among the fetched ones; at their end when there is none.
+    /// Index of the current row among the fetched ones; their number if there is no row.
     index: usize,
     fetch: usize,
     done: bool,
-    /// Memory for the last key of a fetch, which the next begins after.
+    /// Memory for the last key of a fetch. The next fetch begins after that key.
     last: Vec<u8>,
 }
 
@@ -229,11 +229,11 @@ pub(crate) struct RunRows {
     direction: Direction,
     /// Index of the file under the cursor.
     file: usize,
-    /// Forward, it stands on the row.
+    /// Forward, the cursor stands on the current row.
     cursor: Option<SstableCursor>,
     /// Whether the cursor is on a version in the file; else the run has ended.
     in_file: bool,
-    /// Backward: the row, because the newest version of a key is met last.
+    /// Backward: a copy of the current row, because the newest version of a key is met last.
     row: Option<(Vec<u8>, Entry)>,
 }
 
@@ -335,7 +335,7 @@ impl RunRows {
         Ok(true)
     }
 
-    /// Moves the cursor; `false` if there is none in a file.
+    /// Calls `step` on the cursor; does nothing and returns `false` if the run has ended.
     fn step(
         &mut self,
         step: impl FnOnce(&mut SstableCursor, &Cache) -> Result<()>,
@@ -385,7 +385,7 @@ impl RunRows {
         self.settle_forward()
     }
 
-    /// Moves the cursor from its place to the first visible version.
+    /// Moves the cursor from its place to the first version visible to the scan.
     fn settle_forward(&mut self) -> Result<()> {
         while self.in_file {
             let cursor = self.cursor();

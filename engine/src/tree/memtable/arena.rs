@@ -30,7 +30,7 @@ pub(super) struct Row {
     chunk: u32,
     offset: u32,
     value_length: u32,
-    /// The next older version of the same key that someone may still read.
+    /// The next older version of the same key that a reader may still need.
     pub(super) older: RowId,
     key_length: u16,
     pub(super) kind: Kind,
@@ -67,7 +67,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Adds a row that is linked to none.
+    /// Adds a row without an older version.
     pub(super) fn add(
         &mut self,
         key: &[u8],
@@ -153,7 +153,7 @@ impl Arena {
         &self.chunks[row.chunk as usize].bytes()[start..start + row.key_length as usize]
     }
 
-    /// Has both ends of the row's bytes fetched from memory, without waiting for them.
+    /// Prefetches both ends of the row's bytes into the processor's cache.
     pub(super) fn touch(&self, id: RowId) {
         let row = self.row(id);
         let bytes = self.chunks[row.chunk as usize].bytes();
@@ -171,7 +171,7 @@ impl Arena {
         std::hint::black_box(lines.map(|line| bytes.get(line).copied()));
     }
 
-    /// The value, borrowed.
+    /// The value of a row, borrowed.
     pub(super) fn value(&self, row: &Row) -> &[u8] {
         &self.chunks[row.chunk as usize].bytes()[row.value_range()]
     }
@@ -184,7 +184,7 @@ impl Arena {
         }
     }
 
-    /// Adds the row, with its key and its value, to those that are kept.
+    /// Adds the row, with its key and its value, to `kept`.
     pub(super) fn pin(&self, row: &Row, kept: &mut PinnedRows) {
         let start = row.offset as usize;
         let end = row.value_range().end;
@@ -206,7 +206,7 @@ impl Arena {
     }
 }
 
-/// Stands for the place of rows that were copied.
+/// The `place` of rows that were copied.
 const COPIED: usize = usize::MAX;
 
 /// A few rows that can be read without the arena, because they keep the chunks that they are in.
@@ -215,7 +215,7 @@ const COPIED: usize = usize::MAX;
 pub(crate) struct PinnedRows {
     /// Full chunks and their numbers.
     chunks: Vec<(u32, Bytes)>,
-    /// Keys and values out of the chunk being filled.
+    /// Keys and values that were copied from the chunk being filled.
     copied: Vec<u8>,
     rows: Vec<PinnedRow>,
 }
@@ -224,7 +224,7 @@ pub(crate) struct PinnedRows {
 struct PinnedRow {
     sequence: SequenceNumber,
     kind: Kind,
-    /// Index of the chunk among those kept, or [`COPIED`].
+    /// Index of the chunk among the kept ones, or [`COPIED`].
     place: usize,
     start: usize,
     key_length: u16,
@@ -232,7 +232,7 @@ struct PinnedRow {
 }
 
 impl PinnedRows {
-    /// Neighbours are often in one chunk, which is kept once for all of them.
+    /// Index of the kept chunk `number`. Neighbours are often in one chunk, which is kept once.
     fn place_of(&mut self, number: u32, bytes: &Bytes) -> usize {
         if self.chunks.last().is_none_or(|last| last.0 != number) {
             self.chunks.push((number, bytes.clone()));
@@ -276,7 +276,7 @@ impl PinnedRows {
         &self.chunk(row)[start..start + row.value_length as usize]
     }
 
-    /// The value, to be kept longer.
+    /// The value, which outlives these rows.
     pub(crate) fn pin_value(&self, index: usize) -> Bytes {
         match self.rows[index].place {
             COPIED => Bytes::copy_from_slice(self.value(index)),

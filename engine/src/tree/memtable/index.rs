@@ -36,7 +36,7 @@ struct Keys {
     rows: [RowId; FANOUT],
 }
 
-/// In cache lines of their own.
+/// Eight bytes of each key, in cache lines that hold nothing else.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Heads([u64; FANOUT]);
@@ -70,7 +70,7 @@ pub(super) struct Position {
 pub(super) struct Index {
     leaves: Vec<Box<Leaf>>,
     inners: Vec<Box<Inner>>,
-    /// A leaf when `height` is 0, else an inner node.
+    /// The root: a leaf when `height` is 0, else an inner node.
     root: NodeId,
     height: usize,
     /// The leaf at the right edge.
@@ -79,7 +79,7 @@ pub(super) struct Index {
     common: Vec<u8>,
 }
 
-/// More than there can be: nodes are half full at least, and rows are numbered by 32 bits.
+/// More levels than an index can have: nodes are at least half full, and row numbers have 32 bits.
 const HEIGHT_MAX: usize = 8;
 
 /// The inner nodes from the root to a leaf, and the child taken in each.
@@ -153,7 +153,7 @@ impl Keys {
         self.read_key_parts(slot, key);
     }
 
-    /// Takes head and tail of the key at `slot`.
+    /// Stores head and tail of `key` for `slot`.
     fn read_key_parts(&mut self, slot: usize, key: &[u8]) {
         self.heads.0[slot] = head(key, self.skip);
         self.tails.0[slot] = head(key, self.skip + HEAD_BYTES);
@@ -186,7 +186,7 @@ impl Keys {
 }
 
 impl Index {
-    /// The newest row of `key`, if the key is here.
+    /// The newest row of `key`, if the index has the key.
     pub(super) fn find(&self, key: &[u8], arena: &Arena) -> Option<RowId> {
         let (position, exact) = self.locate(key, arena);
         exact.then(|| self.row(position)).flatten()
@@ -213,7 +213,7 @@ impl Index {
         (self.settle(position), exact)
     }
 
-    /// Where `key` lies next to the keys here, as far as the bytes that they all share tell.
+    /// Compares `key` with the prefix of all keys; `Equal` if `key` begins with that prefix.
     fn compare_with_common(&self, key: &[u8]) -> Ordering {
         key[..key.len().min(self.common.len())].cmp(&self.common)
     }
@@ -223,7 +223,7 @@ impl Index {
         self.settle(Position { leaf: 0, slot: 0 })
     }
 
-    /// After the last key.
+    /// The position after the last key.
     pub(super) fn end(&self) -> Position {
         Position {
             leaf: NO_NODE,
@@ -276,7 +276,7 @@ impl Index {
         })
     }
 
-    /// Makes `row`, whose key is `key`, the newest of its key. Returns the row that was.
+    /// Makes `row` the newest row of `key`. Returns the row that was the newest.
     pub(super) fn set(&mut self, key: &[u8], row: RowId, arena: &Arena) -> Option<RowId> {
         if self.leaves.is_empty() {
             self.begin(key, row);
@@ -326,7 +326,7 @@ impl Index {
         }));
     }
 
-    /// All keys share less from now on if `key` does not begin like them.
+    /// Shortens the prefix that all keys share, if `key` does not begin with it.
     fn shrink_common(&mut self, key: &[u8], arena: &Arena) {
         if key.starts_with(&self.common) {
             return;
@@ -384,7 +384,7 @@ impl Index {
         path: Path,
         arena: &Arena,
     ) {
-        // Keys that come in order fill their leaves.
+        // Keys that are added in order fill their leaves: only the last key goes to the new leaf.
         let at_end = slot == FANOUT && leaf == self.last_leaf;
         let left = &mut self.leaves[leaf as usize].keys;
         let mut right = left.split_off(if at_end { FANOUT } else { FANOUT / 2 });

@@ -52,7 +52,7 @@ pub(crate) struct Memtable {
     bytes: CachePadded<AtomicUsize>,
     has_range_tombstones: AtomicBool,
     created: Duration,
-    /// How often scans had to find their place here next to SSTables.
+    /// Number of seeks of scans that read this memtable as well as SSTables.
     scan_merges: AtomicU64,
 }
 
@@ -68,7 +68,7 @@ struct Rows {
     deletions: u64,
     /// Bytes of each value-log segment that versions here refer to.
     references: HashMap<u64, u64>,
-    /// Bytes of all values ever referred to from here.
+    /// Bytes of all values that versions here have ever referred to.
     value_bytes: u64,
 }
 
@@ -97,33 +97,33 @@ pub(crate) struct Version<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// Where a fetch begins.
+/// The place where a fetch begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum From<'a> {
     /// The first row in the direction of the fetch.
     Edge,
-    /// Upwards: at or after the key. Downwards: before it.
+    /// Forward: at or after the key. Backward: before it.
     Key(&'a [u8]),
     /// After the key, in the direction of the fetch.
     Behind(&'a [u8]),
 }
 
-/// Where a walk through the versions of one key, from newer to older ones, has come to.
+/// The state of a walk through the versions of one key, from newer to older ones.
 #[derive(Debug, Clone, Copy)]
 enum Walk<'a> {
     /// The newest version that is visible.
     Visible(&'a Row),
-    /// None is visible.
+    /// No version is visible.
     Absent,
-    /// As many versions were visited as were allowed; this one is next.
+    /// The walk has visited as many versions as allowed; this one is next.
     Next(RowId),
 }
 
-/// Where a fetch was broken off that had visited enough under one hold of the lock.
+/// Where a fetch paused because it had visited enough under one hold of the lock.
 #[derive(Debug)]
 struct Pause {
     key: Vec<u8>,
-    /// The next version of that key; `None` if it was done.
+    /// The next version of the key; `None` if all its versions were visited.
     version: Option<RowId>,
 }
 
@@ -155,7 +155,7 @@ impl Memtable {
         self.bytes() == 0
     }
 
-    /// Notes that scans have sought a place `count` times here and in SSTables.
+    /// Counts seeks of scans that read this memtable as well as SSTables.
     pub(crate) fn add_scan_merges(&self, count: u64) {
         self.scan_merges.fetch_add(count, Ordering::Relaxed);
     }
@@ -182,7 +182,7 @@ impl Memtable {
         }
     }
 
-    /// Whether deleting the span here would leave scans with many rows to step over.
+    /// Whether a deletion of the span would make scans step over many rows of this memtable.
     pub(crate) fn covers_many(&self, start: &[u8], end: Option<&[u8]>) -> bool {
         let rows = self.read();
         let (mut position, _) = rows.index.locate(start, &rows.arena);
@@ -196,7 +196,7 @@ impl Memtable {
         true
     }
 
-    /// Applies changes of ascending sequence numbers. Returns the memory they took.
+    /// Applies changes with ascending sequence numbers. Returns the memory that they took.
     pub(crate) fn apply<'a>(
         &self,
         changes: impl Iterator<Item = (SequenceNumber, Change<'a>)>,
@@ -507,7 +507,7 @@ impl Rows {
         let previous = self.index.set(key, row, &self.arena);
         if let Some(previous) = previous {
             self.arena.link_older(row, previous);
-            // A replay keeps nothing that is hidden: then all before this change is cut.
+            // In a replay `floor` may exceed `sequence`: no version before this change is kept.
             self.floor = self.floor.max(floor.min(sequence));
             self.unlink_unseen(previous, floor);
         }
@@ -623,7 +623,7 @@ mod tests {
                 kind: Kind::Put,
                 value,
             };
-            // Someone reads at 1: the writer must not look through all versions for one to unlink.
+            // A snapshot reads at 1: the writer must not search all versions for one to unlink.
             memtable.apply(std::iter::once((sequence, change)), 1);
         };
         (1..=300_000).for_each(hot);

@@ -32,7 +32,7 @@ impl SstableCursor {
         }
     }
 
-    /// Goes to another SSTable, on none of its versions.
+    /// Moves to another SSTable, on none of its versions.
     pub(crate) fn switch(&mut self, reader: Arc<SstableReader>) {
         self.reader = reader;
         self.partition = None;
@@ -65,7 +65,7 @@ impl SstableCursor {
         self.data.repeats()
     }
 
-    /// The version at the position.
+    /// The version at the position, which must be on one.
     pub(crate) fn entry(&self) -> Entry {
         Entry {
             sequence: self.data.sequence(),
@@ -198,14 +198,14 @@ impl SstableCursor {
         self.load(cache, &mut BlockCursor::last)
     }
 
-    /// Loads the data block that the index positions lead to, and steps in it.
+    /// Loads the data block at the current index positions, and moves in it as `step` says.
     fn load(&mut self, cache: &Cache, step: Step<'_>) -> Result<()> {
         let handle = match (self.partition(), &self.reader.index) {
             (Some(partition), _) if self.at_partition < partition.len() => {
                 partition.handle(self.at_partition)
             }
             (None, Some(root)) => root.handle(self.at_root),
-            // A separator of the root that its partition does not reach.
+            // The root lists a separator beyond the end of its partition.
             _ => return Err(self.malformed(cache, block::Malformed)),
         };
         let block = self.reader.block(cache, handle)?;

@@ -48,7 +48,7 @@ pub(crate) fn dump(dump: &mut Dump<'_>, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Shows a block as a whole; `None` if it is absent or damaged.
+/// Shows the size of a block and returns its bytes; `None` if it is absent or damaged.
 fn block(
     dump: &mut Dump<'_>,
     reader: &SstableReader,

@@ -30,7 +30,7 @@ pub(crate) struct SstableReader {
     length: u64,
     pub(super) footer: Footer,
     pub(super) index: Option<IndexBlock>,
-    /// One for each entry of the root, if those lead to partitions.
+    /// The pinned partitions, one for each entry of the root; empty if that leads to data blocks.
     pub(super) partitions: Box<[OnceLock<IndexBlock>]>,
     fragments: Vec<Fragment>,
     filter: OnceLock<Bytes>,
@@ -45,7 +45,7 @@ pub(super) enum Partition<T> {
 }
 
 impl SstableReader {
-    /// Opens the file that the manifest describes, and checks that it is the one.
+    /// Opens the file that the manifest describes, and checks that its contents match.
     pub(crate) fn open(cache: &Cache, meta: &FileMeta) -> Result<SstableReader> {
         let file = cache.file(meta.number)?;
         let length = file.length()?;
@@ -170,7 +170,7 @@ impl SstableReader {
         }
     }
 
-    /// Reads a block that the cache does not have, for it to keep.
+    /// Reads a block that the cache does not have, and adds it to the cache.
     fn read_and_cache(&self, cache: &Cache, handle: BlockHandle) -> Result<Bytes> {
         let block = self.read_block(&cache.file(self.number)?, handle)?;
         cache.insert(self.number, handle.offset, block.clone());

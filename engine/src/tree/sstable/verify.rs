@@ -1,4 +1,4 @@
-//! Reads a whole SSTable, and finds all that is wrong with it.
+//! Reads a whole SSTable, and reports all damage in it.
 
 use crate::base::key::SequenceNumber;
 use crate::format::edit::FileMeta;

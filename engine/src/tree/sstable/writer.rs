@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// the bytes contiguously, which speeds up reads.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How a file is written.
+/// Options for writing an SSTable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SstableOptions {
     pub(crate) block_bytes: usize,
@@ -85,12 +85,12 @@ impl SstableWriter {
         Ok(writer)
     }
 
-    /// Bytes that adding more will not take back.
+    /// Bytes of the file so far, those still in memory included.
     pub(crate) fn bytes(&self) -> u64 {
         self.written + (self.buffer.len() + self.data.bytes()) as u64
     }
 
-    /// Adds a version; they come in order.
+    /// Adds a version. They must come in order: keys ascending, of one key the newest first.
     pub(crate) fn add(
         &mut self,
         key: &[u8],
@@ -162,7 +162,7 @@ impl SstableWriter {
         Ok(())
     }
 
-    /// The root of the index, and its depth.
+    /// Writes the rest of the index. Returns its root and its depth.
     fn finish_index(&mut self) -> Result<(BlockHandle, u32)> {
         if self.index.len() > 0 {
             self.finish_partition(self.index.len())?;

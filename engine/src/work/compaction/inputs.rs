@@ -15,7 +15,7 @@ struct RunVersions<'a> {
 }
 
 impl<'a> RunVersions<'a> {
-    /// At the first version at or after `start`. A run has at least one file.
+    /// Opens the run at the first version at or after `start`. There must be at least one file.
     fn open(cache: &Cache, files: &'a [Arc<LiveFile>], start: &[u8]) -> Result<RunVersions<'a>> {
         let ends_before =
             |file: &Arc<LiveFile>| !is_before_end(start, file.meta.range.end.as_deref());
@@ -33,7 +33,7 @@ impl<'a> RunVersions<'a> {
         self.settle(cache)
     }
 
-    /// Goes to the next file while the present one has ended.
+    /// Moves to the next file that has a version, if the present one has ended.
     fn settle(&mut self, cache: &Cache) -> Result<()> {
         while self.cursor.key().is_none() {
             let Some(file) = self.files.next() else {
@@ -50,7 +50,7 @@ impl<'a> RunVersions<'a> {
 #[derive(Debug)]
 pub(crate) struct Inputs<'a> {
     runs: Vec<RunVersions<'a>>,
-    /// Which of them is in the level that is written.
+    /// Index of the run that is in the level being written; `None` if there is none.
     below: Option<usize>,
     /// The inputs that have not ended, in the order of their current versions: by key, and of one
     /// key the newest first.
@@ -86,13 +86,13 @@ impl<'a> Inputs<'a> {
         Ok(inputs)
     }
 
-    /// The version that comes first, and whether it is in the level that is written.
+    /// The first version in order, and whether it is in the level being written.
     pub(crate) fn first(&self) -> Option<(&SstableCursor, bool)> {
         let &run = self.order.first()?;
         Some((&self.runs[run].cursor, self.below == Some(run)))
     }
 
-    /// Leaves the version that comes first.
+    /// Moves past the first version.
     pub(crate) fn next(&mut self, cache: &Cache) -> Result<()> {
         let run = &mut self.runs[self.order[0]];
         run.next(cache)?;
@@ -103,7 +103,7 @@ impl<'a> Inputs<'a> {
         Ok(())
     }
 
-    /// Moves the first run after those whose versions come before its own.
+    /// Restores the order: moves the first run behind those whose versions come before its own.
     fn sift_down(&mut self) {
         let sort = |place: usize| {
             let cursor = &self.runs[self.order[place]].cursor;

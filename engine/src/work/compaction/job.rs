@@ -26,18 +26,18 @@ const SEGMENTS_AT_ONCE: usize = 4;
 /// take a small part of the disk's throughput.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
-/// A merge does not rewrite an SSTable next to its outputs that is at least this part of a full one.
+/// A merge rewrites an SSTable beside its outputs only if it is smaller than half a full one.
 const SMALL_PART: u64 = 2;
 
 /// A store that leaves inherited SSTables alone merges them with its own once they are at most this
 /// many times as large as its own.
 const INHERITED_MAX: u64 = 4;
 
-/// When value-log segments are rewritten.
+/// The rule for rewriting value-log segments.
 struct RewriteRule {
-    /// Percentage of garbage that a segment may have.
+    /// Percentage of garbage above which a segment is rewritten.
     garbage_percent: u64,
-    /// From how many segments one job copies.
+    /// Maximum number of segments from which one job copies values.
     segments: usize,
 }
 
@@ -79,12 +79,12 @@ impl Work {
     /// Whether SSTables of the keyspace are merged although the store has inherited them.
     fn merges_inherited(&self, tree: &Tree) -> bool {
         let level0_files = tree.view().version.levels[0].len();
-        // Writers to all keyspaces would be slowed down, or wait for ever.
+        // Without these merges, writers to all keyspaces would be slowed down or wait for ever.
         let is_near_stop = level0_files > self.parts.config.level0_files_stop.saturating_mul(3) / 4;
         is_near_stop || self.rewrites_inherited()
     }
 
-    /// Whether a plan rewrites little that the store has inherited for what it has written itself.
+    /// Whether a plan rewrites few inherited bytes for each byte that the store has written itself.
     fn rewrites_own(&self, plan: &Plan) -> bool {
         let (mut inherited, mut own) = (0u64, 0u64);
         for file in plan.rewritten() {
@@ -131,13 +131,13 @@ impl Work {
             retention,
             &config,
             dense,
-            // A file that is about to come into level 0 is joined with the others there.
+            // While a memtable waits to be flushed, small files wait too, to join with its file.
             self.rewrites_inherited() && view.immutable.is_empty() && self.is_at_rest(),
             |plan| merges_inherited || self.rewrites_own(plan),
         ))
     }
 
-    /// Percentage of garbage that a value-log segment may have.
+    /// Percentage of garbage above which a value-log segment is rewritten.
     pub(crate) fn garbage_percent_max(&self) -> u64 {
         self.rewrite_rule().garbage_percent
     }
@@ -226,7 +226,7 @@ impl Work {
         } = self.carry_out(tree, plan, relocate)?;
         self.note_versions();
         let is_taken = |file: &&Arc<LiveFile>| inputs.iter().any(|input| Arc::ptr_eq(input, file));
-        // What another process put says nothing about what writers put here.
+        // Another process wrote the inherited files: they do not show how fast writers put here.
         let is_own = |file: &&Arc<LiveFile>| file.meta.number > self.inherited_through;
         let taken = level0.iter().filter(is_taken).filter(is_own);
         self.note_merge(
@@ -291,7 +291,7 @@ impl Work {
         })
     }
 
-    /// Which of the files `below` the runs have something for.
+    /// Divides the files `below` into those for which the runs have something, and the others.
     fn divide(
         &self,
         tree: &Tree,
@@ -359,7 +359,7 @@ impl Work {
 }
 
 impl Work {
-    /// Stops a merge when the store closes or has failed.
+    /// Errors: the store closes or has failed, which stops a merge.
     pub(super) fn check_mergeable(&self) -> Result<()> {
         self.parts.health.check_open()?;
         match self.parts.health.failure() {
@@ -429,7 +429,7 @@ mod tests {
                     db.flush(keyspace).unwrap();
                 }
             }
-            // At rest the other one is joined too, but later.
+            // At rest, the other keyspace is compacted too, but later.
             clock.advance(Duration::from_secs(1));
             assert_eq!(db.step().unwrap(), Some(Job::Compaction));
             let files = |keyspace: &Keyspace| keyspace.tree().view().version.levels[0].len();

@@ -33,13 +33,13 @@ type File = Arc<LiveFile>;
 /// The task of a merge.
 #[derive(Debug)]
 pub(crate) struct MergeSpec<'a> {
-    /// The level that it writes.
+    /// The level that the merge writes.
     pub(crate) level: usize,
-    /// Lists of files in key order, the newest first.
+    /// The runs: lists of files in key order, the newest run first.
     pub(crate) runs: &'a [Vec<File>],
-    /// The files of the level itself that are merged.
+    /// The files of `level` that are merged.
     pub(crate) below: &'a [File],
-    /// Where outputs have to begin, in order.
+    /// The keys at which new outputs must begin, in order.
     pub(crate) cuts: Vec<Vec<u8>>,
     /// Value-log segments whose values are copied.
     pub(crate) relocate: &'a [u64],
@@ -53,13 +53,13 @@ impl MergeSpec<'_> {
     }
 }
 
-/// A merge under way: all of it, or the part of it in a range of keys.
+/// A merge under way: all of it, or its part in a range of keys.
 pub(crate) struct Merge<'a> {
     store: &'a Work,
     spec: &'a MergeSpec<'a>,
-    /// Where the part ends.
+    /// The exclusive end of the part; `None` is the end of all keys.
     end: Option<&'a [u8]>,
-    /// Why a part has failed, if one has.
+    /// The first failure of any part.
     failure: &'a OnceLock<Error>,
     version: Arc<Version>,
     options: SstableOptions,
@@ -69,13 +69,13 @@ pub(crate) struct Merge<'a> {
     /// The deleted spans of all inputs.
     fragments: Vec<Fragment>,
     writer: Option<SstableWriter>,
-    /// Where the present output begins.
+    /// The start of the span that the present output covers.
     cut: Vec<u8>,
-    /// Where further ones have to begin, in order.
+    /// The keys at which later outputs must begin, in order.
     cuts: VecDeque<Vec<u8>>,
-    /// Bytes of the present output when something of the level itself was last met.
+    /// Length of the present output when a version of the written level was last met, in bytes.
     met: u64,
-    /// How many files of the next level end before the present key.
+    /// Number of files of the next level that end before the present key.
     passed: usize,
     /// Bytes of the files of the next level that the present output overlaps.
     passed_bytes: u64,
@@ -84,19 +84,19 @@ pub(crate) struct Merge<'a> {
     slice_left: u32,
 }
 
-/// What a merge, or a part of it, has written.
+/// The files and pins that a merge, or a part of one, has made.
 #[derive(Debug, Default)]
 pub(crate) struct Outputs {
-    /// Those that are begun, whole or not.
+    /// Numbers of the files that were begun, complete or not.
     pub(crate) numbers: Vec<u64>,
-    /// Those that are whole, in key order.
+    /// The complete files, in key order.
     pub(crate) files: Vec<FileMeta>,
     /// Keep the copies of relocated values until an installed SSTable refers to them.
     pub(crate) pins: Vec<Pin>,
 }
 
 impl Outputs {
-    /// Adds those of the next part.
+    /// Adds the outputs of the next part.
     pub(crate) fn append(&mut self, mut next: Outputs) {
         self.numbers.append(&mut next.numbers);
         self.files.append(&mut next.files);
@@ -144,7 +144,7 @@ impl<'a> Merge<'a> {
     /// matters if they have pins. A failure is noted, and the outputs made so far are returned.
     pub(crate) fn run(mut self) -> Outputs {
         if let Err(error) = self.merge() {
-            // The first failure is the one that counts.
+            // Only the first failure is kept.
             let _ = self.failure.set(error);
         }
         self.outputs
@@ -236,7 +236,7 @@ impl<'a> Merge<'a> {
         self.pass_files_of_next_level(key);
         let bytes = self.writer.as_ref().map_or(0, SstableWriter::bytes);
         if bytes == 0 {
-            // A file before the first key of an output does not lie below it.
+            // A file of the next level before an output's first key does not overlap that output.
             self.passed_bytes = 0;
         }
         let is_full = bytes >= self.sstable_bytes;
@@ -294,7 +294,7 @@ impl<'a> Merge<'a> {
         Ok(self.writer.as_mut().expect("it was just made"))
     }
 
-    /// Ends the present output before `next`, the first key of the next one.
+    /// Ends the present output. The next one begins at `next`; `None` if there is none.
     fn finish_output(&mut self, next: Option<&[u8]>) -> Result<()> {
         let parts = clip(&self.fragments, &self.cut, next);
         let keep = |fragment: Fragment| {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 type File = Arc<LiveFile>;
 
-/// The files of a level that overlap a merge, divided.
+/// The files of a level that overlap a merge: those to be merged, and those that stay.
 #[derive(Debug)]
 pub(crate) struct OverlapSplit {
     /// The files that are merged, in key order.
@@ -36,7 +36,7 @@ impl OverlapSplit {
             .collect();
         let mut is_hit = vec![false; files.len()];
         for file in runs.iter().flatten() {
-            // A file with random keys hits all of them.
+            // A file with random keys hits every file, so that the others need not be read.
             if is_hit.iter().all(|&is_hit| is_hit) {
                 break;
             }

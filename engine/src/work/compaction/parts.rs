@@ -19,7 +19,7 @@ use std::thread;
 /// Maximum number of parts of a merge. More would take processors from writers and readers.
 const PARTS_MAX: usize = 4;
 
-/// How many full SSTables a part reads at least: its last one may be small.
+/// Minimum number of full SSTables that a part reads: the last one that it writes may be small.
 const PART_SSTABLES_MIN: u64 = 2;
 
 /// The output of a merge. Its pins protect relocated values that no installed SSTable refers to
@@ -32,7 +32,7 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// Hands the files to `install`, and drops the pins once it has returned.
+    /// Passes the files to `install`, and drops the pins once `install` has returned.
     pub(crate) fn install(
         self,
         install: impl FnOnce(&[FileMeta]) -> Result<()>,
@@ -43,7 +43,7 @@ impl Merged {
 }
 
 impl Work {
-    /// Runs a merge. Its outputs are durable on return; one that fails leaves no files.
+    /// Runs a merge. Its outputs are durable on return. A merge that fails leaves no files.
     pub(super) fn run_merge(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Merged> {
         self.run_parts(tree, spec, self.parts.background.is_stepped())
     }
@@ -94,7 +94,7 @@ impl Work {
                     Ok(running) => running
                         .join()
                         .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-                    // There are too many threads in the system.
+                    // The system refused another thread, so this one merges the part.
                     Err(_) => merge(range),
                 });
             }
@@ -128,7 +128,7 @@ impl Work {
         Ok(ranges.collect())
     }
 
-    /// Stretches of the files: a key near the end of each, and its bytes.
+    /// Cuts the files into stretches: for each, a key near its end and its bytes.
     fn stretches(&self, files: &[Arc<LiveFile>]) -> Result<Vec<(Vec<u8>, u64)>> {
         let mut stretches = Vec::new();
         for file in files {
@@ -139,7 +139,7 @@ impl Work {
         Ok(stretches)
     }
 
-    /// How many parts of a merge run at once.
+    /// Number of parts of a merge that run at once.
     fn merge_threads(&self) -> usize {
         match self.parts.background {
             Background::Threads => {
@@ -270,7 +270,7 @@ mod tests {
             drop(self.db.write(batch).unwrap());
         }
 
-        /// All rows as they are, and as they were at the snapshot.
+        /// All rows as they are now, followed by the rows of the snapshot.
         fn rows(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
             let now = self.db.snapshot();
             let mut rows = Vec::new();
@@ -337,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Fails the calls of one kind in turn, each in a merge of its own, until a merge has fewer.
+    /// Fails one call of a kind in each merge: the first, the second and so on, until none is left.
     fn fail_each_call(operation: Operation, in_turn: bool) {
         let store = Store::new(Background::Stepped);
         let tree = store.keyspace.tree();

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 type File = Arc<LiveFile>;
 
-/// The next compaction.
+/// A compaction, as the picker plans it.
 #[derive(Debug)]
 pub(crate) enum Plan {
     /// Remove files, all of whose contents are deleted.
@@ -92,7 +92,7 @@ impl DeletedSpan {
 }
 
 impl Plan {
-    /// The files that are read, and whose rows are written again.
+    /// The files whose rows are read and written again.
     pub(crate) fn rewritten(&self) -> Vec<&File> {
         match self {
             Plan::Drop(_) | Plan::Move(..) => Vec::new(),
@@ -207,14 +207,14 @@ fn below_level0(version: &Version) -> (usize, Vec<File>) {
         .unwrap_or_else(|| below(1))
 }
 
-/// Files that are rewritten may be at most this many times as large as the files that join them.
+/// Maximum size of the files that are rewritten, as a multiple of the files that join them.
 const JOINED_MAX: u64 = 4;
 
 fn size(files: &[File]) -> u64 {
     files.iter().map(|file| file.meta.size).sum()
 }
 
-/// Whether `files` are large enough to be merged with those that they overlap below.
+/// Whether `files` are large enough to be merged with the files `below`, which they overlap.
 fn is_fair(files: &[File], below: &[File]) -> bool {
     size(below) <= size(files).saturating_mul(JOINED_MAX)
 }
@@ -237,7 +237,7 @@ fn joinable(version: &Version, config: &Config) -> Option<Plan> {
         .map(|(level, file)| down(version, level, std::slice::from_ref(file), config))
 }
 
-/// Whether there is nothing in the file that a merge would drop at the bottom.
+/// Whether the file has no tombstones, which a merge into the deepest level would drop.
 fn is_plain(file: &File) -> bool {
     file.meta.tombstones == 0 && file.meta.range_tombstones == 0
 }
@@ -288,7 +288,7 @@ fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128,
 /// parts.
 const DOWN_AT_ONCE: usize = 2;
 
-/// Plans to move down the neighbours that are cheapest to merge per byte they take off the level.
+/// Plans to move down the neighbours that take most bytes off the level per byte of the merge.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
     let files = &version.levels[level];
     let cost = |files: &&[File]| {
@@ -337,7 +337,7 @@ fn down(version: &Version, level: usize, files: &[File], config: &Config) -> Pla
     let cuts = cuts(&below, config.sstable_bytes.saturating_mul(BELOW_MAX));
     if !cuts.is_empty() {
         return match files {
-            // A few rows may lie over a whole level: then each part of them goes down by itself.
+            // A file with few rows may span a whole level: then its parts go down one by one.
             [file] => Plan::Split(file.clone(), level, cuts),
             _ => down(version, level, &files[..1], config),
         };
@@ -478,7 +478,7 @@ pub(crate) fn everything(version: &Version) -> Option<Plan> {
     })
 }
 
-/// A file that refers to one of these value-log segments, to be rewritten where it is.
+/// Plans to rewrite a file that refers to one of these value-log segments, in its own level.
 pub(crate) fn referring(version: &Version, segments: &[u64]) -> Option<Plan> {
     let (level, file) = file_referring(version, segments)?;
     Some(rewrite(level, file))
@@ -526,7 +526,7 @@ fn union(files: &[File]) -> KeyRange {
 
 /// Whether no level below `level` can hold an older version of `key`.
 pub(crate) fn is_bottom(version: &Version, level: usize, key: &[u8]) -> bool {
-    // A file of level 0 may be older than another: there nothing is known to be the oldest.
+    // Files of level 0 overlap, so another one may hold an older version.
     level > 0
         && version.levels[level + 1..]
             .iter()

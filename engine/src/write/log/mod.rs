@@ -13,7 +13,7 @@ use writer::WalWriter;
 pub(crate) struct Log {
     /// `None` until the first write, and always when the store lives in memory.
     pub(crate) wal: Option<WalWriter>,
-    /// Number of the segment before the first of this process, and where it ends.
+    /// Number of the last segment that ended, and its end; zeros if there is none.
     pub(crate) previous: (u64, u64),
     /// Segment and offset after the last batch. A later segment without batches may be unsynced
     /// although all batches are synced.

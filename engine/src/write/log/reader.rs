@@ -1,4 +1,4 @@
-//! Reading a segment of the log: its whole frames, and the lost ones after them.
+//! Reads a segment of the log: its whole frames, and the lost ones after them.
 
 use crate::Result;
 use crate::base::config::WAL_SEGMENT_BYTES_MAX;
@@ -24,7 +24,7 @@ pub(crate) struct Segment {
     pub(crate) beginning: Beginning,
     pub(crate) frames: Vec<Frame>,
     pub(crate) end: u64,
-    /// The number of the last change in it, or before it if it is empty.
+    /// Number of the last change in the segment; of the last one before it, if it has none.
     pub(crate) last_sequence: SequenceNumber,
     /// The highest durable sequence number recorded in any valid frame, including frames after a
     /// bad one.
@@ -33,20 +33,20 @@ pub(crate) struct Segment {
     pub(crate) torn: Option<Torn>,
 }
 
-/// Records that are not applied: those after a bad one, and that one.
+/// Records that are not applied: a bad one, and all after it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Torn {
     pub(crate) batches: u64,
     pub(crate) bytes: u64,
 }
 
-/// What was found in the file of a segment.
+/// The contents of the file of a segment.
 #[derive(Debug)]
 pub(crate) enum SegmentContents {
     Segment(Segment),
-    /// The segment was not taken into use.
+    /// The segment was never taken into use.
     Unused,
-    /// Records without the beginning that they count from.
+    /// Records in a segment whose beginning, from which they count, is lost.
     NoBeginning(OpenFile, Torn),
 }
 
@@ -85,7 +85,7 @@ fn read_bytes(file: &OpenFile, end: Option<u64>, mut bytes: Vec<u8>) -> Result<V
     Ok(bytes)
 }
 
-/// A segment without a beginning. Errors: its frames say that it had one which was durable.
+/// The contents of a segment without a beginning. Errors: its frames prove that it had one.
 fn without_beginning(file: OpenFile, bytes: &[u8], key: u64) -> Result<SegmentContents> {
     let behind = frames_behind(bytes, key, 0, HEADER_BYTES as usize, 0);
     if behind.durable > 0 {
@@ -187,7 +187,7 @@ impl Segment {
         }
     }
 
-    /// The first bad frame is damage: it was whole once.
+    /// The error for the first bad frame, which is known to have been whole once.
     pub(crate) fn damaged(&self) -> crate::Error {
         self.file.corrupt(self.end, DAMAGED)
     }
@@ -215,9 +215,9 @@ fn torn_at(bytes: &[u8], offset: usize, behind: &Behind) -> Option<Torn> {
 #[derive(Debug, Default)]
 struct Behind {
     batches: u64,
-    /// Where the last of them ends.
+    /// The end of the last of these frames.
     end: usize,
-    /// The last sequence number that one of them says was durable.
+    /// The highest sequence number that one of the frames records as durable.
     durable: SequenceNumber,
 }
 

@@ -40,7 +40,7 @@ const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
 /// bits. Writes that fail for lack of space use up numbers too.
 const SEQUENCES_MAX: u64 = 1 << 31;
 
-/// How many segments are kept to be used again while the store is written to.
+/// Maximum number of segments that are kept for reuse while the store is written to.
 const SPARE_MAX: usize = 8;
 
 /// A segment with records in it.
@@ -49,9 +49,9 @@ pub(crate) struct Used {
     pub(crate) number: u64,
     /// The last sequence number before the segment.
     pub(crate) base: SequenceNumber,
-    /// Length of the file.
+    /// Length of the file in bytes.
     pub(crate) bytes: u64,
-    /// Where its records end; 0 while it is appended to.
+    /// The end of its records; 0 while it is appended to.
     pub(crate) end: u64,
     /// Whether the file may be written again once it is not needed.
     pub(crate) is_reusable: bool,
@@ -66,7 +66,7 @@ pub(crate) struct LogSegments {
     edits: Arc<dyn EditLog>,
     health: Arc<Health>,
     sync: Arc<SharedSync>,
-    /// In the order of their records; the last is being appended to.
+    /// The segments with records, in the order of those; the last takes appends.
     used: Mutex<Vec<Used>>,
     /// Segments of full length that are no longer needed and not in the manifest.
     spare: Mutex<Vec<u64>>,
@@ -162,7 +162,7 @@ impl LogSegments {
             .map_or(0, |segment| segment.base)
     }
 
-    /// The segments with records in them; their files will not be written again once they are full.
+    /// Returns the segments with records, and excludes their files from reuse.
     pub(crate) fn keep_used(&self) -> Vec<u64> {
         let mut used = lock(&self.used);
         used.iter_mut()
@@ -230,7 +230,7 @@ impl LogSegments {
         };
         let mut wal = prepared.writer(beginning.base);
         if let Err(error) = wal.begin(beginning) {
-            // The manifest lists it: the next batch tries again.
+            // The manifest lists the segment, so the next batch tries it again.
             *lock(&self.next) = Some(wal.into_prepared());
             return Err(error);
         }
@@ -269,7 +269,7 @@ impl LogSegments {
         Ok(())
     }
 
-    /// A segment that the manifest lists.
+    /// Makes a segment, perhaps from a spare file, and lists it in the manifest.
     fn make_segment(&self, length: u64) -> Result<Prepared> {
         let number = self.edits.next_file();
         let is_full = length == self.config.wal_segment_bytes as u64;
@@ -367,7 +367,7 @@ mod tests {
             let mut batch = Batch::new();
             batch.put(&keyspace, &[key], b"value");
             drop(db.write(batch).unwrap());
-            // As after many writes that fail for lack of space.
+            // Uses up numbers, as many writes that fail for lack of space would.
             db.parts().log.with_log(|log| log.last_sequence += 3 << 30);
         }
         std::mem::forget((db, keyspace));
@@ -394,7 +394,7 @@ mod tests {
         };
         let (db, keyspaces) = open(fs.clone());
         write(&db, &keyspaces[0]);
-        // A refused batch of a hundred changes, and a segment that was begun after it.
+        // Imitates a refused batch of a hundred changes, and a segment that was begun after it.
         db.parts().log.with_log(|log| {
             log.last_sequence += 100;
             log.end_segment();

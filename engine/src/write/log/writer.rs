@@ -40,7 +40,7 @@ impl Prepared {
             directory.rename(FileName::Numbered(FileKind::Wal, old), name)?;
         }
         let file = directory.open_log(name, length, writes)?;
-        // Records that stood after the length of the old one.
+        // A reused file may have records after `length`, which are cut off.
         file.set_length(length)?;
         file.write(&encode_header(FileKind::Wal, store, number), 0)?;
         file.sync()?;
@@ -72,7 +72,7 @@ pub(crate) struct WalWriter {
 }
 
 impl WalWriter {
-    /// Takes the segment into use. If that fails the segment is as it was.
+    /// Takes the segment into use. After a failure the segment is as it was.
     pub(crate) fn begin(&mut self, beginning: Beginning) -> Result<()> {
         let mut frame = Vec::new();
         let head = (FRAME_BEGINNING, 0, FAR);
@@ -85,7 +85,7 @@ impl WalWriter {
         begun
     }
 
-    /// The segment, which was not begun.
+    /// The segment of a writer whose `begin` has failed.
     pub(crate) fn into_prepared(self) -> Prepared {
         self.segment
     }
@@ -102,7 +102,7 @@ impl WalWriter {
         self.end
     }
 
-    /// The length it was made with. Appends beyond it are allowed, but slower.
+    /// The length that the segment was made with. Appends beyond it are allowed, but slower.
     pub(crate) fn length(&self) -> u64 {
         self.segment.length
     }

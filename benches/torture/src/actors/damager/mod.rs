@@ -23,13 +23,13 @@ use std::sync::Arc;
 pub struct Step {
     store: usize,
     file: usize,
-    /// Whether the file is one of the log, if there is one.
+    /// Whether to damage a file of the log, if there is one.
     is_log: bool,
     harm: Harm,
     settings: u64,
 }
 
-/// What happens to the file.
+/// The damage to the file.
 #[derive(Debug, Clone, Copy)]
 enum Harm {
     Bit { at: Place, bit: u32 },
@@ -42,9 +42,9 @@ enum Harm {
 /// A place among the bytes that are in use: those up to the last that is not zero.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// Counted in a circle.
+    /// This index, modulo the number of bytes in use.
     Anywhere(usize),
-    /// So many bytes before the last one: the records that were written last are there.
+    /// This many bytes before the last one in use, where the latest records are.
     BeforeEnd(usize),
 }
 
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// The index of the byte; `None` if none is in use.
+    /// The index of the byte; `None` if no byte is in use.
     fn among(self, used: usize) -> Option<usize> {
         match self {
             Place::Anywhere(at) => at.checked_rem(used),
@@ -94,7 +94,7 @@ impl Step {
         }
     }
 
-    /// Does the step, and checks what it answers.
+    /// Does the step, and checks the results of its calls.
     pub fn run(&self, life: &mut Life) -> Checked {
         let Some(slot) = life.lasting_slot(self.store) else {
             return Ok(());
@@ -123,7 +123,7 @@ impl Step {
     }
 }
 
-/// The copy that is damaged.
+/// The copy of a store that is damaged.
 struct Ground {
     disk: MemoryFs,
     path: PathBuf,
@@ -226,7 +226,7 @@ fn replace(disk: &MemoryFs, path: &Path, bytes: Option<&[u8]>) -> io::Result<()>
 }
 
 impl Harm {
-    /// The bytes that are left; `None`: no file.
+    /// The bytes that are left of a file; `None` if the file is removed.
     fn of(self, bytes: &[u8]) -> Option<Vec<u8>> {
         let used = bytes.iter().rposition(|byte| *byte != 0);
         let used = used.map_or(0, |last| last + 1);

@@ -8,18 +8,18 @@ use crate::model::{History, KEYSPACES, Row, Rows, Value};
 use lazurite_engine::{Direction, Error, KeyRange};
 use std::collections::BTreeMap;
 
-/// What reads of a damaged store answer.
+/// The results of reads of a damaged store.
 pub struct Seen {
     /// By keyspace: the rows of a scan, up to its error if there is one.
     scanned: Vec<(Vec<Row>, bool)>,
-    /// By keyspace: the answers of gets that are no errors.
+    /// By keyspace: the results of the gets that did not fail.
     got: Vec<BTreeMap<Vec<u8>, Option<Value>>>,
-    /// Whether a read answered an error.
+    /// Whether a read returned an error.
     pub has_errors: bool,
 }
 
 impl Seen {
-    /// Reads everything: all that is there, and all that may be.
+    /// Scans everything, and gets every key that may be left.
     pub fn of(store: &Store, history: &History) -> Checked<Seen> {
         let mut seen = Seen {
             scanned: Vec::new(),
@@ -54,7 +54,7 @@ impl Seen {
 
     fn get(&mut self, store: &Store, keyspace: usize, history: &History) -> Checked {
         let mut keys = Vec::new();
-        // Of every state that may be left, not only of the last one.
+        // The keys are those of every state that may be left, not only of the last one.
         history.may_be_left_by_damage(|state| {
             keys.extend(state.maps[keyspace].keys().cloned());
             false
@@ -84,7 +84,7 @@ impl Seen {
         }
     }
 
-    /// Checks that the answers fit a state that damage may leave.
+    /// Checks that the results fit a state that damage may leave.
     pub fn check(&self, history: &History) -> Checked {
         let mut nearest: Option<Vec<String>> = None;
         let is_right = history.may_be_left_by_damage(|state| {
@@ -108,7 +108,7 @@ impl Seen {
         })
     }
 
-    /// The answers that are not those of this state.
+    /// The results that contradict this state, in words.
     fn contradictions(&self, state: &Rows) -> Vec<String> {
         let keyspaces = 0..KEYSPACES.len();
         keyspaces
