@@ -15,7 +15,7 @@ pub fn run(page: Option<&str>, program: Option<Language>) -> Result<ExitCode, St
     Ok(ExitCode::SUCCESS)
 }
 
-/// A line for each page, with its title.
+/// A line with the name and the title of each page.
 fn list() -> String {
     let names = cookbook::names();
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -39,7 +39,7 @@ fn program_of(name: &str, language: Language) -> Result<&'static str, String> {
     cookbook::program(&file).ok_or_else(|| format!("the page {name} has no program of its own"))
 }
 
-/// The page without the comments that name where its code and figures come from.
+/// The page without comments on the origin of its code and figures.
 fn without_marks(page: &str) -> String {
     let is_mark = |line: &&str| line.starts_with("<!--") && line.ends_with("-->");
     let lines = page.lines().filter(|line| !is_mark(line));
