@@ -1,4 +1,4 @@
-//! Checks all bytes of a text in chunks, a form that the compiler vectorizes.
+//! Checks all bytes of a text in chunks, a form that the compiler vectorises.
 
 const CHUNK_BYTES: usize = 64;
 

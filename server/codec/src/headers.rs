@@ -5,7 +5,7 @@
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::ops::Deref;
 
-/// A header map with a filter that recognizes most absent names.
+/// A header map with a filter that recognises most absent names.
 #[derive(Debug, Clone, Default)]
 pub struct RequestHeaders {
     map: HeaderMap,

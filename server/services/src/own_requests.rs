@@ -1,4 +1,4 @@
-//! Requests of the server to itself, and how the server recognizes them.
+//! Requests of the server to itself, and how the server recognises them.
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::LazyLock;

@@ -378,7 +378,7 @@ else:
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// The unsigned request by which `func start` recognizes an emulator.
+/// The unsigned request by which `func start` recognises an emulator.
 fn probe(server: &Server, service: Service) {
     let target = match service {
         Service::Blob | Service::Queue => "/devstoreaccount1?comp=list",

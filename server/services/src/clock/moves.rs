@@ -238,12 +238,12 @@ impl Clock {
         Ok(())
     }
 
-    /// Completes at the next move of the clock.
+    /// Completes at the next move of the clock other than a freeze.
     pub async fn moved(&self) {
         self.moved.notified().await;
     }
 
-    /// The number of moves since the clock was opened.
+    /// The number of moves since the clock was opened, without freezes.
     pub fn moves(&self) -> u64 {
         self.moves.load(Ordering::Relaxed)
     }

@@ -50,7 +50,7 @@ impl ConnectionThreads {
         Ok(ConnectionThreads { threads, ended })
     }
 
-    /// Ends the threads. Requests that take longer than `patience` are cut off.
+    /// Ends the threads, which cuts off their requests. Waits at most `patience` for that.
     pub async fn close(mut self, patience: Duration) {
         self.threads.clear();
         let _ = tokio::time::timeout(patience, self.ended.recv()).await;

@@ -79,7 +79,7 @@ impl Reception {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether so much of the body was left unread that the connection cannot be reused.
+    /// Whether the body was dropped too early for the connection to be reused.
     pub fn must_close(&self) -> bool {
         self.must_close.load(Ordering::Relaxed)
     }

@@ -100,7 +100,7 @@ pub(super) fn fill(server: &Server, container: &str) {
     }
 }
 
-/// Creates the resources for the rows. Returns the values of the capitalized words in them.
+/// Creates the resources for the rows. Returns the values of the capitalised words in them.
 pub(super) fn prepare(server: &Server) -> BTreeMap<&'static str, String> {
     let retention = "<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>\
                      </StorageServiceProperties>";
