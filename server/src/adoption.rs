@@ -132,7 +132,7 @@ fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Imported
     azurite::import_accounts(source, &accounts, &lines)
 }
 
-/// Writes the mark. The empty directory of lines.
+/// Writes the mark and empties the directory of lines, whose path is returned.
 fn begin(data: &Path) -> io::Result<PathBuf> {
     private_files::write_whole(&data.join(MARK), "")?;
     let lines = data.join(LINES);

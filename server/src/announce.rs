@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use tokio::net::TcpListener;
 
-/// Where a listener of the service listens.
+/// The address of a service's listener.
 pub fn address_of(service: ServiceKind, listener: &TcpListener) -> Result<Address, String> {
     let address = listener.local_addr();
     let address = address.map_err(|error| format!("cannot find out where it listens: {error}"))?;
@@ -56,7 +56,7 @@ pub fn check_exposure(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> 
     ))
 }
 
-/// What a server risks on a network, as the end of a sentence, and what to do about it.
+/// The risk of a server that others on the network can reach, and advice; `None` if there is none.
 fn exposure(cli: &Cli, accounts: &Accounts) -> Option<(String, &'static str)> {
     if let Some(name) = accounts.with_weak_key().filter(|_| !cli.i_know) {
         let risk =
@@ -83,7 +83,7 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// The port file comes first: it is complete when the lines appear. The error is a sentence.
+/// Writes the port file first: it is complete when the lines appear. The error is a sentence.
 pub fn ready(
     cli: &Cli,
     program: &Program,
@@ -112,11 +112,11 @@ pub fn ready(
     Ok(())
 }
 
-/// Replaces the file, also that of a server that was killed. The error is a sentence.
+/// Replaces the port file, even one that a killed server left. The error is a sentence.
 pub fn write_port_file(path: &Path, addresses: &[Address]) -> Result<(), String> {
     let cannot =
         |reason: String| format!("--port-file {}: cannot write it: {reason}", path.display());
-    // A rename would take the place of a device such as /dev/null.
+    // A rename would replace a device such as /dev/null with a file.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(cannot("it is not a regular file".to_owned()));
     }
@@ -136,7 +136,7 @@ pub fn remove_port_file(cli: &Cli, addresses: &[Address]) {
     }
 }
 
-/// The content of the port file.
+/// The content of the port file, in JSON.
 fn ports(addresses: &[Address]) -> String {
     let ports: serde_json::Map<_, _> = addresses
         .iter()
@@ -145,7 +145,7 @@ fn ports(addresses: &[Address]) -> String {
     serde_json::Value::from(ports).to_string()
 }
 
-/// What the start found in the log of a store that was not closed: nothing is said of one that was.
+/// Reports what was recovered from the log of a store that was not closed; silent if it was closed.
 pub fn recovered(found: &Recovered) {
     if found.batches > 0 {
         output::say(format!(
@@ -165,7 +165,7 @@ pub fn recovered(found: &Recovered) {
     }
 }
 
-/// The lines that scripts and tools wait for.
+/// Writes the lines that scripts and tools wait for.
 pub fn listening(scheme: &str, service: ServiceKind, authority: &str, out: &LineWriter) {
     let title = service.title();
     for state in ["is starting", "is successfully listening"] {
@@ -175,7 +175,7 @@ pub fn listening(scheme: &str, service: ServiceKind, authority: &str, out: &Line
     }
 }
 
-/// A line for each service when it ends.
+/// Writes a line for each service that ends.
 pub fn closing(services: &[ServiceKind], what: &str, out: &LineWriter) {
     for service in services {
         out.line(format!("Azurite {} {what}", service.title()));
@@ -189,7 +189,7 @@ fn banner(
     authority: Option<&Path>,
 ) -> String {
     let (name, key) = accounts.first();
-    // The banner ends up in logs that others read. The well-known key is no secret.
+    // The banner ends up in logs that others read, so it shows only the well-known key.
     let key = if key == DEVELOPMENT_KEY {
         DEVELOPMENT_KEY
     } else {
@@ -227,7 +227,7 @@ fn banner(
     )
 }
 
-/// The line about bearer tokens, if they are taken.
+/// The line about bearer tokens; empty if they are not accepted.
 fn tokens(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> &'static str {
     if !cli.takes_tokens(accounts) {
         ""
@@ -238,7 +238,7 @@ fn tokens(cli: &Cli, accounts: &Accounts, addresses: &[Address]) -> &'static str
     }
 }
 
-/// The web console.
+/// The line about the web console.
 fn console(scheme: &str, address: Address) -> String {
     let ip = match address.ip {
         ip if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
@@ -248,7 +248,7 @@ fn console(scheme: &str, address: Address) -> String {
     format!("Console: {scheme}://{authority}{}\n", crate::pages::PREFIX)
 }
 
-/// How programs come to trust the certificate of one's own authority.
+/// The advice on how to trust the certificate of the user's own authority.
 fn trust(authority: &Path) -> String {
     let path = authority.display();
     format!(

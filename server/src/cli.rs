@@ -24,13 +24,13 @@ use lazurite_engine::Durability;
 use std::fmt;
 use std::path::PathBuf;
 
-/// The port of the Blob service; the others have the next two.
+/// The default port of the Blob service. The other services have the next two.
 const PORT_DEFAULT: u16 = 10_000;
 
-/// Longest time of a flag that would otherwise overflow the clock, in seconds: a year.
+/// Maximum time that flags accept, in seconds: a year. Larger values could overflow the clock.
 const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
 
-/// Largest `--disk-quota`, in megabytes: its bytes are a number of 64 bits.
+/// Maximum `--disk-quota` in megabytes, so that its number of bytes fits into 64 bits.
 const DISK_QUOTA_MAX: u64 = 1 << 40;
 
 /// Azure-compatible Blob, Queue and Table storage on your own machine.
@@ -505,14 +505,14 @@ pub struct Cli {
     pub client_ca: Option<PathBuf>,
 }
 
-/// Nothing of it: keys and passwords are not for logs.
+/// Shows no values: keys and passwords must not appear in logs.
 impl fmt::Debug for Cli {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cli").finish_non_exhaustive()
     }
 }
 
-/// The value of `--forks`.
+/// Parses the value of `--forks`.
 fn fork_source(text: &str) -> Result<ForkSource, String> {
     match text {
         "now" => Ok(ForkSource::Now),
@@ -580,7 +580,7 @@ impl Cli {
     pub fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
         let mut cli = Cli::from_arg_matches(matches)?;
         let is_typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
-        // Azurite refuses --location, too.
+        // Azurite refuses --location with --inMemoryPersistence too.
         for flag in ["location", "durability"] {
             if !cli.in_memory || !is_typed(flag) {
                 continue;
@@ -599,7 +599,7 @@ impl Cli {
         Ok(cli)
     }
 
-    /// Refuses, in a sentence, what is understood but not served, and what contradicts itself.
+    /// Refuses flags that are not supported or contradict each other. The error is a sentence.
     pub fn check(&self, services: &[ServiceKind]) -> Result<(), String> {
         let protected = self.key.is_some() || self.pwd.is_some() || self.pwd_file.is_some();
         if self.cert.is_none() && protected {
@@ -619,7 +619,7 @@ impl Cli {
         self.initial_resources().check()
     }
 
-    /// Refuses ports that do not exist, and one port for two services.
+    /// Refuses ports out of range, and a port for two services.
     fn check_ports(&self, services: &[ServiceKind]) -> Result<(), String> {
         if let Some(service) = services
             .iter()
@@ -651,7 +651,7 @@ impl Cli {
         Ok(())
     }
 
-    /// What is made at start.
+    /// The resources to create at start.
     pub fn initial_resources(&self) -> InitialResources<'_> {
         InitialResources {
             containers: &self.containers,
@@ -660,7 +660,7 @@ impl Cli {
         }
     }
 
-    /// The scheme of the services' URLs.
+    /// The scheme in the services' URLs.
     pub fn scheme(&self) -> &'static str {
         if self.cert.is_some() || self.https {
             "https"
@@ -684,7 +684,7 @@ impl Cli {
         }
     }
 
-    /// The accounts that are named, from a file as it is now. The error is a sentence.
+    /// The configured accounts, from a file in its present state. The error is a sentence.
     pub fn accounts(&self) -> Result<Accounts, String> {
         if let Some(path) = &self.accounts_file {
             let at = |reason: String| format!("--accounts-file {}: {reason}", path.display());
@@ -702,7 +702,7 @@ impl Cli {
         Ok(accounts.path_style_only(self.path_style_only))
     }
 
-    /// Where `--accounts` comes from: the variable with the same text, or the command line.
+    /// The origin of `--accounts` for messages: a variable with the same text, or the command line.
     fn accounts_origin(&self) -> &'static str {
         let is_origin = |name: &&str| std::env::var(name).ok() == self.accounts;
         let variables = ["LAZURITE_ACCOUNTS", "AZURITE_ACCOUNTS"];
@@ -728,7 +728,7 @@ impl Cli {
         (host, port)
     }
 
-    /// The host and the port that the flags of a service name.
+    /// The host and the port from the flags of a service itself.
     fn own_address(&self, service: ServiceKind) -> (Option<&String>, Option<u16>) {
         match service {
             ServiceKind::Blob => (self.blob_host.as_ref(), self.blob_port),
@@ -741,7 +741,7 @@ impl Cli {
         self.port.unwrap_or(PORT_DEFAULT)
     }
 
-    /// The port of a service; 0 for any free one. `None` if it would be above the highest.
+    /// The port of a service; 0 for any free port. `None` if it would exceed 65535.
     fn port_of(&self, service: ServiceKind) -> Option<u16> {
         let offset = match service {
             ServiceKind::Blob => 0,

@@ -41,7 +41,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 impl Command {
-    /// Runs the command. The error is a sentence.
+    /// Runs the command and returns the exit status. The error is a sentence.
     pub fn run(&self) -> Result<ExitCode, String> {
         match self {
             Command::Verify { directory } => verify(directory),
@@ -258,7 +258,7 @@ fn dump(file: &Path) -> Result<ExitCode, String> {
     }
 }
 
-/// The exit status. A closed pipe is not a failure: a reader such as `head` stops early.
+/// The exit status. A closed pipe is not a failure: readers such as `head` stop early.
 fn finish(written: std::io::Result<()>, is_sound: bool) -> Result<ExitCode, String> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_print(error)),

@@ -6,18 +6,18 @@ use std::path::Path;
 
 static FILES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/docs/guide");
 
-/// The picture of which pattern leads to which, as SVG.
+/// A map of the patterns and how they lead to each other, as SVG.
 pub const MAP: &str = include_str!("../docs/guide/map.svg");
 
-/// The page that lists all others.
+/// The name of the page that lists the others.
 pub const CONTENTS: &str = "README";
 
-/// A page in Markdown; `name` is that of its file without its end. `None` if there is none.
+/// A page in Markdown by its name, without extension; `None` if there is none.
 pub fn page(name: &str) -> Option<&'static str> {
     FILES.get_file(format!("{name}.md"))?.contents_utf8()
 }
 
-/// A program of the pages, by the name of its file. `None` if there is none.
+/// A program of the pages by its file name; `None` if there is none.
 pub fn program(name: &str) -> Option<&'static str> {
     FILES
         .get_file(Path::new("code").join(name))?
@@ -35,7 +35,7 @@ pub fn programs() -> impl Iterator<Item = (&'static str, &'static str)> {
     files.filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?)))
 }
 
-/// The names of all pages but the contents, in alphabetical order.
+/// The names of all pages except [`CONTENTS`], in alphabetical order.
 pub fn names() -> Vec<&'static str> {
     let stems = FILES.files().filter_map(|file| {
         let name = file.path().to_str()?;
@@ -46,7 +46,7 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
-/// The heading of a page.
+/// The heading of a page; empty if it has none.
 pub fn title(page: &str) -> &str {
     let heading = page.lines().find_map(|line| line.strip_prefix("# "));
     heading.unwrap_or_default()

@@ -8,13 +8,13 @@ use lazurite_engine::{Durability, Environment, foreign_file};
 use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
 
-/// The directory that Lazurite makes by itself.
+/// The subdirectory that Lazurite creates for its data.
 const OWN_NAME: &str = ".lazurite";
 /// A file of every store. If the store was reset or restored, its data directory has instead the
 /// file that names its stores.
 const STORE_MARK: &str = "CURRENT";
 
-/// A data directory, and what is said about it when it is not the one that was named.
+/// The chosen data directory, with a note for the log if it is not the one that was named.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
     pub path: PathBuf,
@@ -57,7 +57,7 @@ pub fn choose(location: &Path, log: Option<&Path>) -> Choice {
     }
     let fs = Environment::system(Durability::Process).fs;
     let inner = location.join(OWN_NAME);
-    // An error comes up again, with its reason, when the store is opened.
+    // Ignored: opening the store later reports the same error with its reason.
     let foreign = foreign_file(&fs, location, may_lie_beside_store).unwrap_or_default();
     let log = log.filter(|log| {
         log.parent() == Some(location) && log.extension().is_none_or(|end| end != "log")
@@ -137,7 +137,7 @@ mod tests {
         assert!(chosen(None).note.unwrap().contains("package.json"));
         write(path.join("__azurite_db_blob__.json"), "{}").unwrap();
         assert!(chosen(None).note.unwrap().contains("data of Azurite"));
-        // Once a store is there, it is found again.
+        // Later starts find the store again.
         write(path.join(STORE_MARK), "").unwrap();
         assert_eq!(
             chosen(Some("debug")),

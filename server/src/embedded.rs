@@ -1,4 +1,4 @@
-//! The server in the process of a test: settings, start, endpoints, stop.
+//! The server inside the process of a test: settings, start, endpoints, stop.
 
 use crate::cli::Cli;
 use crate::pages::Address;
@@ -21,7 +21,7 @@ pub struct Lazurite {
 }
 
 impl Lazurite {
-    /// Keeps everything in memory; it is gone when the store stops.
+    /// A server that keeps everything in memory, until its store is stopped.
     pub fn in_memory() -> Lazurite {
         Lazurite::with_flags(["--inMemoryPersistence".to_owned()])
     }
@@ -40,7 +40,7 @@ impl Lazurite {
         }
     }
 
-    /// Listens on this port and the two after it. Without a call, or with 0, on any free ones.
+    /// Sets the port of Blob; Queue and Table get the next two. Default and 0: any free ports.
     pub fn port(self, port: u16) -> Lazurite {
         self.flag(format!("--port={port}"))
     }
@@ -59,7 +59,7 @@ impl Lazurite {
         self
     }
 
-    /// Starts the server on a thread of its own and returns once it serves requests.
+    /// Starts the server on its own thread, and returns once it serves requests.
     pub fn start(self) -> Result<Store, Error> {
         self.start_with(Arc::new(SystemWallClock::default()), None)
     }
@@ -129,7 +129,7 @@ impl Lazurite {
     }
 }
 
-/// Blob, queue and table, in this order.
+/// The endpoints of Blob, Queue and Table, in this order.
 fn endpoints(scheme: &str, account: &str, addresses: &[Address]) -> [String; 3] {
     let endpoint = |index: usize| {
         let address = &addresses[index];
@@ -139,7 +139,7 @@ fn endpoints(scheme: &str, account: &str, addresses: &[Address]) -> [String; 3] 
     [endpoint(0), endpoint(1), endpoint(2)]
 }
 
-/// A running server, seen as its first account by name. Stops when it is dropped.
+/// A running server and its first account, in the order of names. Stops on drop.
 pub struct Store {
     endpoints: [String; 3],
     scheme: &'static str,
@@ -148,14 +148,14 @@ pub struct Store {
     running: Option<Running>,
 }
 
-/// The server's thread, and what asks it to end.
+/// The server's thread, and the channel that asks it to stop.
 struct Running {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<Result<(), String>>,
 }
 
 impl Store {
-    /// The connection string for every client library.
+    /// The connection string of the account, for every client library.
     pub fn connection_string(&self) -> String {
         let [blob, queue, table] = &self.endpoints;
         let scheme = self.scheme;
@@ -177,17 +177,17 @@ impl Store {
         &self.key
     }
 
-    /// `http://127.0.0.1:PORT/ACCOUNT` of Blob.
+    /// The Blob endpoint: `http://127.0.0.1:PORT/ACCOUNT`, or with `https`.
     pub fn blob_endpoint(&self) -> &str {
         &self.endpoints[0]
     }
 
-    /// `http://127.0.0.1:PORT/ACCOUNT` of Queue.
+    /// The Queue endpoint: `http://127.0.0.1:PORT/ACCOUNT`, or with `https`.
     pub fn queue_endpoint(&self) -> &str {
         &self.endpoints[1]
     }
 
-    /// `http://127.0.0.1:PORT/ACCOUNT` of Table.
+    /// The Table endpoint: `http://127.0.0.1:PORT/ACCOUNT`, or with `https`.
     pub fn table_endpoint(&self) -> &str {
         &self.endpoints[2]
     }
@@ -216,7 +216,7 @@ impl Drop for Store {
     }
 }
 
-/// Without the key.
+/// Omits the key.
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store")
@@ -225,7 +225,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// Why a server did not start, or did not stop in good order: a sentence.
+/// Why a server did not start, or did not stop orderly. The text is a sentence.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -307,7 +307,7 @@ mod tests {
         text.to_ascii_lowercase()
     }
 
-    /// The clock of the services runs apart from the machine's after the latter was set.
+    /// Once the machine's clock was set, the services' clock differs from it.
     #[test]
     fn shown_lease_states_and_times_follow_the_clock_of_the_services() {
         let begin = crate::clock::system_time();
@@ -331,7 +331,7 @@ mod tests {
         is(&blob("HEAD", "/con/b", ""), "x-ms-lease-state: expired");
         let list = "/con?restype=container&comp=list";
         is(&blob("GET", list, ""), "<leasestate>expired</leasestate>");
-        // The service agrees: it asks for no lease any more.
+        // The service too treats the lease as expired: a write needs no lease id.
         is(&blob("PUT", "/con/b", kind), " 201 ");
         let stats = "/?restype=service&comp=stats";
         let secondary = format!("{}-secondary", store.blob_endpoint());

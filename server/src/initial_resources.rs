@@ -1,10 +1,10 @@
-//! Containers, queues and tables that flags name, and that are made at start if they are not there.
+//! Containers, queues and tables from flags, which are created at start unless they exist.
 
 use crate::resource_names::{check_container_name, check_queue_name, check_table_name};
 use crate::services::Services;
 use lazurite_blob::ContainerSettings;
 
-/// The names, by kind.
+/// The names of the initial resources, by kind.
 #[derive(Debug, Clone, Copy)]
 pub struct InitialResources<'a> {
     pub containers: &'a [String],
@@ -19,7 +19,7 @@ impl InitialResources<'_> {
             .all(<[String]>::is_empty)
     }
 
-    /// Checks every name. The error is a sentence with the flag and the first wrong name.
+    /// Checks all names. The error is a sentence with the flag and the first invalid name.
     pub fn check(&self) -> Result<(), String> {
         type Check = fn(&str) -> Result<(), String>;
         let kinds: [(&str, &[String], Check); 3] = [
@@ -70,7 +70,7 @@ impl InitialResources<'_> {
     }
 }
 
-/// The names of those that `make` made.
+/// Calls `make` for each name. Returns the names that did not exist before.
 fn make_each(
     names: &[String],
     make: impl Fn(&str) -> Result<bool, String>,
@@ -84,7 +84,7 @@ fn make_each(
     Ok(made)
 }
 
-/// Whether it was not there.
+/// Creates a container. Returns false if it exists.
 fn make_container(services: &Services, account: &str, name: &str) -> Result<bool, String> {
     let settings = ContainerSettings::default();
     match services
@@ -102,7 +102,7 @@ fn make_queue(services: &Services, account: &str, name: &str) -> Result<bool, St
         Ok((creation, ticket)) => {
             Ok(durable(ticket)? && creation == lazurite_queue::Creation::Created)
         }
-        // With other metadata.
+        // The queue exists, with other metadata.
         Err(lazurite_queue::Error::QueueAlreadyExists) => Ok(false),
         Err(error) => Err(error.to_string()),
     }

@@ -18,19 +18,19 @@ pub fn take(directory: &Path) {
     if let Some(parent) = parent_process()
         && let Some(start) = process_start(parent)
     {
-        // Without the file the server ends at the signal, as without leases.
+        // Without the file the server stops at the signal, as if there were no leases.
         let _ = std::fs::write(directory.join(format!("{PREFIX}{parent}")), start);
     }
 }
 
-/// Removes the leases on an earlier server.
+/// Removes the leases that holders had on an earlier server.
 pub fn clear(directory: &Path) {
     for (path, _, _) in files(directory) {
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// The processes that attached and have not ended. Removes the files of those that have.
+/// The lease holders that still run. Removes the files of the others.
 pub fn holders(directory: &Path) -> Vec<Holder> {
     let mut holders = Vec::new();
     for (path, process_id, start) in files(directory) {

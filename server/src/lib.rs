@@ -36,7 +36,7 @@ mod units;
 pub use embedded::{Error, Lazurite, Store};
 
 use lazurite_codec as codec;
-// Under these names in the whole crate: `crate::auth` is the module of the services.
+// Imported once for the crate: `crate::auth` is the module of `lazurite_services`, and so on.
 use lazurite_services::{
     access_log, accounts, advisor, app, auth, blob, browser_guard, clock, connection, faults,
     http_client, local_services, observer, output, own_requests, pages, pipeline, platform,

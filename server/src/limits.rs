@@ -9,13 +9,13 @@ use crate::state::{FORK_HANDLES_MAX, forks_by_open_files};
 /// Open files reserved for the store, which keeps 256 SSTables open besides its logs, and for
 /// copies from other servers.
 const FILES_OF_THE_STORE: u64 = 512;
-/// Minimum number of connections, where the system allows few files.
+/// Minimum number of connections, even if the system allows only few files.
 const CONNECTIONS_MIN: u64 = 16;
 /// Maximum number of connections unless a flag says otherwise. Each costs about 7 KB while it is
 /// idle.
 const CONNECTIONS_MAX: u64 = 65_536;
 
-/// How many connections there can be besides what the store and at most `forks` forks need.
+/// The number of connections that open files allow, besides the store and at most `forks` forks.
 pub fn connections_max(forks: usize) -> usize {
     connections_by_open_files(platform::open_files_max(), forks)
 }

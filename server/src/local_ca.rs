@@ -19,17 +19,17 @@ use time::{Duration, OffsetDateTime};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// The certificate to trust.
+/// The file with the certificate that users trust.
 const CERTIFICATE: &str = "ca.pem";
-/// The same with its key: one file, so that two programs that start together agree on one pair.
+/// The certificate and its key. One file, so that two programs starting together use one pair.
 const IDENTITY: &str = "ca-with-key.pem";
 const NAME: &str = "Lazurite on this machine";
 const AUTHORITY_LIFE: Duration = Duration::days(3650);
-/// Apple's systems take no certificate that is good for longer.
+/// Apple's systems reject certificates with a longer validity.
 const CERTIFICATE_LIFE: Duration = Duration::days(397);
-/// For clients whose clock is slow.
+/// How long before its creation a certificate is already valid, for clients with a slow clock.
 const GRACE: Duration = Duration::days(1);
-/// Names that lead to this machine from here and from containers.
+/// The names for this machine, as used on it and in containers.
 const NAMES: [&str; 8] = [
     "localhost",
     "*.localhost",
@@ -60,7 +60,7 @@ const PERMITTED_NETWORKS: [(&str, u8); 8] = [
 /// certify all names: older releases made such.
 const PERMITS: &str = "# permits ";
 
-/// The certificate that programs have to trust, if there is one yet.
+/// The path of the certificate that users trust, if the user's directory is known.
 pub fn certificate_path() -> Option<PathBuf> {
     let directory = directory(|name| std::env::var_os(name).map(PathBuf::from));
     directory.ok().map(|directory| directory.join(CERTIFICATE))
@@ -68,19 +68,19 @@ pub fn certificate_path() -> Option<PathBuf> {
 
 /// A certificate authority with its key.
 pub struct LocalCa {
-    /// The file to trust.
+    /// The path of the certificate to trust.
     pub path: PathBuf,
     certificate: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
     permitted: Option<Permitted>,
 }
 
-/// What an authority vouches for, besides what is permitted to all.
+/// The names that the authority may certify, besides those that are always permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Permitted(Vec<String>);
 
 impl Permitted {
-    /// Reads the line of an authority's file.
+    /// Parses the line in the authority's file; `None` if it has none.
     fn read(text: &str) -> Option<Permitted> {
         let line = text.lines().find_map(|line| line.strip_prefix(PERMITS))?;
         Some(Permitted(
@@ -170,7 +170,7 @@ impl LocalCa {
         let path = directory.join(CERTIFICATE);
         let pem = certificate_part(&text);
         if std::fs::read_to_string(&path).is_ok_and(|found| found == pem) {
-            // As it was left.
+            // Unchanged.
         } else {
             private_files::write_whole(&path, pem)
                 .map_err(|error| format!("--https: cannot write {}: {error}", path.display()))?;
@@ -302,7 +302,7 @@ fn is_name(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || labels.len() <= 253 && labels.split('.').all(is_label)
 }
 
-/// Where the user's programs keep their settings. The error is a sentence.
+/// The user's directory for settings. The error is a sentence.
 fn directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, String> {
     let set = |name: &str| variable(name).filter(|path| path.is_absolute());
     let home = set("HOME").map(|home| home.join(platform::SETTINGS_IN_HOME));
@@ -313,7 +313,7 @@ fn directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Stri
     Ok(base.join("lazurite"))
 }
 
-/// The text up to the key.
+/// The part before the key.
 fn certificate_part(text: &str) -> &str {
     const END: &str = "-----END CERTIFICATE-----";
     match text.find(END) {
@@ -334,7 +334,7 @@ mod tests {
     use tokio_rustls::rustls::crypto::ring;
     use tokio_rustls::rustls::pki_types::{ServerName, UnixTime};
 
-    /// Whether a client that trusts the file takes the certificate for the name.
+    /// Whether a client that trusts the file accepts the certificate for the name.
     fn is_trusted(file: &Path, chain: &[CertificateDer<'_>], name: &str) -> bool {
         let mut roots = RootCertStore::empty();
         roots
@@ -382,7 +382,7 @@ mod tests {
         assert!(!is_trusted(&first.path, &chain, "localhost"));
     }
 
-    /// A stolen key signs what it likes.
+    /// Limits what a stolen key can certify.
     #[test]
     fn programs_trust_the_authority_for_this_machine_and_private_networks_alone() {
         let scratch = TempDir::new().unwrap();

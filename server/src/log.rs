@@ -10,7 +10,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts the log, which is written until the output is closed. The error is a sentence.
+/// Starts the log, which ends when the output is closed. The error is a sentence.
 pub fn start(cli: &Cli) -> Result<Output, String> {
     let default = if cli.debug.is_some() {
         LogLevel::Debug
@@ -32,7 +32,7 @@ pub fn start(cli: &Cli) -> Result<Output, String> {
     };
     let output = output.map_err(|error| format!("cannot start the log: {error}"))?;
     let writer = output.writer();
-    // Names begin with it in all crates of ours.
+    // A prefix of the names of all our crates.
     let ours = Targets::new().with_target("lazurite", level);
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(move || -> LineWriter { writer.clone() })
@@ -58,7 +58,7 @@ fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or("unnamed");
-        // Anybody who may read a blob can cause one, as often as they like.
+        // Only a warning: anyone who may query a blob can cause this as often as they like.
         if lazurite_query::is_decoding() {
             let place = panic.location().map_or(String::new(), ToString::to_string);
             tracing::warn!("a Parquet file cannot be decoded: the decoder stopped at {place}");

@@ -1,8 +1,8 @@
-//! Which process listens on a port of this machine, as far as the system shows it.
+//! Finds the process that listens on a port of this machine, if the system shows it.
 
 use crate::platform;
 
-/// A process, as its user knows it.
+/// A process, as messages name it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holder {
     pub process_id: u32,
@@ -10,7 +10,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// A process by its number.
+    /// The process with this id, and its name if the system shows it.
     pub fn named(process_id: u32) -> Holder {
         let name = platform::process_name(process_id);
         Holder {

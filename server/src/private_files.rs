@@ -1,4 +1,4 @@
-//! Files that other users can neither read nor prepare.
+//! Files that other users can neither read nor create in advance.
 
 use crate::platform::{self, create_private_directory};
 use std::fs::{File, Metadata};
@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 pub fn append_to(path: &Path) -> io::Result<File> {
     let link = path.symlink_metadata().ok();
     let link = link.filter(|found| found.is_symlink());
-    // One that is put there from now on is not followed.
+    // A link that is created after this check is not followed.
     let follows_links = link.is_some();
     if link.is_some_and(|found| !is_trusted(&found)) {
         let message = "it is a link that belongs to another user";
@@ -24,7 +24,7 @@ pub fn append_to(path: &Path) -> io::Result<File> {
     platform::append_private(path, follows_links)
 }
 
-/// Writes a file, mode 0600, whose readers see nothing or all of it.
+/// Writes a file with mode 0600. Readers see the old file or the whole new one.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let file = written_beside(path, text)?;
     file.persist(path).map_err(|error| error.error)?;
@@ -64,7 +64,7 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
             platform::rights(&found)
                 .map_or_else(String::new, |rights| format!(" (id {})", rights.owner))
         )),
-        // One that is not there is made; other errors come up when it is opened.
+        // A missing directory is created later, and other errors are reported when it is opened.
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -79,7 +79,7 @@ pub fn missing_right(path: &Path) -> Option<String> {
     }
     let owner = platform::rights(&existing.metadata().ok()?)?.owner;
     let own = platform::own_user()?;
-    // An editor may start programs in the root directory, which is no place for data.
+    // In the root directory, where an editor may start programs, no rights should be changed.
     if existing.parent().is_none() {
         return Some(format!(
             "this process runs as user {own}, who cannot create files in {}: choose a directory of your own with --location",
@@ -103,7 +103,7 @@ pub fn lock_holder(directory: &Path) -> Option<u32> {
         .ok()
 }
 
-/// Since when the process of [`lock_holder`] has it open.
+/// When the process of [`lock_holder`] opened the store; `None` if there is no store.
 pub fn locked_since(directory: &Path) -> Option<SystemTime> {
     directory.join("LOCK").metadata().ok()?.modified().ok()
 }
@@ -113,17 +113,17 @@ pub fn locked_since(directory: &Path) -> Option<SystemTime> {
 fn is_trusted(found: &Metadata) -> bool {
     match (platform::own_user(), platform::rights(found)) {
         (Some(own), Some(rights)) => trusts(own, rights.owner),
-        // Where the system has no owners, it has lists of rights that others cannot change.
+        // Systems without owners have access control lists, which other users cannot change.
         _ => true,
     }
 }
 
-/// Whether a process of the user `own` uses what belongs to `owner`.
+/// Whether a process of the user `own` may trust what `owner` owns: the same user, or root.
 fn trusts(own: u32, owner: u32) -> bool {
     own == 0 || [0, own].contains(&owner)
 }
 
-/// The bits of a file's permissions; none where the system has no such bits.
+/// The permission bits of a file; 0 on systems without them.
 fn mode_of(found: &Metadata) -> u32 {
     platform::rights(found).map_or(0, |rights| rights.mode)
 }
@@ -143,7 +143,7 @@ pub fn warn_if_shared(path: &Path) {
     }
 }
 
-/// Warns where others on this machine can read a key.
+/// Warns if others on this machine can read the file of a key.
 pub fn warn_if_readable(path: &Path) {
     if let Ok(found) = path.metadata()
         && mode_of(&found) & 0o044 != 0
@@ -187,7 +187,7 @@ mod tests {
             directory.path().join("ports.json"),
         );
         std::fs::write(&victim, "untouched").unwrap();
-        // Names that used to be taken for the file on its way.
+        // Names that an intermediate file might have: links there must not be followed.
         for name in ["ports.partial", "ports.json"] {
             std::os::unix::fs::symlink(&victim, directory.path().join(name)).unwrap();
         }

@@ -10,10 +10,10 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory};
 use std::path::Path;
 
-/// The version of Azurite whose flags, lines and addresses are served.
+/// The version of Azurite whose flags, log lines and addresses the server has.
 pub const AZURITE_VERSION: &str = "3.37.0";
 
-/// The names besides `lazurite`; each is the program itself, under a link or as a copy.
+/// The other names of the program, under which it may be linked or copied.
 pub const SHIM_NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
 
 /// The role of the program, from the name that it was started under.
@@ -25,7 +25,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// From the first word of the command line.
+    /// The program as named by the first word of the command line.
     pub fn started_as() -> Program {
         Program::named(
             &std::env::args_os()
@@ -61,7 +61,7 @@ impl Program {
         self.services.len() == 1
     }
 
-    /// Reads command line and environment. Ends the program after help, version and mistakes.
+    /// Parses command line and environment. Exits after help, the version or an error.
     pub fn parse(&self) -> Cli {
         let command = with_environment(Cli::parser(), |name| {
             std::env::var_os(name).is_some_and(|value| !value.is_empty())
@@ -86,7 +86,7 @@ impl Program {
         }
     }
 
-    /// Tools read the version of Azurite from the start of the text, as in `3.37.0`.
+    /// Starts with Azurite's version if started as Azurite: tools expect a text such as `3.37.0`.
     fn version(&self) -> String {
         let own = env!("CARGO_PKG_VERSION");
         if self.is_azurite {
@@ -97,7 +97,7 @@ impl Program {
     }
 }
 
-/// What works instead of a command line that is refused, if that is known.
+/// What to use instead of a refused command line, if that is known.
 fn advice(words: &[String], refused: ErrorKind) -> Option<String> {
     let is_mixed = matches!(
         refused,
@@ -115,7 +115,7 @@ fn advice(words: &[String], refused: ErrorKind) -> Option<String> {
     pairs.find_map(|(flag, value)| advice_about_switch(flag, value))
 }
 
-/// What to write instead of a switch and its value as two words.
+/// How to write a switch that was given a value as a second word.
 fn advice_about_switch(flag: &str, value: &str) -> Option<String> {
     let name = flag.strip_prefix("--")?;
     let command = Cli::command();
@@ -148,14 +148,14 @@ fn with_environment(command: clap::Command, is_set: impl Fn(&str) -> bool) -> cl
             .into_iter()
             .find(|name| is_set(name));
         match found {
-            // The parser keeps the name as long as the program runs.
+            // Leaks the name, which clap needs for the rest of the process.
             Some(name) => as_boolish(arg).env(&*name.leak()).hide_env(true),
             None => arg,
         }
     })
 }
 
-/// `--silent` is on or off; in the environment it is `1`, `true`, `yes`, or the opposite.
+/// A switch such as `--silent`, for which a variable may also say `true`, `yes` or the opposite.
 fn as_boolish(arg: Arg) -> Arg {
     if matches!(arg.get_action(), ArgAction::SetTrue) {
         arg.value_parser(BoolishValueParser::new())
@@ -164,7 +164,7 @@ fn as_boolish(arg: Arg) -> Arg {
     }
 }
 
-/// `LAZURITE_BLOB_PORT` for `blobPort`.
+/// The variable of a flag: `LAZURITE_BLOB_PORT` for `blobPort`.
 fn variable(flag: &str) -> String {
     let mut name = String::from("LAZURITE_");
     for letter in flag.chars() {
@@ -244,7 +244,7 @@ mod tests {
         let table = Program::named("lazurite-table");
         assert_eq!(table.services, [ServiceKind::Table]);
         assert!(table.stands_alone() && !table.is_azurite);
-        // As files of releases are named.
+        // File names as in releases.
         for name in [
             "lazurite-x86_64-linux",
             "lazurite-0.1.0",
@@ -312,7 +312,7 @@ mod tests {
         )
     }
 
-    /// The cells of the rows for flags, by the names of the flag; without the name of its value.
+    /// The cells of the documentation's rows for flags, by flag without the name of its value.
     fn documentation() -> std::collections::BTreeMap<String, Vec<&'static str>> {
         let lines = include_str!("../docs/configuration.md").lines();
         let rows = lines.filter(|line| line.starts_with("| `-"));

@@ -8,12 +8,12 @@ use crate::local_services::while_served;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A flag that names what is imported, for messages, and the mark of its import.
+/// A flag with the path to import, and the file that marks the import as begun.
 pub struct Flag {
     pub name: &'static str,
     pub path: PathBuf,
     pub mark: Option<PathBuf>,
-    /// The store replaces the archive at the end, so that nothing of it may be skipped.
+    /// Whether the store replaces the archive at exit, so that the import must not skip anything.
     pub is_carried: bool,
 }
 
@@ -32,14 +32,14 @@ pub async fn seed(
     .await
 }
 
-/// While `mark` exists, an import has begun and not ended: existing names may be incomplete.
+/// If `mark` exists, an earlier import began and did not end: items may be incomplete.
 fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
     let name = flag.name;
     let path = flag.path.as_path();
     let mark = flag.mark.as_deref();
     let failed = |error: String| {
         let place = format!("{}: ", path.display());
-        // Some errors begin with the path.
+        // Remove the path from errors that begin with it, so that it is not repeated.
         let error = error.strip_prefix(&place).unwrap_or(&error);
         format!("--{name} {place}{error}")
     };

@@ -49,19 +49,19 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// costs thread switches.
 const THREADS_SPARE: usize = 1;
 
-/// How often programs that attached are looked for while the server only runs for them.
+/// Interval at which lease holders are looked for when the server would otherwise stop.
 const LEASE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the threads that serve connections may take to end once their requests had their time.
+/// Maximum time for the connection threads to end once their requests had their time.
 const THREADS_END_MAX: Duration = Duration::from_secs(1);
 
-/// How long the end of forks and the removal of replaced stores may take.
+/// Maximum time for ending the forks and removing replaced stores.
 const CLOSE_OTHERS_MAX: Duration = Duration::from_secs(2);
 
-/// How long the store may take to close.
+/// Maximum time for closing the store.
 const CLOSE_MAX: Duration = Duration::from_secs(3);
 
-/// Serves until a signal comes. The error is a sentence for the user who started the program.
+/// Serves until a signal arrives. The error is a sentence for the user who started the program.
 pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     cli.check(&program.services)?;
     cli.is_azurite = program.is_azurite;
@@ -94,7 +94,7 @@ pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
     // Writes the last lines, or gives up if the pipe stays full.
     out.close();
     log.close();
-    // Work that waits for a disk is not waited for: the store is closed.
+    // Does not wait for work that a disk delays: the store is closed.
     runtime.shutdown_background();
     served
 }
@@ -114,7 +114,7 @@ fn settle_location(cli: &mut Cli, program: &Program) -> Result<(), String> {
     Ok(())
 }
 
-/// Notes that `AZURITE_DB`, which chooses a SQL database for Azurite, has no effect.
+/// Reports that `AZURITE_DB`, the SQL database of Azurite, has no effect.
 fn note_database() {
     if std::env::var_os("AZURITE_DB").is_some_and(|value| !value.is_empty()) {
         output::say(
@@ -146,22 +146,22 @@ pub fn run_embedded(cli: &Cli, guest: Guest) -> Result<(), String> {
     served
 }
 
-/// The program around the server.
+/// What runs the server: the program `lazurite`, or another program.
 enum Host<'a> {
-    /// A program of its own, which signals stop.
+    /// The program `lazurite`, which signals stop.
     Program(&'a Program),
-    /// Another program, in its process.
+    /// Another program, with the server in its process.
     Process(Guest),
 }
 
-/// How another program in this process learns that the server is ready, and stops it.
+/// The interface to a program that runs the server in its process.
 pub struct Guest {
     pub ready: std::sync::mpsc::Sender<Vec<Address>>,
     /// The clock of the services.
     pub clock: Arc<dyn WallClock>,
     /// The environment of the store; `None` chooses by the flags.
     pub environment: Option<Environment>,
-    /// Completes when the server is to stop, also when the other end is dropped.
+    /// Completes when the server should stop, also if the sender is dropped.
     pub stop: oneshot::Receiver<()>,
 }
 
@@ -173,7 +173,7 @@ impl Host<'_> {
         }
     }
 
-    /// The clock of the services.
+    /// The clock that the services follow.
     fn clock(&self) -> Arc<dyn WallClock> {
         match self {
             Host::Program(_) => Arc::new(SystemWallClock::default()),
@@ -216,7 +216,7 @@ async fn serve_until_stopped(
     }
     app.pages.addresses.set(addresses.clone());
     let control = host.ready(cli, &app, tls.as_ref(), &addresses, out)?;
-    // Before the first request, which the account may want logged.
+    // Before the first request, because the account may have logging enabled.
     app.stores.start_housekeeping();
     let serving = Serving::start(cli, &app, &console, tls.as_ref(), threads, listeners);
     let reload = || reload(cli, app.stores.accounts(), &addresses, tls.as_ref());
@@ -227,14 +227,14 @@ async fn serve_until_stopped(
     console.close();
     serving.stop().await;
     let exported = export_on_exit(cli, &app).await;
-    // What is not removed in time is removed at the next start.
+    // The next start removes what was not removed in time.
     let _ = tokio::time::timeout(CLOSE_OTHERS_MAX, app.stores.close_others()).await;
     close(app).await?;
     announce::closing(&services, "service successfully closed", out);
     exported
 }
 
-/// Writes the archive of `--import`, once no request can change what it holds.
+/// Writes the archive of `--import` for `--export-on-exit`, when no request can change the store.
 async fn export_on_exit(cli: &Cli, app: &Arc<App>) -> Result<(), String> {
     let Some(path) = cli.import.clone().filter(|_| cli.export_on_exit) else {
         return Ok(());
@@ -248,7 +248,7 @@ async fn export_on_exit(cli: &Cli, app: &Arc<App>) -> Result<(), String> {
     Ok(())
 }
 
-/// The listeners of all services. Error: one of them cannot listen.
+/// The listeners of all services. Error: one of the ports cannot be used.
 async fn listen_all(
     cli: &Cli,
     services: &[ServiceKind],
@@ -317,7 +317,7 @@ async fn fill(
         Some(path) if is_there(&path)? => (Some(path), None),
         other => (None, other.as_ref()),
     };
-    // A mistake in the path would go unnoticed.
+    // Reported, so that a mistake in the path is noticed.
     done.extend(absent.map(|path| format!("import: {} is not there", path.display())));
     done.extend(import("import", carried, cli.export_on_exit).await?);
     let account = app.stores.accounts().first().0;
@@ -332,7 +332,7 @@ async fn fill(
     Ok(())
 }
 
-/// The threads that serve connections.
+/// Starts the threads that serve connections.
 fn connection_threads() -> Result<Arc<ConnectionThreads>, String> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let threads = processors + THREADS_SPARE;
@@ -417,7 +417,7 @@ impl Serving {
         }
     }
 
-    /// Ends the connections, after the requests that are under way had their time.
+    /// Stops accepting connections, and ends them after requests under way had their time.
     async fn stop(mut self) {
         let _ = self.stop.send(true);
         while self.accepting.join_next().await.is_some() {}
@@ -451,12 +451,12 @@ async fn wait_for_stop(cli: &Cli, mut control: Control, reload: impl Fn()) {
     }
 }
 
-/// Closes the store. The error is a sentence.
+/// Closes the store, waiting at most [`CLOSE_MAX`]. The error is a sentence.
 async fn close(app: Arc<App>) -> Result<(), String> {
     match tokio::time::timeout(CLOSE_MAX, app.stores.close()).await {
         Ok(closed) => closed.map_err(|error| error.to_string()),
         Err(_) => {
-            // To drop it would be to wait for the disk.
+            // Leaked, because a drop would wait for the disk.
             std::mem::forget(app);
             Err(format!(
                 "ended without the disk, which did not answer for {} s: a power cut now takes the last writes",
@@ -485,7 +485,7 @@ fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tl
 
 /// Why a service cannot listen.
 struct Refusal {
-    /// The process that has the port, if that is the reason and the system says.
+    /// The process that uses the port, if that is the reason and the system shows it.
     holder: Option<port_holder::Holder>,
     sentence: String,
 }
@@ -602,13 +602,13 @@ fn cannot_open(location: &Path, error: &lazurite_engine::Error) -> String {
     }
 }
 
-/// Bytes that a store in memory may hold: as the flag says, else half of the machine's.
+/// Maximum number of bytes of a store in memory: by the flag, else half of the machine's memory.
 fn memory_limit(cli: &Cli) -> u64 {
     let half = || platform::memory_bytes().map_or(u64::MAX, |bytes| bytes / 2);
     cli.memory_limit_bytes.unwrap_or_else(half)
 }
 
-/// The services on an open data directory, and their console.
+/// Assembles the services of an open data directory, and their console.
 fn assemble(
     cli: &Cli,
     accounts: Accounts,
@@ -718,12 +718,12 @@ fn connections(cli: &Cli) -> Connections {
 /// The meaning of a signal.
 enum Signal {
     Stop,
-    /// The program that started this one has ended, which must not be outlived.
+    /// Standard input ended: the program that started this one is gone, so the server stops too.
     EndOfInput,
     Reload,
 }
 
-/// Where the server is asked to do something besides serving.
+/// The source of requests to stop or to reload.
 enum Control {
     Signals(Signals),
     Guest(oneshot::Receiver<()>),
@@ -744,12 +744,12 @@ impl Control {
 /// The signals of the system, and the end of standard input.
 struct Signals {
     system: platform::Signals,
-    /// Completes when standard input ends, if that is to stop the program.
+    /// Completes when standard input ends; `None` if that does not stop the program.
     input_end: Option<oneshot::Receiver<()>>,
 }
 
 impl Signals {
-    /// From here on a signal no longer kills the program.
+    /// From this call on, signals no longer kill the program.
     fn watch(until_stdin_ends: bool) -> Result<Signals, String> {
         let system = platform::Signals::watch();
         Ok(Signals {
@@ -758,7 +758,7 @@ impl Signals {
         })
     }
 
-    /// Returns once no program that attached to the server is left, or at a second signal.
+    /// Waits until no lease holder is left, or for a second signal.
     async fn outlast_leases(&mut self, directory: &Path) {
         let mut is_said = false;
         loop {
@@ -770,7 +770,7 @@ impl Signals {
                 let names = holders
                     .iter()
                     .map(|holder| format!("{} (process {})", holder.name, holder.process_id));
-                // Not to standard error directly: a full pipe would hold the stop up.
+                // Not written to standard error directly, because a full pipe would delay the stop.
                 tracing::warn!(
                     "serves on for {}, which attached; a second signal stops it at once",
                     names.collect::<Vec<_>>().join(", ")

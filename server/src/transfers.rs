@@ -31,49 +31,49 @@ use tempfile::TempDir;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// How an import is repeated that ended in the middle.
+/// How to repeat an import without `replace` that ended early.
 const REPEATED: &str = "To repeat it, delete what is there in part, or import with existing=replace, which also replaces what was there \
      before.";
-/// How an import is repeated that replaces, and ended in the middle.
+/// How to repeat an import with `replace` that ended early.
 const REPEATED_REPLACING: &str =
     "It can be repeated as it is. A lease, legal hold or policy on what is there must end before.";
-/// Exports at a time. Each holds a copy of what it exports on the disk.
+/// Maximum number of exports at a time. Each holds a copy of its content on the disk.
 const EXPORTS_MAX: usize = 2;
 const EXPORTS_UNDER_WAY: &str =
     "Two exports are under way. Send this one again when one of them has ended.";
-/// Imports at a time: one that runs next to another could find what the other has made.
+/// Maximum number of imports at a time. A second one could find resources of the first.
 const IMPORTS_MAX: usize = 1;
 const IMPORT_UNDER_WAY: &str = "Another import is under way. Send this one again when it has ended, or end that with \
      DELETE /_lazurite/state/import.";
-/// Maximum number of bytes of an archive, and of its contents. The commands have no such limit.
+/// Maximum size of an archive and of its unpacked content. The commands have no such limit.
 pub const ARCHIVE_BYTES_MAX: u64 = 256 << 30;
-/// Maximum number of files and directories of an archive: a few bytes of it can stand for one.
+/// Maximum number of files and directories in an archive, where each may take only a few bytes.
 const ENTRIES_MAX: u64 = 1 << 20;
-/// Bytes of the disk that the files of an archive leave to the store.
+/// Number of bytes that unpacking leaves free on the disk, for the store.
 const SPARE_BYTES: u64 = 256 << 20;
-/// What directories with intermediate files begin with.
+/// The prefix of directories with intermediate files.
 const SCRATCH: &str = ".transfer-";
 /// Bytes of an archive that are sent at a time, and how many such pieces wait for the network or
 /// the disk.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
-/// How often a connection looks whether its client is still there.
+/// Interval at which a connection checks whether its client is still there.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What exports and imports need.
+/// The state that exports and imports share.
 pub struct Transfers {
     services: LocalServices,
     /// The data directory; `None` for a store in memory.
     directory: Option<PathBuf>,
-    /// Bytes of disk that the data directory may take.
+    /// Maximum number of bytes of the data directory on disk.
     quota: Option<u64>,
     exports: Arc<Semaphore>,
     imports: Arc<Semaphore>,
-    /// Of the import that is under way.
+    /// Stops the import under way.
     stop: Mutex<Weak<Stop>>,
 }
 
-/// Ends an import.
+/// A request to stop an import.
 #[derive(Debug, Default)]
 struct Stop {
     is_wanted: AtomicBool,
@@ -92,7 +92,7 @@ impl Stop {
     }
 }
 
-/// Drop guard: ends the unpacking of an archive whose client has left.
+/// Drop guard: ends the unpacking of an archive if the client disconnects.
 struct StopOnDrop(Option<Arc<Stop>>);
 
 impl Drop for StopOnDrop {
@@ -103,26 +103,26 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// What is exported.
+/// The content of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Exported {
-    /// A fork, as it changes.
+    /// A fork, which may change during the export.
     Fork(String),
-    /// A fork of this, made for the export.
+    /// A fork of this source, made for the export.
     Source(ForkSource),
 }
 
-/// An export that is ready to be packed. Its files go with it.
+/// An export that is ready to be packed. Its drop removes the files.
 pub struct Export {
     files: TempDir,
-    /// Sentences about what was left out.
+    /// Sentences about items that were left out.
     pub left_out: Vec<String>,
-    /// Blobs that are exported without their immutability policy or legal hold.
+    /// Number of blobs exported without their immutability policy or legal hold.
     pub unprotected: u64,
     turn: OwnedSemaphorePermit,
 }
 
-/// Where an archive is imported to, and how.
+/// The target of an import.
 pub struct Destination {
     pub account: String,
     /// Held to the end of the import: the upload may take longer than a fork lives without
@@ -202,7 +202,7 @@ impl Transfers {
         let services = self.services.clone();
         let is_stopped = stop.clone();
         let importing = services.while_served(move |accounts: &[LocalAccount]| {
-            // Held to the end of the work, also if that is stopped.
+            // Held until the work has ended, even if the import is stopped.
             let _turn = turn;
             let account = find(accounts, &destination.account)?;
             let connection_string = match &destination.fork {
@@ -219,7 +219,7 @@ impl Transfers {
         let imported = tokio::spawn(async move {
             tokio::select! {
                 imported = importing => Some(imported),
-                // The services of the import are gone with it, so that its next request fails.
+                // Dropping the import closes its services, so that its next request fails.
                 () = stopping.wanted.notified() => None,
             }
         });
@@ -230,7 +230,7 @@ impl Transfers {
             }
             Ok(Some(imported)) => imported
                 .map_err(|Stopping| {
-                    // How far it had come is not known.
+                    // It is not known how much was imported.
                     let part = "A part of the archive may have been imported.";
                     Failure::busy(format!("The server is stopping. {part} {REPEATED}"))
                 })?
@@ -244,7 +244,7 @@ impl Transfers {
 }
 
 impl Transfers {
-    /// Ends the import that is under way. Error: `404` if there is none.
+    /// Stops the import under way. Error: `404` if there is none.
     pub fn stop_import(&self) -> Result<()> {
         match lock(&self.stop).upgrade() {
             Some(stop) if self.imports.available_permits() < IMPORTS_MAX => {
@@ -288,7 +288,7 @@ impl Transfers {
             let unpacked = unpacked.and_then(|files| {
                 unpack(Pieces::new(pieces), files.path(), &limits).map(|()| files)
             });
-            // Nothing is written yet.
+            // Nothing was imported yet, so the treatment of existing items does not matter.
             let unpacked = unpacked.map_err(|error| import_failure(error, Existing::Refuse));
             let files = unpacked?;
             Ok((files, turn))
@@ -299,7 +299,7 @@ impl Transfers {
         if stop.is_wanted() {
             return Err(stopped("Nothing was imported."));
         }
-        // An archive that broke off cannot be unpacked either: the first reason is the better one.
+        // Prefers the error of the upload: an incomplete archive cannot be unpacked either.
         handed.and(unpacked)
     }
 }
@@ -325,7 +325,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes the intermediate files that a kill has left in the data directory. Blocks for the disk.
+/// Removes intermediate files that a killed server left in the data directory. Blocks for the disk.
 pub fn remove_left_overs(directory: &Path) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| {
@@ -340,13 +340,13 @@ pub fn remove_left_overs(directory: &Path) {
     }
 }
 
-/// An empty directory for intermediate files, next to the store if that is on a disk.
+/// Creates an empty directory for intermediate files, on the store's disk if it has one.
 fn scratch(directory: Option<&Path>) -> std::result::Result<TempDir, TransferError> {
     let temporary = std::env::temp_dir();
     scratch_in(directory.unwrap_or(&temporary), SCRATCH)
 }
 
-/// A place among those that may work. `refusal` is the sentence if there is none.
+/// A permit to run. Error: `refusal` if all are taken.
 fn turn(turns: &Arc<Semaphore>, refusal: &'static str) -> Result<OwnedSemaphorePermit> {
     let turn = turns.clone().try_acquire_owned();
     turn.map_err(|_| Failure::new(409, "TransferUnderWay", refusal))
@@ -365,7 +365,7 @@ fn find<'a>(
 struct ExportedFork {
     stores: Arc<Stores>,
     name: String,
-    /// Made for the export, and ends with it.
+    /// Whether the fork was made for the export and ends with it.
     is_own: bool,
 }
 
@@ -389,7 +389,7 @@ impl ExportedFork {
 impl Drop for ExportedFork {
     fn drop(&mut self) {
         if self.is_own {
-            // Somebody may have ended it meanwhile, which ended the export too.
+            // A client may have ended it already, which also ended the export.
             let _ = self.stores.release_fork(&self.name);
         }
     }
@@ -416,7 +416,7 @@ fn export_failure(error: TransferError) -> Failure {
     failed("ExportFailed", &error, "")
 }
 
-/// The failure of a request that the server has sent to itself, or of the work around it.
+/// The failure of a request that the server sent to itself, or of the work around it.
 fn failed(code: &'static str, error: &TransferError, advice: &str) -> Failure {
     let reason = error.to_string();
     let message = format!("{}.{advice}", reason.trim_end_matches('.'));
@@ -540,7 +540,7 @@ impl Export {
     }
 }
 
-/// An archive as the body of a response.
+/// An archive as a response body.
 pub struct Packed(Receiver<io::Result<Bytes>>);
 
 impl HttpBody for Packed {
@@ -556,7 +556,7 @@ impl HttpBody for Packed {
     }
 }
 
-/// Hands on what is written, and waits while too much is on its way.
+/// Sends written bytes in pieces, and blocks while too many wait.
 struct PieceWriter(Sender<io::Result<Bytes>>);
 
 impl Write for PieceWriter {

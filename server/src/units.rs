@@ -1,8 +1,8 @@
-//! Counts, sizes and durations in readable form.
+//! Formats counts, sizes and durations for readers.
 
 use std::time::Duration;
 
-/// `1,234,567`
+/// A number with separators: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -15,13 +15,13 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// `1 blob`, `2 blobs`.
+/// A number with its noun: `1 blob`, `2 blobs`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))
 }
 
-/// `12.3 MB`: units of 1,000, as disks are sold.
+/// A size such as `12.3 MB`, in units of 1,000 as disks are sold.
 pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "kB", "MB", "GB"] {
@@ -37,7 +37,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.1} TB")
 }
 
-/// `3 d 4 h`, `5 min 2 s`, `0 s`.
+/// A duration such as `3 d 4 h`, `5 min 2 s` or `0 s`.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     let parts = [

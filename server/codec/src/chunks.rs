@@ -1,4 +1,4 @@
-//! A check of all bytes of a text, in chunks.
+//! Checks all bytes of a text in chunks, a form that the compiler vectorises.
 
 const CHUNK_BYTES: usize = 64;
 

@@ -29,7 +29,7 @@ pub fn rfc1123(time: SystemTime) -> String {
     let (year, day) = (i64::from(year), i64::from(day));
     let weekday = WEEKDAYS[usize::from(date.weekday().number_days_from_monday())];
     let month = MONTHS[usize::from(u8::from(month)) - 1];
-    // Filled in instead of formatted: every response has some of these, and a listing thousands.
+    // Patched into a template: faster than formatting, and listings have thousands of dates.
     let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
     text[..3].copy_from_slice(weekday.as_bytes());
     text[8..11].copy_from_slice(month.as_bytes());
@@ -47,7 +47,7 @@ pub fn rfc1123(time: SystemTime) -> String {
     str::from_utf8(&text).unwrap_or_default().to_owned()
 }
 
-/// Reads the three date forms of HTTP; `None` for anything else.
+/// Parses the three date formats of HTTP; `None` for any other text.
 pub fn parse_http(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
 }
@@ -96,7 +96,7 @@ pub fn is_date(text: &str) -> bool {
     parse_date(text).is_some()
 }
 
-/// Days since 1970-01-01.
+/// Parses `YYYY-MM-DD` as days since 1970-01-01.
 fn parse_date(text: &str) -> Option<i64> {
     let mut parts = text.split('-');
     let year = i32::try_from(digits(parts.next()?, 4)?).ok()?;
@@ -107,7 +107,7 @@ fn parse_date(text: &str) -> Option<i64> {
     valid.then(|| i64::from(date.to_julian_day() - JULIAN_DAY_1970))
 }
 
-/// Seconds of the day, and 100 ns ticks of the second.
+/// Parses a time as seconds of the day and 100 ns ticks of the second.
 fn parse_clock(text: &str) -> Option<(i64, u64)> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let mut parts = clock.split(':');
@@ -139,7 +139,7 @@ fn since_epoch(time: SystemTime) -> (i64, u32) {
     }
 }
 
-/// The day of an instant in seconds since 1970.
+/// The date of a time in seconds since 1970, clamped to the years 1 to 9999.
 fn date_of(seconds: i64) -> Date {
     let days = seconds.div_euclid(SECONDS_PER_DAY) + i64::from(JULIAN_DAY_1970);
     let days = days.clamp(JULIAN_DAY_MIN.into(), JULIAN_DAY_MAX.into());

@@ -5,7 +5,7 @@
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::ops::Deref;
 
-/// A header map that knows which names it cannot have.
+/// A header map with a filter that recognises most absent names.
 #[derive(Debug, Clone, Default)]
 pub struct RequestHeaders {
     map: HeaderMap,
@@ -32,7 +32,7 @@ impl From<HeaderMap> for RequestHeaders {
     }
 }
 
-/// For reading in ways that are not faster here.
+/// For the methods of `HeaderMap` that the filter does not make faster.
 impl Deref for RequestHeaders {
     type Target = HeaderMap;
 
@@ -42,7 +42,7 @@ impl Deref for RequestHeaders {
 }
 
 impl RequestHeaders {
-    /// The first value of that name.
+    /// The first value of the header, whose name may be in any case.
     #[inline]
     pub fn get(&self, name: &str) -> Option<&HeaderValue> {
         if self.names & mark(name) == 0 {
@@ -52,19 +52,19 @@ impl RequestHeaders {
     }
 
     fn find(&self, name: &str) -> Option<&HeaderValue> {
-        // Of a dozen it is sooner found than its hash.
+        // Among a dozen names, a linear search is faster than hashing.
         let mut headers = self.map.iter();
         let found = headers.find(|(other, _)| other.as_str().eq_ignore_ascii_case(name));
         found.map(|(_, value)| value)
     }
 
-    /// Whether the name is there, be it with an empty value.
+    /// Whether the header is present, even with an empty value.
     #[inline]
     pub fn contains_key(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Removes a name, or all names with a prefix that ends in a hyphen.
+    /// Removes the headers with this name, or with this prefix if it ends in a hyphen.
     pub fn remove_all(&mut self, name: &str) {
         if !name.ends_with('-') {
             self.map.remove(name);
@@ -76,7 +76,7 @@ impl RequestHeaders {
         }
     }
 
-    /// Sets the only value of a name, or removes the name.
+    /// Sets the only value of a header, or removes the header if `value` is `None`.
     pub fn set(&mut self, name: HeaderName, value: Option<HeaderValue>) {
         self.names |= mark(name.as_str());
         match value {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The operations of a batch.
+/// The operations in a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Batch {
     /// Operations that succeed or fail together.
@@ -22,9 +22,9 @@ pub enum Batch {
 /// headers would take many times the memory of their text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SubRequest {
-    /// The method, as sent.
+    /// The method as sent.
     pub method: String,
-    /// Absolute or relative; host and scheme do not matter.
+    /// The target, absolute or relative. Its scheme and host have no meaning.
     pub target: String,
     head: Bytes,
     /// The content after the head.
@@ -32,18 +32,18 @@ pub struct SubRequest {
 }
 
 impl SubRequest {
-    /// The first header of that name.
+    /// The first header with this name.
     pub fn header(&self, name: &str) -> Option<Cow<'_, str>> {
         find(&self.head, name)
     }
 
-    /// Names and values, in the order sent.
+    /// The names and values of the headers, in the order sent.
     pub fn headers(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         headers(&self.head)
     }
 }
 
-/// Why a batch was not read, as a text for users.
+/// Why a batch could not be parsed, as a text for users.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(&'static str);
@@ -116,7 +116,7 @@ const HEADERS_MAX: usize = 100;
 /// service can refuse the batch with its own error.
 const PARTS_MAX: usize = 300;
 
-/// The parts between boundary lines. A closing boundary may be missing at the very end.
+/// The parts between boundary lines. The closing boundary may be missing at the end of the body.
 fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed> {
     let delimiter = format!("--{boundary}");
     let mut parts = Vec::new();
@@ -152,7 +152,7 @@ fn split<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<&'a [u8]>, Malformed>
     }
 }
 
-/// Header lines up to the first blank one, and what follows that.
+/// The header lines up to the first blank line, and the content after that.
 fn split_head(part: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let (mut count, mut at) = (0, 0);
     while let Some(length) = part[at..].iter().position(|&byte| byte == b'\n') {
@@ -170,7 +170,7 @@ fn split_head(part: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((&part[..at], &part[at..]))
 }
 
-/// Names and values in header lines. Lines that are none are passed over.
+/// The names and values in header lines. Skips lines without a colon.
 fn headers(head: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
     fn text(bytes: &[u8]) -> Cow<'_, str> {
         String::from_utf8_lossy(bytes.trim_ascii())
@@ -216,7 +216,7 @@ fn sub_request(batch: &Bytes, content: &[u8]) -> Result<SubRequest, Malformed> {
     })
 }
 
-/// `part`, which lies in `batch`, without a copy. An empty slice may lie anywhere.
+/// The part of `batch` that `part` borrows, without a copy. An empty slice may lie anywhere.
 fn slice_of(batch: &Bytes, part: &[u8]) -> Bytes {
     if part.is_empty() {
         Bytes::new()
@@ -225,14 +225,14 @@ fn slice_of(batch: &Bytes, part: &[u8]) -> Bytes {
     }
 }
 
-/// An answer inside a batch.
+/// The response to an operation inside a batch.
 #[derive(Debug)]
 pub struct SubResponse {
     /// The status code.
     pub status: u16,
     /// The reason phrase.
     pub reason: &'static str,
-    /// Names and values, in the order in which they are written.
+    /// The names and values of the headers, in the order in which they are written.
     pub headers: Vec<(&'static str, String)>,
     /// The content.
     pub body: String,

@@ -7,19 +7,19 @@ use std::borrow::Cow;
 /// has up to two dozen.
 pub const PARAMETERS_MAX: usize = 100;
 
-/// Parameters of a usual request: those of a SAS and of an operation. Memory grows for more.
+/// Initial capacity: enough for the parameters of a SAS and of an operation.
 const PARAMETERS_USUAL: usize = 16;
 
 /// Why a query is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QueryError {
-    /// It has more than [`PARAMETERS_MAX`] parameters.
+    /// The query has more than [`PARAMETERS_MAX`] parameters.
     TooMany,
     /// A name is not UTF-8 once decoded.
     Name,
     /// A value is not UTF-8 once decoded.
     Value {
-        /// The name, decoded.
+        /// The decoded name.
         name: String,
         /// The value as sent.
         value: String,
@@ -30,24 +30,24 @@ pub enum QueryError {
 /// thirty times, so values are decoded once, into one text.
 #[derive(Debug, Default)]
 pub struct Query {
-    /// Each name, its value as sent, and its value decoded unless that is the same.
+    /// For each parameter: name, value as sent, and decoded value unless it is the same.
     text: String,
-    /// In the order sent.
+    /// The parameters in the order sent.
     parameters: Vec<Parameter>,
-    /// The marks of all names: most names that are looked up are absent.
+    /// The marks of all names: a filter, because most names that are looked up are absent.
     marks: u64,
 }
 
-/// The places of a parameter in the text of the query.
+/// The offsets of a parameter in `Query::text`.
 #[derive(Debug, Clone, Copy)]
 struct Parameter {
     name: usize,
     value: usize,
     value_end: usize,
-    /// Where the decoded value begins, which is where the value does if it has no escapes.
+    /// Start of the decoded value: that of the value itself if it has no escapes.
     decoded: usize,
     end: usize,
-    /// That of the name. Names are compared only if theirs are equal, as few are.
+    /// A hash of the name. Only names with equal fingerprints are compared.
     fingerprint: u32,
 }
 
@@ -60,7 +60,7 @@ fn fingerprint(name: &[u8]) -> u32 {
     u32::from_le_bytes([first, last, name.len() as u8, 0])
 }
 
-/// One of 64 bits.
+/// One of 64 bits, chosen by the fingerprint.
 #[inline]
 fn mark(fingerprint: u32) -> u64 {
     1 << (fingerprint.wrapping_mul(0x9e37_79b1) >> 26)
@@ -74,7 +74,7 @@ fn decode_bytes(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// `None` if it is not UTF-8 once decoded.
+/// Percent-decodes a text; `None` if the result is not UTF-8.
 pub fn decode_utf8(text: &str) -> Option<String> {
     String::from_utf8(decode_bytes(text)).ok()
 }
@@ -84,7 +84,7 @@ impl Query {
     /// [`PARAMETERS_MAX`] parameters.
     pub fn parse(raw: &str) -> Result<Query, QueryError> {
         let mut query = Query {
-            // With room for values that are kept as sent and decoded.
+            // Room for all values both as sent and decoded.
             text: String::with_capacity(2 * raw.len()),
             parameters: Vec::with_capacity(PARAMETERS_USUAL),
             marks: 0,
@@ -163,7 +163,7 @@ impl Query {
         alike.find(|one| self.name(one).eq_ignore_ascii_case(name))
     }
 
-    /// The first value of that name, in any case, with `+` read as a blank as forms send it.
+    /// The first value of a name in any case. `+` is read as a blank, as forms send it.
     #[inline]
     pub fn get(&self, name: &str) -> Option<String> {
         let parameter = self.find(name)?;
@@ -175,7 +175,7 @@ impl Query {
         })
     }
 
-    /// The first value of that name with `+` kept.
+    /// The first value of a name, with `+` kept.
     pub fn get_literal(&self, name: &str) -> Option<Cow<'_, str>> {
         let parameter = self.find(name)?;
         Some(self.decoded(parameter).into())
@@ -191,7 +191,7 @@ impl Query {
         decoded.collect::<Vec<_>>().join(",")
     }
 
-    /// The parameters that were given before: name, value, and the value that came first.
+    /// Repeated parameters: the name, the repeated value, and the first value.
     pub fn repeated(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let parameters = self.parameters.iter().enumerate();
         parameters.filter_map(|(position, again)| {
@@ -212,25 +212,25 @@ impl Query {
         self.repeated().find(is_contradicted).map(|(name, ..)| name)
     }
 
-    /// Whether the parameter was sent, with or without a value.
+    /// Whether the parameter was sent, even without a value.
     pub fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// Removes a parameter, in any case.
+    /// Removes all parameters with this name, in any case.
     pub fn remove(&mut self, name: &str) {
         let text = &self.text;
         let is_kept = |one: &Parameter| !text[one.name..one.value].eq_ignore_ascii_case(name);
         self.parameters.retain(is_kept);
     }
 
-    /// Names, and values decoded with `+` kept, in the order sent.
+    /// The names and the decoded values, with `+` kept, in the order sent.
     pub fn decoded_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let parameters = self.parameters.iter();
         parameters.map(|one| (self.name(one), self.decoded(one)))
     }
 
-    /// Names, and values as sent, in the order sent.
+    /// The names and the values as sent, in the order sent.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         let parameters = self.parameters.iter();
         parameters.map(|one| (self.name(one), self.value(one)))
@@ -245,7 +245,7 @@ fn decode_form(raw: &str) -> String {
     }
 }
 
-/// Decodes text that [`Query::parse`] has checked to be UTF-8.
+/// Percent-decodes a text. Bytes that are not UTF-8 become U+FFFD.
 pub fn decode(raw: &str) -> Cow<'_, str> {
     if raw.contains('%') {
         let lossy = || String::from_utf8_lossy(&decode_bytes(raw)).into_owned();

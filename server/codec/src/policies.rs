@@ -52,7 +52,7 @@ fn is_text(element: &Element) -> bool {
     element.children.is_empty()
 }
 
-/// Writes the document.
+/// Writes a `SignedIdentifiers` document.
 pub fn write(policies: &[StoredPolicy]) -> String {
     let mut writer = Writer::new();
     writer.open("SignedIdentifiers");
@@ -60,7 +60,7 @@ pub fn write(policies: &[StoredPolicy]) -> String {
         writer.open("SignedIdentifier");
         writer.element("Id", &policy.id);
         let (start, expiry) = (policy.start, policy.expiry);
-        // An empty one is left out. Source: answers of the hosted service to Get Table ACL.
+        // An access policy without fields is omitted, as in Get Table ACL of the hosted service.
         if start.is_some() || expiry.is_some() || policy.permission.is_some() {
             writer.open("AccessPolicy");
             writer.optional("Start", start.map(date::iso8601).as_deref());

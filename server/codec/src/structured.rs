@@ -12,7 +12,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use lazurite_blob::Checksummer;
 
-/// The only form of a structured body, as in its header.
+/// The only supported form of a structured body, as its header names it.
 pub const FORM: &str = "XSM/1.0; properties=crc64";
 const VERSION: u8 = 1;
 const FLAG_CRC64: u16 = 1;
@@ -23,37 +23,37 @@ const CRC64: usize = 8;
 /// 16 bits can number: segments are longer in that case.
 const SEGMENT_BYTES: u64 = 4 << 20;
 
-/// Whether a header asks for the form that is served.
+/// Whether a header names the supported form.
 pub fn is_served(header: &str) -> bool {
     let plain: String = header.to_ascii_lowercase().split_whitespace().collect();
     plain == "xsm/1.0;properties=crc64"
 }
 
-/// Why a body is not what it should be.
+/// Why a structured body is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Malformed {
-    /// A header or a length is not one of the format. The text is for users.
+    /// A header or a length does not follow the format. The text is for users.
     #[error("{0}")]
     Framing(&'static str),
-    /// Checksums of a segment, or of the whole.
+    /// The checksum of a segment or of the whole content does not match.
     #[error("a checksum in the structured body does not match its content")]
     Checksum {
         /// The checksum in the body.
         specified: u64,
-        /// The checksum of the content that came.
+        /// The checksum of the received content.
         calculated: u64,
     },
 }
 
-/// Takes a structured body apart, in whatever pieces it comes.
+/// Extracts the content from a structured body, which may arrive in pieces of any size.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
-    /// Bytes of a head or a checksum that is not whole yet.
+    /// The bytes of an incomplete header or checksum.
     partial: BytesMut,
     segments: u16,
     segment: u16,
-    /// Content bytes still to come in all, and in this segment.
+    /// Number of content bytes still to come: in total, and in this segment.
     content_left: u64,
     segment_left: u64,
     of_message: Checksummer,
@@ -71,7 +71,7 @@ enum State {
 }
 
 impl Decoder {
-    /// `content_length` is what the client says of the content.
+    /// `content_length` is the length of the content that the client declares.
     pub fn new(content_length: u64) -> Decoder {
         Decoder {
             state: State::MessageHead,
@@ -85,7 +85,7 @@ impl Decoder {
         }
     }
 
-    /// Takes the next bytes of the body: the content among them, in order.
+    /// Takes the next bytes of the body. Returns the content in them, in order.
     pub fn update(&mut self, mut bytes: Bytes) -> Result<Vec<Bytes>, Malformed> {
         let mut contents = Vec::new();
         while !bytes.is_empty() {
@@ -115,7 +115,7 @@ impl Decoder {
         Ok(contents)
     }
 
-    /// The body has ended: was it whole?
+    /// Checks that the body was complete when it ended.
     pub fn finish(self) -> Result<(), Malformed> {
         match self.state {
             State::Ended => Ok(()),
@@ -246,7 +246,7 @@ fn check(checksummer: Checksummer, specified: u64) -> Result<(), Malformed> {
     }
 }
 
-/// Puts content into segments, in whatever pieces it comes.
+/// Wraps content, in pieces of any size, into a structured body.
 #[derive(Debug)]
 pub struct Encoder {
     content_length: u64,
@@ -259,7 +259,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// For content of `content_length` bytes.
+    /// An encoder for `content_length` bytes of content.
     pub fn new(content_length: u64) -> Encoder {
         let segment_bytes = SEGMENT_BYTES.max(content_length.div_ceil(u64::from(u16::MAX)));
         let segments = content_length.div_ceil(segment_bytes).max(1);
@@ -274,13 +274,13 @@ impl Encoder {
         }
     }
 
-    /// Bytes of the whole body.
+    /// Length of the whole structured body in bytes.
     pub fn length(&self) -> u64 {
         let frames = u64::from(self.segments) * (SEGMENT_HEAD + CRC64) as u64;
         self.content_length + (MESSAGE_HEAD + CRC64) as u64 + frames
     }
 
-    /// The bytes before the content.
+    /// The bytes before the content; the whole body if that is empty. Call once, before `encode`.
     pub fn head(&mut self) -> Bytes {
         let mut out = Vec::with_capacity(MESSAGE_HEAD + SEGMENT_HEAD);
         out.push(VERSION);
@@ -294,7 +294,7 @@ impl Encoder {
         out.into()
     }
 
-    /// The next content in its frames; `left` is how much comes after it.
+    /// The next piece of content in its frames. `left` is the length of the content after it.
     pub fn encode(&mut self, content: &[u8], left: u64) -> Bytes {
         let mut out = Vec::with_capacity(content.len() + 2 * (SEGMENT_HEAD + CRC64));
         let mut rest = content;

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 pub fn redact(target: &str) -> String {
     let shown = without_credentials(target);
     let is_harmless = |byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    // As nearly all targets are.
+    // Fast path: almost all targets are harmless.
     if shown.bytes().all(is_harmless) {
         return shown.into_owned();
     }
@@ -31,7 +31,7 @@ pub fn without_credentials(target: &str) -> Cow<'_, str> {
         rest = "";
     }
     while !rest.is_empty() {
-        // With its separator, which may be written as `&amp;`.
+        // A parameter with its separator before it, which may be escaped as `&amp;`.
         let end = memchr(b'&', &rest.as_bytes()[1..]).map_or(rest.len(), |end| end + 1);
         push_pair(&mut shown, &rest[..end]);
         rest = &rest[end..];
@@ -39,7 +39,7 @@ pub fn without_credentials(target: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Appends a separator and a parameter without its secret.
+/// Appends a parameter with its separator, without its secret.
 fn push_pair(shown: &mut String, pair: &str) {
     let name = pair[1..].split('=').next().unwrap_or_default();
     if name.len() + 1 < pair.len() && is_secret(&decode(name)) {
@@ -62,17 +62,17 @@ fn is_plain(target: &str) -> bool {
         _ => secret_value(text, at).is_some(),
     };
     let is_path = text.starts_with(b"/") && !text.starts_with(b"//");
-    // An empty query is left out.
+    // Not plain if the query is empty, because that is omitted.
     is_path && !text.ends_with(b"?") && !signs.any(is_cut)
 }
 
-/// Characters that have to stand before the name of a parameter, for it to be one.
+/// The characters that must precede a parameter's name.
 #[derive(Clone, Copy)]
 enum Before {
     Any,
     /// No letter and no digit: `design=` has no signature.
     NoWord,
-    /// The separator of a query, or nothing, as in a form: directories are named `code=US`, too.
+    /// The separator of a query, or the start of a form. Directories may be named `code=US` too.
     Separator,
 }
 
@@ -91,7 +91,7 @@ const SECRETS: [(&str, Before); 9] = [
     ("client_assertion", Before::NoWord),
 ];
 
-/// The last letters of these names, a bit each: most names end in another.
+/// The last letters of the names of secrets, one bit each: rules out most names.
 const LAST_LETTERS: u32 = {
     let (mut letters, mut next) = (0, 0);
     while next < SECRETS.len() {
@@ -102,7 +102,7 @@ const LAST_LETTERS: u32 = {
     letters
 };
 
-/// Whether a name of a secret may end with this.
+/// Whether the name of a secret may end with this letter.
 fn may_end_secret(letter: u8) -> bool {
     let letter = letter.to_ascii_lowercase();
     letter.is_ascii_lowercase() && LAST_LETTERS & (1 << (letter - b'a')) != 0
@@ -116,7 +116,7 @@ fn is_secret(name: &str) -> bool {
     names.any(|(secret, _)| name.eq_ignore_ascii_case(secret))
 }
 
-/// Whether a text could have a secret parameter: the name of one stands before an equals sign.
+/// Whether a text may contain a secret parameter: the name of one before an equals sign.
 pub fn may_have_secret(text: &[u8]) -> bool {
     memchr2_iter(b'=', b'%', text).any(|at| secret_value(text, at).is_some())
 }
@@ -150,7 +150,7 @@ fn push_without_secret_parameters(cut: &mut String, text: &str) {
     let bytes = text.as_bytes();
     let mut kept_to = 0;
     for at in memchr2_iter(b'=', b'%', bytes) {
-        // Not inside a value that was cut.
+        // Skips the inside of a value that was cut.
         if at < kept_to {
             continue;
         }
@@ -169,7 +169,7 @@ fn push_without_secret_parameters(cut: &mut String, text: &str) {
     cut.push_str(&text[kept_to..]);
 }
 
-/// Whether a value ends before this text. Neither Base64 nor percent-encoding has these letters.
+/// Whether a value ends here. Neither Base64 nor percent-encoding uses these characters.
 fn ends_value(text: &[u8]) -> bool {
     let is_end = |byte: &u8| b"&;\"'<>\\".contains(byte) || byte.is_ascii_whitespace();
     let is_escaped = || {
@@ -192,7 +192,7 @@ fn escape_length(text: &[u8], code: &str) -> Option<usize> {
     is_escape.then_some(length + code.len())
 }
 
-/// Whether a text ends with the escape of a character, by its code.
+/// Whether a text ends with a percent-escape of the character with this code.
 fn ends_with_escape(text: &[u8], code: &str) -> bool {
     let start = text.iter().rposition(|byte| *byte == b'%');
     start.is_some_and(|at| escape_length(&text[at..], code) == Some(text.len() - at))
@@ -216,13 +216,13 @@ fn stands_behind(text: &[u8], required: Before) -> bool {
     }
 }
 
-/// In any case.
+/// Compares ASCII letters in any case.
 fn begins_with(text: &[u8], start: &str) -> bool {
     let found = text.get(..start.len());
     found.is_some_and(|found| found.eq_ignore_ascii_case(start.as_bytes()))
 }
 
-/// In any case.
+/// Compares ASCII letters in any case.
 fn ends_with(text: &[u8], end: &str) -> bool {
     let start = text.len().checked_sub(end.len());
     start.is_some_and(|start| begins_with(&text[start..], end))
@@ -232,7 +232,7 @@ fn ends_with(text: &[u8], end: &str) -> bool {
 /// section 3.2.1.
 fn without_user(url: &str) -> Cow<'_, str> {
     if url.starts_with('/') && !url.starts_with("//") {
-        // A path: it has no authority.
+        // The URL is a path and has no authority.
         return url.into();
     }
     let authority_at = match url.find("//") {
@@ -284,7 +284,7 @@ mod tests {
             "/a/c?sv=1&sig=REDACTED&se=2"
         );
         assert_eq!(redact("/a?%73ig=abc"), "/a?%73ig=REDACTED");
-        // A name without a value has no secret, and no name is one.
+        // A name without a value has no secret.
         assert_eq!(redact("/a?%41=1&&sig&=2"), "/a?%41=1&&sig&=2");
         assert_eq!(redact("/a/T(PartitionKey='p')"), "/a/T(PartitionKey='p')");
         assert_eq!(redact("\"\\"), r#"\"\\"#);

@@ -8,14 +8,14 @@ use percent_encoding::percent_decode_str;
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, Event};
 
-/// Deeper nesting than any document of the protocol has.
+/// Maximum nesting of elements. The documents of the protocol nest less.
 const DEPTH_MAX: usize = 16;
 /// Maximum number of elements of a document that is read as a tree. The protocol's documents have
 /// dozens at most. A tree takes many times the memory of its text, and this bounds it to some 100
 /// KiB.
 const ELEMENTS_MAX: usize = 1000;
 
-/// Why a document was not read, as a text for users.
+/// Why a document could not be parsed, as a text for users.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(String);
@@ -26,26 +26,26 @@ pub struct Malformed(String);
 pub struct Element {
     /// The name without its prefix.
     pub name: String,
-    /// Its own text, in one piece.
+    /// The element's own text, without that of its children, joined.
     pub text: String,
-    /// In the order of the document.
+    /// The child elements, in the order of the document.
     pub children: Vec<Element>,
     /// `Encoded="true"`: the text is percent-encoded, because XML cannot hold it.
     pub is_encoded: bool,
 }
 
 impl Element {
-    /// The first child of that name.
+    /// The first child with this name.
     pub fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The children of that name.
+    /// All children with this name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |child| child.name == name)
     }
 
-    /// The text of the first child of that name, decoded if XML could not hold it; empty if absent.
+    /// The text of the first child with this name, decoded if `is_encoded`; empty if absent.
     pub fn child_name(&self, name: &str) -> String {
         match self.child(name) {
             Some(child) if child.is_encoded => percent_decode_str(&child.text)
@@ -65,7 +65,7 @@ impl Element {
     }
 }
 
-/// Reads a document that a client sent: its root element. White space inside elements is kept.
+/// Parses a client's document and returns its root element. Keeps white space inside elements.
 pub fn parse(bytes: &[u8]) -> Result<Element, Malformed> {
     read_tree(bytes, ELEMENTS_MAX)
 }
@@ -78,7 +78,7 @@ pub fn parse_response(bytes: &[u8]) -> Result<Element, Malformed> {
 
 fn read_tree(bytes: &[u8], elements_max: usize) -> Result<Element, Malformed> {
     let mut reader = reader(bytes)?;
-    // The element at the foot of the stack is not in the document: it holds the root.
+    // The bottom of the stack is not an element of the document: the root becomes its child.
     let mut open = vec![Element::default()];
     let mut elements = 0;
     loop {
@@ -177,7 +177,7 @@ fn next_event<'a>(reader: &mut Reader<&'a [u8]>) -> Result<Event<'a>, Malformed>
     event.map_err(|error| Malformed(error.to_string()))
 }
 
-/// Line ends stay as sent: a message's text comes back to the letter.
+/// Keeps line ends as sent, because a message must come back unchanged.
 fn push_text(text: &mut String, event: &Event<'_>) -> Result<(), Malformed> {
     match event {
         Event::Text(part) => text.push_str(part),
@@ -249,7 +249,7 @@ fn resolve(reference: &BytesRef<'_>) -> Result<char, Malformed> {
         .ok_or_else(|| Malformed(format!("the entity {name} is not defined")))
 }
 
-/// Whether XML 1.0 can carry the character at all. Source: XML 1.0, production 2.
+/// Whether XML 1.0 can contain the character. Source: XML 1.0, production 2.
 pub fn is_xml_character(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
@@ -295,12 +295,12 @@ impl Writer {
         }
     }
 
-    /// `<name>`
+    /// Writes `<name>`.
     pub fn open(&mut self, name: &str) {
         self.open_with(name, &[]);
     }
 
-    /// `<name attribute="value">`
+    /// Writes `<name attribute="value">`.
     pub fn open_with(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.document.push('<');
         self.document.push_str(name);
@@ -314,33 +314,33 @@ impl Writer {
         self.document.push('>');
     }
 
-    /// `</name>`
+    /// Writes `</name>`.
     pub fn close(&mut self, name: &str) {
         self.document.push_str("</");
         self.document.push_str(name);
         self.document.push('>');
     }
 
-    /// `<name>text</name>`
+    /// Writes `<name>text</name>`, with the text escaped.
     pub fn element(&mut self, name: &str, text: &str) {
         self.open(name);
         escape_into(&mut self.document, text);
         self.close(name);
     }
 
-    /// Text inside the element last opened.
+    /// Writes text inside the element opened last.
     pub fn text(&mut self, text: &str) {
         escape_into(&mut self.document, text);
     }
 
-    /// The element, if there is something to say.
+    /// Writes the element if there is a text.
     pub fn optional(&mut self, name: &str, text: Option<&str>) {
         if let Some(text) = text {
             self.element(name, text);
         }
     }
 
-    /// The document.
+    /// The finished document.
     pub fn finish(self) -> String {
         self.document
     }

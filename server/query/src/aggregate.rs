@@ -58,7 +58,7 @@ impl Accumulator {
         Ok(())
     }
 
-    /// Counts rows that were not looked at.
+    /// Adds rows without looking at their values, for `COUNT(*)`.
     pub fn add_rows(&mut self, rows: u64) {
         let rows = i64::try_from(rows).unwrap_or(i64::MAX);
         self.count = self.count.saturating_add(rows);

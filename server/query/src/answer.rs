@@ -9,9 +9,9 @@ use crate::{RECORD_BYTES_MAX, RowError};
 use std::borrow::Cow;
 use std::convert::Infallible;
 
-/// Longest row of a result, in bytes.
+/// Maximum length of a row of the result, in bytes.
 const ROW_BYTES_MAX: usize = 4 * RECORD_BYTES_MAX;
-/// Longest separator, in bytes: every row contains it.
+/// Maximum length of a separator in bytes. Every row contains one.
 const SEPARATOR_BYTES_MAX: usize = 64;
 
 /// The format of the content or of the result.
@@ -31,7 +31,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Errors: text of this format would have two readings; a separator is too long.
+    /// Errors: text in this format would be ambiguous, or a separator is too long.
     pub fn check(&self) -> Result<(), Refused> {
         let longest_separator = match self {
             Format::Delimited(dialect) => {
@@ -70,7 +70,7 @@ enum RowFormat {
 }
 
 impl RowWriter {
-    /// `format` passes [`Format::check`]. Errors: the unsupported part of a result.
+    /// `format` must pass [`Format::check`]. Errors: the unsupported part of a result.
     pub fn new(format: Format) -> Result<RowWriter, &'static str> {
         let format = match format {
             Format::Delimited(dialect) => RowFormat::Delimited(DelimitedWriter::new(dialect)),
@@ -152,7 +152,7 @@ impl RowWriter {
             RowFormat::Json { separator } => {
                 for (name, value) in named {
                     let value = value?.without_bytes()?;
-                    // A field that is missing in the document is missing in the row.
+                    // A field that the document lacks is left out of the row.
                     if matches!(value, Value::Missing) {
                         continue;
                     }
@@ -179,7 +179,7 @@ impl RowWriter {
         Ok(())
     }
 
-    /// Writes the rows of an incomplete batch.
+    /// Writes the rows of an incomplete batch; does nothing for formats without batches.
     pub fn flush(&mut self, out: &mut Vec<u8>) {
         if let RowFormat::Arrow(writer) = &mut self.format {
             writer.flush(out);
@@ -194,7 +194,7 @@ impl RowWriter {
     }
 }
 
-/// Writes a row, or nothing if it has an error.
+/// Writes a row. If a value has an error, writes nothing and returns the error.
 fn write_delimited<'v>(
     writer: &DelimitedWriter,
     out: &mut Vec<u8>,

@@ -12,7 +12,7 @@ use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
-/// Rows, or bytes of values, that complete a batch.
+/// A batch is complete when it has this many rows, or values of this many bytes.
 const BATCH_ROWS: usize = 8 << 10;
 const BATCH_BYTES: usize = 128 << 10;
 /// Maximum number of columns of a schema.
@@ -32,17 +32,17 @@ pub struct ArrowField {
 /// The type of a column. Source: the official clients' `ArrowType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArrowType {
-    /// `int64`
+    /// Arrow type `int64`.
     Int64,
-    /// `bool`
+    /// Arrow type `bool`.
     Boolean,
-    /// `timestamp[ms]`, in UTC, although the type has no zone.
+    /// Arrow type `timestamp[ms]` without a time zone. Values are in UTC.
     Timestamp,
-    /// `string`
+    /// Arrow type `string`.
     Text,
-    /// `double`
+    /// Arrow type `double`.
     Double,
-    /// `decimal`: 128 bits.
+    /// Arrow type `decimal128`.
     Decimal {
         /// The number of digits, 1 to 38.
         precision: u8,
@@ -85,7 +85,7 @@ impl ArrowType {
         })
     }
 
-    /// The column with these values, which [`Self::cell`] returned.
+    /// An array of these cells, which [`Self::cell`] returned.
     fn array<'c>(self, cells: impl Iterator<Item = &'c Cell>) -> ArrayRef {
         match self {
             ArrowType::Int64 => Arc::new(cells.map(Cell::integer).collect::<Int64Array>()),
@@ -170,14 +170,14 @@ pub struct ArrowWriter {
     schema: SchemaRef,
     /// Holds messages until [`Self::flush`] takes them, at first the schema.
     stream: StreamWriter<Vec<u8>>,
-    /// The current batch, row by row.
+    /// The cells of the current batch, row by row.
     cells: Vec<Cell>,
     rows: usize,
     bytes: usize,
 }
 
 impl ArrowWriter {
-    /// Errors: a schema that the format cannot represent.
+    /// A writer for rows of these fields. Error: Arrow cannot represent the schema.
     pub fn new(fields: Vec<ArrowField>) -> Result<ArrowWriter, ArrowError> {
         let columns = fields
             .iter()
@@ -256,7 +256,7 @@ impl ArrowWriter {
             let cells = self.cells.iter().skip(index).step_by(width);
             field.kind.array(cells)
         });
-        // A row of no columns counts as well.
+        // Given explicitly, because a batch without columns has rows too.
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         let columns = columns.collect();
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
@@ -356,7 +356,7 @@ mod tests {
         assert!(texts.iter().all(|text| text == Some("a")));
     }
 
-    /// The client for Python, `test_quick_query_output_in_arrow_format`: one row, and no error.
+    /// As in `test_quick_query_output_in_arrow_format` of the client for Python.
     #[test]
     fn text_without_a_point_is_the_unscaled_value_of_a_decimal() {
         let of = |value: Value<'_>| decimal(value, 4, 2).ok();

@@ -18,22 +18,22 @@ pub struct Statement {
 /// The selected columns.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Select {
-    /// `*`
+    /// All columns: `*`.
     All,
     Columns(Vec<Column>),
     Aggregate(Aggregate, Option<String>),
-    /// `sys.split(n)`
+    /// Offsets of records: `sys.split(n)`.
     Split(u64),
 }
 
-/// An expression and its name.
+/// A selected expression and its alias.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {
     pub value: Expr,
     pub alias: Option<String>,
 }
 
-/// A function of all rows.
+/// A function over all rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Aggregate {
     pub function: AggregateFunction,
@@ -55,7 +55,7 @@ pub enum AggregateFunction {
 pub struct Field {
     pub root: Name,
     pub steps: Vec<Step>,
-    /// The offset in the statement.
+    /// The byte offset in the statement.
     pub at: usize,
 }
 
@@ -67,7 +67,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// Whether the name refers to `known`.
+    /// Whether the name refers to the column or member `known`.
     pub fn is(&self, known: &str) -> bool {
         if self.quoted {
             known == self.text
@@ -76,7 +76,7 @@ impl Name {
         }
     }
 
-    /// The index of the column that `_1` and so on refer to: 0 for `_1`.
+    /// The index of the column that a name such as `_1` refers to: 0 for `_1`.
     pub fn ordinal(&self) -> Option<usize> {
         let digits = self.text.strip_prefix('_').filter(|_| !self.quoted)?;
         digits.parse::<usize>().ok()?.checked_sub(1)
@@ -88,7 +88,7 @@ impl Name {
 pub enum Step {
     Name(Name),
     Index(usize),
-    /// `[*]`
+    /// Each element of a list: `[*]`.
     Each,
 }
 
@@ -133,7 +133,7 @@ pub enum Expr {
 pub enum LikePattern {
     /// A constant pattern.
     Fixed(Pattern),
-    /// A pattern that depends on the row, and the escape character.
+    /// A pattern that is evaluated for each row, and the escape character.
     Evaluated(Expr, Option<char>),
 }
 
@@ -173,7 +173,7 @@ pub enum Side {
     Both,
 }
 
-/// Functions whose arguments are a list of expressions.
+/// Functions that have a plain list of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Function {
     CharLength,

@@ -2,13 +2,13 @@
 //! fixed, so only a small part of Avro is needed. Source: Apache Avro specification, "Object
 //! container files", "Binary encoding"; Query Blob Contents, "Response body".
 
-/// Bytes of the result in one record.
+/// Maximum number of bytes of the result in one record.
 pub const DATA_BYTES: usize = 128 << 10;
 
 const MAGIC: &[u8] = b"Obj\x01";
 const SCHEMA: &str = r#"[{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.resultData","fields":[{"name":"data","type":"bytes"}]},{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.error","fields":[{"name":"fatal","type":"boolean"},{"name":"name","type":"string"},{"name":"description","type":"string"},{"name":"position","type":"long"}]},{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.progress","fields":[{"name":"bytesScanned","type":"long"},{"name":"totalBytes","type":"long"}]},{"type":"record","name":"com.microsoft.azure.storage.queryBlobContents.end","fields":[{"name":"totalBytes","type":"long"}]}]"#;
 
-/// The index of each record in the schema.
+/// The kind of a record. The values are the indexes in the schema.
 #[derive(Clone, Copy)]
 enum Kind {
     ResultData = 0,
@@ -17,7 +17,7 @@ enum Kind {
     End = 3,
 }
 
-/// Writes the container, with each record in its own block.
+/// Writes an Avro container with one record per block.
 pub struct Container {
     sync: [u8; 16],
     /// Bytes of the result that are not in a record yet.
@@ -51,7 +51,7 @@ impl Container {
         std::mem::take(&mut self.out)
     }
 
-    /// The number of bytes written and not taken.
+    /// The number of bytes written but not taken.
     pub fn waiting(&self) -> usize {
         self.data.len() + self.out.len()
     }
@@ -77,7 +77,7 @@ impl Container {
         self.block(Kind::Error, &record);
     }
 
-    /// Writes how much of the content has been read.
+    /// Writes a progress record: how many bytes of the content have been read.
     pub fn progress(&mut self, scanned: u64, total: u64) {
         self.flush();
         self.put_progress(scanned, total);
@@ -90,7 +90,7 @@ impl Container {
         self.block(Kind::Progress, &record);
     }
 
-    /// Writes the last record.
+    /// Writes the record that ends the container.
     pub fn end(&mut self, total: u64) {
         self.flush();
         let mut record = Vec::new();
@@ -98,7 +98,7 @@ impl Container {
         self.block(Kind::End, &record);
     }
 
-    /// Writes the result so far as a record.
+    /// Writes the data so far as a record, if there is any.
     pub fn flush(&mut self) {
         if self.data.is_empty() {
             return;

@@ -32,7 +32,7 @@ impl Parser {
                 at,
                 "an aggregate must be a column by itself".to_owned(),
             )),
-            // A keyword before a parenthesis.
+            // A keyword before a parenthesis is not a function.
             "NOT" | "IN" | "AND" | "OR" => {
                 Err(Malformed::new(at, "expected an expression".to_owned()))
             }
@@ -69,7 +69,7 @@ impl Parser {
         Ok(Expr::Cast(Box::new(value), to))
     }
 
-    /// `TRIM([[LEADING | TRAILING | BOTH] [characters] FROM] text)`
+    /// Parses `TRIM([[LEADING | TRAILING | BOTH] [characters] FROM] text)`.
     fn trim(&mut self) -> Parsed<Expr> {
         let side = if self.takes("LEADING") {
             Some(Side::Leading)
@@ -99,7 +99,7 @@ impl Parser {
         })
     }
 
-    /// `LEADING(text)`, as listed on the page.
+    /// Parses `LEADING(text)` and the like, which the documentation lists.
     fn one_sided_trim(&mut self, name: &str) -> Parsed<Expr> {
         let value = Box::new(self.expression()?);
         self.symbol(")")?;
@@ -114,7 +114,7 @@ impl Parser {
         })
     }
 
-    /// `EXTRACT(part FROM time)`
+    /// Parses `EXTRACT(part FROM time)`.
     fn extract(&mut self) -> Parsed<Expr> {
         let part = self.date_part(true)?;
         self.keyword("FROM")?;
@@ -145,7 +145,7 @@ impl Parser {
         Ok(part)
     }
 
-    /// `SUBSTRING(text, start [, length])` or `SUBSTRING(text FROM start [FOR length])`.
+    /// Parses `SUBSTRING(text, start [, length])` or `SUBSTRING(text FROM start [FOR length])`.
     fn substring(&mut self) -> Parsed<Expr> {
         let mut arguments = vec![self.expression()?];
         let by_words = self.takes("FROM");
@@ -173,7 +173,7 @@ impl Parser {
         }
     }
 
-    /// Parses expressions up to the closing parenthesis.
+    /// Parses expressions up to and including the closing parenthesis.
     pub(super) fn list(&mut self) -> Parsed<Vec<Expr>> {
         let mut list = vec![self.expression()?];
         while self.takes_symbol(",") {

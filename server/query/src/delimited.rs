@@ -16,15 +16,15 @@ use std::borrow::Cow;
 
 /// Maximum number of columns of a record.
 const COLUMNS_MAX: usize = 16 << 10;
-/// The byte order mark of UTF-8.
+/// The byte order mark of UTF-8, which may precede the first record.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The dialect of delimited text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dialect {
-    /// Text between two columns.
+    /// The text between two columns.
     pub column_separator: String,
-    /// Text at the end of a record.
+    /// The text at the end of a record.
     pub record_separator: String,
     /// An ASCII character; `None`: no quoting.
     pub quote: Option<u8>,
@@ -48,7 +48,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// Errors: text of this dialect would have two readings, as a sentence.
+    /// The error is a sentence: text of this dialect would be ambiguous.
     pub fn check(&self) -> Result<(), &'static str> {
         let (column, record) = self.separators();
         if column.is_empty() || record.is_empty() {
@@ -75,7 +75,7 @@ impl Dialect {
         self.escape.filter(|_| self.escape != self.quote)
     }
 
-    /// Whether records may also end with CR LF: if they end with LF, and CR means nothing else.
+    /// Whether CR LF ends a record too: if LF does, and CR has no other meaning.
     fn drops_cr(&self) -> bool {
         let is_cr = |special: Option<u8>| special == Some(b'\r');
         self.record_separator == "\n"
@@ -85,7 +85,7 @@ impl Dialect {
     }
 }
 
-/// The result of a step.
+/// The result of one step of the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'i> {
     /// A record is complete. [`DelimitedReader::columns`] takes these bytes.
@@ -94,7 +94,7 @@ pub enum Step<'i> {
     End,
 }
 
-/// The columns of a record, in any encoding.
+/// The columns of a record, in the encoding of the content.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'r> {
     bytes: &'r [u8],
@@ -110,7 +110,7 @@ struct Place {
 }
 
 impl<'r> Columns<'r> {
-    /// The column with this index.
+    /// The column with this index; `None` if the record has fewer.
     pub fn get(self, column: usize) -> Option<&'r [u8]> {
         let Place { start, end } = *self.places.get(column)?;
         Some(&self.bytes[start..end])
@@ -122,18 +122,18 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// The part of the current value that was read last.
+/// What was read last of the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Nothing of it.
+    /// Nothing yet.
     Start,
-    /// Outside of quotes.
+    /// Bytes outside quotes.
     Bare,
-    /// Within quotes.
+    /// Bytes inside quotes.
     Quoted,
-    /// A quote within quotes: it ends them, unless another one follows.
+    /// A quote inside quotes. It ends them unless another quote follows.
     Closing,
-    /// An escape, within quotes or not.
+    /// An escape, inside or outside quotes.
     Escape { is_quoted: bool },
 }
 
@@ -142,17 +142,17 @@ enum State {
 pub struct DelimitedReader {
     column_separator: Box<[u8]>,
     record_separator: Box<[u8]>,
-    /// The separators, if both have one byte.
+    /// The separators, if each has one byte: allows a faster search.
     single_separators: Option<(u8, u8)>,
     quote: Option<u8>,
     escape: Option<u8>,
     drops_cr: bool,
-    /// Longest record, with the beginning of a separator.
+    /// Maximum length of a record, including the beginning of a separator.
     bytes_max: usize,
     state: State,
     /// The values of the record so far, without separators, quotes and escapes.
     bytes: Vec<u8>,
-    /// Where each complete value is, in `bytes` or in the input.
+    /// The ranges of the complete values, in `bytes` or in the input.
     places: Vec<Place>,
     is_copied: bool,
     /// Where the last bytes of the current value begin that were neither quoted nor escaped: only
@@ -163,13 +163,13 @@ pub struct DelimitedReader {
     is_complete: bool,
     /// Bytes of the byte order mark that have been read; `None` after the beginning of the content.
     mark: Option<usize>,
-    /// Bytes of content consumed, and the offset of the current record.
+    /// Number of content bytes consumed, and the offset of the current record.
     pub taken: u64,
     pub record_start: u64,
 }
 
 impl DelimitedReader {
-    /// `dialect` passes [`Dialect::check`].
+    /// `dialect` must pass [`Dialect::check`].
     pub fn new(dialect: &Dialect) -> DelimitedReader {
         let (column_separator, record_separator) = dialect.separators();
         DelimitedReader {
@@ -455,7 +455,7 @@ impl DelimitedReader {
         Ok(Step::Record(&[]))
     }
 
-    /// Removes the separator, which has been read, and begins the next value.
+    /// Removes the separator, which was appended to the value, and begins the next value.
     fn end_value(&mut self, separator_bytes: usize) -> Result<(), Fatal> {
         self.bytes.truncate(self.bytes.len() - separator_bytes);
         if self.bytes.len() > RECORD_BYTES_MAX {
@@ -472,7 +472,7 @@ impl DelimitedReader {
         Ok(())
     }
 
-    /// Takes bytes of the input as part of the value. They may contain a part of a separator.
+    /// Appends bytes of the input to the value. They may include a part of a separator.
     fn take(&mut self, input: &mut &[u8], length: usize) -> Result<(), Fatal> {
         self.bytes.extend_from_slice(&input[..length]);
         self.skip(input, length);
@@ -503,15 +503,15 @@ fn last(separator: &[u8]) -> u8 {
 /// Writes records.
 pub struct DelimitedWriter {
     dialect: Dialect,
-    /// Whether a value that contains this byte is quoted or, without a quote, the byte is escaped.
+    /// For each byte: whether a value with it must be quoted or, without a quote, the byte escaped.
     is_special: Box<[bool; 256]>,
 }
 
 impl DelimitedWriter {
-    /// `dialect` passes [`Dialect::check`].
+    /// `dialect` must pass [`Dialect::check`].
     pub fn new(dialect: Dialect) -> DelimitedWriter {
         let (column, record) = dialect.separators();
-        // Programs that take any CR or LF for the end of a record understand quotes.
+        // Some programs end records at any CR or LF, but most of them understand quotes.
         let ends_lines = dialect.quote.is_some() || dialect.drops_cr();
         let is_special = |byte: u8| {
             column.contains(&byte)
@@ -546,7 +546,7 @@ impl DelimitedWriter {
             check(out)?;
             count += 1;
         }
-        // Quoted, since an empty line would be no record.
+        // A record with one empty value is quoted: an empty line would not be read as a record.
         if count == 1
             && out.len() == start
             && let Some(quote) = self.dialect.quote
@@ -584,7 +584,7 @@ impl DelimitedWriter {
                     out.push(byte);
                 }
             }
-            // Without quotes and escapes the value is ambiguous.
+            // Without a quote and an escape, a value with separators is ambiguous.
             (None, None) => out.extend_from_slice(value),
         }
     }

@@ -5,10 +5,10 @@ use crate::json;
 use crate::value::Json;
 use crate::{Fatal, RECORD_BYTES_MAX};
 
-/// The result of a step.
+/// The result of one step of the reader.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// The error is a sentence: a document whose end is known cannot be parsed.
+    /// A document. The error, a sentence, is that of a complete but invalid document.
     Document(Result<Json, String>),
     NeedsInput,
     End,
@@ -23,7 +23,7 @@ pub struct DocumentReader {
     in_text: bool,
     is_escaped: bool,
     in_list: bool,
-    /// Bytes of content consumed, and the offset of the current document.
+    /// Number of content bytes consumed, and the offset of the current document.
     pub taken: u64,
     pub record_start: u64,
 }
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All documents, with the content in pieces of `piece` bytes.
+    /// Reads all documents, passing the content in pieces of `piece` bytes.
     fn documents(content: &[u8], piece: usize) -> Result<Vec<String>, Fatal> {
         let mut reader = DocumentReader::new("\n;");
         let mut found = Vec::new();

@@ -27,7 +27,7 @@ pub struct Scope<'a> {
 /// The values of a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Row<'a> {
-    /// The columns of delimited text, and for each field of the statement the index of its column.
+    /// Columns of delimited text. `columns` has, for each field of the statement, its column.
     Delimited {
         values: Columns<'a>,
         columns: &'a [usize],
@@ -38,7 +38,7 @@ pub enum Row<'a> {
 type Evaluated<'a> = Result<Value<'a>, RowError>;
 
 impl<'a> Scope<'a> {
-    /// The value of a selected column. A field is copied as it is stored, in any encoding.
+    /// The value of a selected column. A mere field is not decoded: it may have any encoding.
     pub fn select(&self, expr: &'a Expr) -> Evaluated<'a> {
         match expr {
             Expr::Field(number) => {
@@ -299,7 +299,7 @@ fn is_met(comparison: Comparison, order: Ordering) -> bool {
     }
 }
 
-/// The rows of a document: the parts that the path leads to, in order.
+/// The rows of a document: the parts that the path `table` selects, in order.
 pub fn rows(document: Json, table: &[Step]) -> Vec<Json> {
     let Some((next, rest)) = table.split_first() else {
         return vec![document];

@@ -34,7 +34,7 @@ pub fn apply<'a>(function: Function, first: Value<'a>, rest: &[Value<'a>]) -> Ev
     })
 }
 
-/// Positions count from 0: on the page `SUBSTRING('123456789', 1, 5)` is `23456`.
+/// Positions count from 0: in the documentation, `SUBSTRING('123456789', 1, 5)` is `23456`.
 fn substring(text: &str, start: i64, length: Option<i64>) -> String {
     let from = usize::try_from(start).unwrap_or(0);
     // Positions before the first character count towards the length.

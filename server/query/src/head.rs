@@ -1,4 +1,4 @@
-//! The start of a Parquet file: its columns with their types, and its first rows as text.
+//! The start of a Parquet file: its columns and their types, and its first rows as text.
 
 use crate::parquet::{Content, ParquetReader, Step};
 use crate::value::Json;
@@ -7,17 +7,17 @@ use std::sync::Arc;
 /// The start of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// Names and types of all columns.
+    /// The names and types of all columns.
     pub columns: Vec<(String, String)>,
-    /// The columns of `rows`: the first that have one value per row.
+    /// The columns of `rows`: the first of those with one value per row.
     pub shown: Vec<String>,
-    /// The first rows; a value that is null is `None`.
+    /// The first rows; `None` for a null.
     pub rows: Vec<Vec<Option<String>>>,
-    /// Rows of the whole file.
+    /// Number of rows of the whole file.
     pub row_count: u64,
 }
 
-/// Reads the footer and the first pages of the columns. Blocks. The error is a sentence.
+/// Reads the footer and the first pages of the columns. Waits for reads. The error is a sentence.
 pub fn parquet_head(
     content: Arc<dyn Content>,
     columns_max: usize,

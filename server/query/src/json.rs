@@ -3,10 +3,10 @@
 
 use crate::value::Json;
 
-/// Deepest nesting of lists and objects.
+/// Maximum nesting of lists and objects.
 const DEPTH_MAX: usize = 128;
 
-/// Parses one document, which must be the whole text. Errors: a sentence with the expected token.
+/// Parses one document, which must be the whole text. The error is a sentence.
 pub fn parse(bytes: &[u8]) -> Result<Json, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "The document is not UTF-8.".to_owned())?;
     let mut parser = Parser { text, at: 0 };
@@ -98,7 +98,7 @@ impl<'t> Parser<'t> {
         Ok(name)
     }
 
-    /// A string with its quotes and escapes, not checked.
+    /// A string literal with its quotes and escapes, whose validity is not checked.
     fn literal(&self) -> Result<&'t str, String> {
         let rest = self.rest();
         let mut end = 1;
@@ -143,7 +143,7 @@ impl<'t> Parser<'t> {
         &self.text.as_bytes()[self.at..]
     }
 
-    /// The next byte that is no white space.
+    /// Skips white space and returns the next byte without consuming it.
     fn next(&mut self) -> Option<u8> {
         let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
         let space = self.rest().iter().take_while(|byte| is_space(byte)).count();
@@ -184,7 +184,7 @@ fn has_lone_surrogate(literal: &str) -> bool {
     serde_json::from_slice::<String>(&bytes).is_ok()
 }
 
-/// `-`, digits without leading zeros, a fraction, an exponent.
+/// Whether the text is a number: `-`, digits without leading zeros, a fraction, an exponent.
 fn is_number(text: &[u8]) -> bool {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let text = text.strip_prefix(b"-").unwrap_or(text);
@@ -287,7 +287,7 @@ mod tests {
         #[test]
         fn documents_are_read_where_serde_json_reads_them(text in "[\\[\\]{}\",:\\\\ a1e.u0\n-]{0,20}") {
             let is_read = serde_json::from_str::<serde_json::Value>(&text).is_ok();
-            // Numbers beyond the range of a float are read here only.
+            // `parse` accepts numbers beyond the range of a float, which serde_json refuses.
             let is_equal = parse(text.as_bytes()).is_ok() == is_read || text.contains('e');
             prop_assert!(is_equal, "{:?}", text);
         }

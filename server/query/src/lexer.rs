@@ -25,7 +25,7 @@ pub enum Kind {
     End,
 }
 
-/// Longer symbols first, since the first match is taken.
+/// Longer symbols precede their prefixes, because the first match is taken.
 const SYMBOLS: [&str; 20] = [
     "<>", "<=", ">=", "!=", "||", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", ",",
     ".", ";",
@@ -74,7 +74,7 @@ fn next(text: &str, at: usize) -> Result<(Kind, usize), Malformed> {
     }
 }
 
-/// Reads a quoted text, in which quotes are doubled.
+/// Parses a quoted text, in which two quotes stand for one. Returns it and its length in bytes.
 fn quoted(text: &str, at: usize, quote: char) -> Result<(String, usize), Malformed> {
     let mut content = String::new();
     let mut rest = text[1..].char_indices();

@@ -40,7 +40,7 @@ pub use parquet::{Content, is_decoding};
 pub use run::{Input, PARQUET_ROWS_MAX, Query, ROW_ERRORS_MAX, Running, Source, Status};
 pub use work::Signal;
 
-/// Longest record of the content, in bytes.
+/// Maximum length of a record of the content, in bytes.
 const RECORD_BYTES_MAX: usize = 1 << 20;
 
 /// A syntax error in a statement.
@@ -64,9 +64,9 @@ impl Malformed {
 pub enum Refused {
     /// The statement has a syntax error or does not fit the formats.
     Malformed(Malformed),
-    /// An unsupported feature, as the beginning of a sentence.
+    /// The statement uses an unsupported feature; the text begins a sentence.
     Unsupported(&'static str),
-    /// A format whose text would have two readings, as a sentence.
+    /// Text in a requested format would be ambiguous; the text is a sentence.
     Ambiguous(&'static str),
 }
 

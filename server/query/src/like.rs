@@ -11,7 +11,7 @@ use crate::work::Work;
 use memchr::memmem;
 use std::collections::HashMap;
 
-/// Longest pattern, in bytes. Source: LIKE (Transact-SQL), "Arguments".
+/// Maximum length of a pattern in bytes. Source: LIKE (Transact-SQL), "Arguments".
 const PATTERN_BYTES_MAX: usize = 8_000;
 
 /// A parsed pattern.
@@ -22,7 +22,7 @@ pub enum Pattern {
     Invalid,
     /// A pattern without `%`, which must match the whole text.
     Whole(Segment),
-    /// Segments at the beginning, in between in this order, and at the end.
+    /// Segments at the start, in between in this order, and at the end.
     Around {
         first: Segment,
         inner: Vec<Segment>,
@@ -100,7 +100,7 @@ impl Segment {
         Segment { items, literal }
     }
 
-    /// The rest of `text` if it starts with the segment.
+    /// The rest of `text` after the segment; `None` unless `text` starts with it.
     fn at_start<'t>(&self, text: &'t str) -> Option<&'t str> {
         let mut characters = text.chars();
         let mut items = self.items.iter();
@@ -108,7 +108,7 @@ impl Segment {
         is_there.then_some(characters.as_str())
     }
 
-    /// The text before the segment if `text` ends with it.
+    /// The text before the segment; `None` unless `text` ends with it.
     fn at_end<'t>(&self, text: &'t str) -> Option<&'t str> {
         let mut characters = text.chars();
         let mut items = self.items.iter().rev();
@@ -116,7 +116,7 @@ impl Segment {
         is_there.then_some(characters.as_str())
     }
 
-    /// The text after the first occurrence of the segment.
+    /// The text after the first occurrence of the segment; `None` if there is none.
     fn find<'t>(&self, text: &'t str, work: &Work<'_>) -> Result<Option<&'t str>, RowError> {
         match &self.literal {
             Some(literal) => {
@@ -183,7 +183,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::Cell;
 
-    /// The definition of LIKE, in exponential time.
+    /// Implements the definition of LIKE directly, in exponential time.
     fn is_like(text: &[char], pattern: &[char], escape: Option<char>) -> bool {
         match (text, pattern) {
             ([], []) => true,

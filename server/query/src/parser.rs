@@ -6,9 +6,9 @@ use crate::ast::*;
 use crate::lexer::{self, Kind, Token};
 use std::collections::HashMap;
 
-/// Longest statement, in bytes.
+/// Maximum length of a statement in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
-/// Deepest nesting of expressions.
+/// Maximum nesting of expressions.
 pub(super) const DEPTH_MAX: usize = 64;
 /// Maximum number of selected columns; `*` selects any number. Source: Query acceleration SQL
 /// language reference, "SELECT syntax".
@@ -17,13 +17,13 @@ const COLUMNS_MAX: usize = 49;
 /// "Sys.Split".
 const SPLIT_BYTES_MIN: u64 = 10 << 20;
 
-/// Words that are names only in quotes.
+/// Words that must be quoted to be names.
 const RESERVED: [&str; 19] = [
     "SELECT", "FROM", "WHERE", "LIMIT", "AND", "OR", "NOT", "IN", "IS", "LIKE", "ESCAPE",
     "BETWEEN", "NULL", "MISSING", "TRUE", "FALSE", "CAST", "AS", "FOR",
 ];
 
-/// Parses a statement. Errors: the expected token and its place.
+/// Parses a statement. The error gives the expected token and its offset.
 pub fn parse(sql: &str) -> Result<Statement, Malformed> {
     if sql.len() > STATEMENT_BYTES_MAX {
         let message = format!("the statement is longer than {STATEMENT_BYTES_MAX} bytes");
@@ -45,7 +45,7 @@ pub(super) struct Parser {
     pub(super) next: usize,
     pub(super) depth: usize,
     pub(super) fields: Vec<Field>,
-    /// The number of each field, by its path.
+    /// The index in `fields`, by root and path.
     pub(super) field_numbers: HashMap<(Name, Vec<Step>), usize>,
 }
 
@@ -146,7 +146,7 @@ impl Parser {
         Ok(Some(Aggregate { function, of }))
     }
 
-    /// The name, in upper case, of the function whose call comes next.
+    /// The upper-case name of the function if a call comes next.
     pub(super) fn call_ahead(&self) -> Option<String> {
         let after = self.tokens.get(self.next + 1)?;
         match (self.peek(), &after.kind) {
@@ -180,7 +180,7 @@ impl Parser {
         }
     }
 
-    /// `.name`, `[3]` and, in a table, `[*]`.
+    /// Parses `.name`, `[3]` and, in the path of a table, `[*]`.
     pub(super) fn steps(&mut self, of_table: bool) -> Parsed<Vec<Step>> {
         let mut steps = Vec::new();
         loop {

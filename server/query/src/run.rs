@@ -23,7 +23,7 @@ use std::time::SystemTime;
 /// does not limit it.
 pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
-/// Maximum number of errors of rows that a query writes. One more ends it.
+/// Maximum number of row errors that a query writes. One more ends it.
 pub const ROW_ERRORS_MAX: u64 = 1000;
 
 /// A parsed statement that has been checked against the formats.
@@ -31,7 +31,7 @@ pub struct Query {
     statement: Statement,
     output: RowWriter,
     reader: Reader,
-    /// For each field of the statement the index of its column, if it is known without the header.
+    /// For each field, the index of its column if it is known without the header.
     columns: Vec<Option<usize>>,
     has_header: bool,
 }
@@ -39,7 +39,7 @@ pub struct Query {
 enum Reader {
     Delimited(Box<DelimitedReader>),
     Documents(DocumentReader),
-    /// `None` until the content is known.
+    /// `None` until the content was passed.
     Parquet(Option<Box<ParquetReader>>),
 }
 
@@ -47,13 +47,13 @@ enum Reader {
 pub struct Input {
     /// The offset in the blob. Positions of errors count from the beginning of the blob.
     pub offset: u64,
-    /// How it is read.
+    /// The way to read the content.
     pub source: Source,
 }
 
-/// A way to read content.
+/// The way to read content.
 pub enum Source {
-    /// Passed in pieces, with this total length in bytes.
+    /// Passed in pieces. The number is the total length in bytes.
     Stream(u64),
     /// Read with random access.
     Content(Arc<dyn Content>),
@@ -109,10 +109,10 @@ impl Query {
     }
 }
 
-/// Errors: the statement does not select `count` columns.
+/// Errors unless the statement selects `count` columns.
 fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
     let selected = match select {
-        // The number depends on the row.
+        // `*` selects as many columns as the row has.
         Select::All => return Ok(()),
         Select::Columns(columns) => columns.len(),
         Select::Aggregate(..) | Select::Split(_) => 1,
@@ -124,7 +124,7 @@ fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The index of a field's column, if it is known without the header.
+/// The index of a field's column; `None` if only the header shows it.
 fn column(field: &Field, dialect: &Dialect) -> Result<Option<usize>, Malformed> {
     if !field.steps.is_empty() {
         let message = "a path requires JSON".to_owned();
@@ -165,11 +165,11 @@ enum Read {
 pub struct Running {
     reader: Reader,
     pass: Pass,
-    /// The remaining rows of the last document.
+    /// The rows of the last document that are not processed yet.
     documents: std::vec::IntoIter<Json>,
     awaits_header: bool,
     ended: bool,
-    /// Rows of Parquet that were read, and those without columns that follow.
+    /// Parquet rows read so far, and rows without columns still to be counted.
     parquet_rows: u64,
     empty_rows: u64,
     /// Length of the content in bytes.
@@ -187,7 +187,7 @@ struct Pass {
     now: Timestamp,
     accumulator: Option<Accumulator>,
     rows_left: u64,
-    /// Rows and errors that were written, and errors alone.
+    /// Number of rows and errors written, and of errors alone.
     written: u64,
     row_errors: u64,
     /// The offset of the content in the blob.
@@ -252,7 +252,7 @@ impl Running {
         }
     }
 
-    /// Rows of the result so far, and errors of rows.
+    /// The number of rows and row errors written so far.
     pub fn written(&self) -> u64 {
         self.pass.written
     }
@@ -433,7 +433,7 @@ impl Reader {
         let (position, taken) = match self {
             Reader::Delimited(reader) => (reader.record_start, reader.taken),
             Reader::Documents(reader) => (reader.record_start, reader.taken),
-            // Rows of Parquet are not contiguous in the content.
+            // A row of Parquet has no contiguous range in the content.
             Reader::Parquet(_) => (0, 0),
         };
         Record::new(position, taken)
@@ -458,7 +458,7 @@ impl Record {
 }
 
 impl Pass {
-    /// The accumulator of a `COUNT(*)` without a condition, which looks at no row.
+    /// The accumulator of `COUNT(*)` without a condition, which needs no values.
     fn count_of_all(&mut self) -> Option<&mut Accumulator> {
         let is_count = match &self.statement.select {
             Select::Aggregate(aggregate, _) => aggregate.of.is_none(),
@@ -498,9 +498,9 @@ impl Pass {
         written
     }
 
-    /// Finds the columns that the statement names, and writes the header of the result, if any.
+    /// Finds the columns that the statement names, and writes the result's header if it has one.
     fn take_header(&mut self, values: Columns<'_>, position: u64) -> Result<(), Fatal> {
-        // Names are matched as text. In the header of the result they keep their bytes.
+        // Names are compared as text. The header of the result has their original bytes.
         let header = values
             .iter()
             .map(|name| String::from_utf8_lossy(name).into_owned());
@@ -520,7 +520,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Sets the names of all columns, and writes the header of the result, if any.
+    /// Sets the names of all columns, and writes the result's header if it has one.
     fn begin<'n>(&mut self, header: Vec<String>, bytes: impl Iterator<Item = &'n [u8]>) {
         let out = &mut self.container.data;
         match &self.statement.select {
@@ -553,7 +553,7 @@ impl Pass {
         }
     }
 
-    /// Writes a row to the result if it satisfies the condition, or its error.
+    /// Writes a row if it satisfies the condition. If evaluation fails, writes the error.
     fn row_at(
         &mut self,
         row: Row<'_>,
@@ -567,7 +567,7 @@ impl Pass {
         }
     }
 
-    /// Writes the error of a row. Errors: there were too many before.
+    /// Writes the error of a row. Error: the limit of row errors is exceeded.
     fn row_error(&mut self, error: &RowError, position: u64) -> Result<(), Fatal> {
         let RowError { name, description } = error;
         if self.row_errors == ROW_ERRORS_MAX {
@@ -625,7 +625,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Called after the last record.
+    /// Completes the result after the last record.
     fn finish(&mut self, taken: u64) {
         if let Some(accumulator) = self.accumulator.take()
             && self.rows_left > 0
@@ -653,7 +653,7 @@ impl Pass {
     }
 }
 
-/// The index of the first column of each name.
+/// For each column name, the index of its first column.
 struct HeaderPlaces<'a> {
     exact: HashMap<&'a str, usize>,
     lower_case: HashMap<String, usize>,
@@ -679,7 +679,7 @@ impl<'a> HeaderPlaces<'a> {
     }
 }
 
-/// The names of columns: the alias, the name of the field, or the position.
+/// The names of the result's columns: alias, name of the field, or position.
 fn names(columns: &[Column], fields: &[Field]) -> Vec<String> {
     let name = |(place, column): (usize, &Column)| {
         let field = match column.value {

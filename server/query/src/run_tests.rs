@@ -8,7 +8,7 @@ pub struct Answer {
     pub bytes: Vec<u8>,
     /// The data as text.
     pub data: String,
-    /// Errors: whether fatal, name, position.
+    /// For each error: whether it is fatal, its name, its position.
     pub errors: Vec<(bool, String, u64)>,
     pub progress: Vec<(u64, u64)>,
     pub ends: Vec<u64>,
@@ -554,7 +554,7 @@ fn query_stops_within_a_row_on_signal() {
     let query = Query::new(&sql, &csv(), csv()).unwrap();
     let mut running = Running::new(query, stream(0), SystemTime::UNIX_EPOCH, 0);
     let asked = std::cell::Cell::new(0);
-    // The signal is called before the row, then within it.
+    // The signal is called before the row, and then during it.
     let signal = || {
         asked.set(asked.get() + 1);
         if asked.get() > 2 {
@@ -616,7 +616,7 @@ fn long_separators_of_a_result_are_refused() {
     assert!(matches!(refused, Err(Refused::Unsupported(_))));
 }
 
-/// A document whose texts, numbers and names try every rule of writing them.
+/// A document with texts, numbers and names in all forms that JSON allows.
 fn document() -> impl Strategy<Value = String> {
     let text = prop::sample::select(vec![
         "\"\"",

@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SECOND: i64 = 1_000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 pub const DAY: i64 = 24 * HOUR;
-/// The range of years of timestamps.
+/// The years that timestamps can have.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
 /// The Julian day number of 1970-01-01.
 const JULIAN_DAY_1970: i32 = 2_440_588;
@@ -38,7 +38,7 @@ const MONTHS: [&str; 12] = [
 /// UTC and in its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamp {
-    /// Since 1970 in UTC.
+    /// Milliseconds since 1970, in UTC.
     pub milliseconds: i64,
     offset_minutes: i64,
 }
@@ -77,7 +77,7 @@ impl DatePart {
         matches!(self, DatePart::TimezoneHour | DatePart::TimezoneMinute)
     }
 
-    /// The length of the part, if it is fixed.
+    /// The length of the part in milliseconds; `None` if it varies.
     fn milliseconds(self) -> Option<i64> {
         match self {
             DatePart::Day => Some(DAY),
@@ -104,7 +104,7 @@ impl Civil {
 }
 
 impl Timestamp {
-    /// Converts `time`, in UTC; at the earliest 1970.
+    /// Converts a time to a timestamp in UTC. Earlier times become 1970.
     pub fn of(time: SystemTime) -> Timestamp {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let milliseconds = i64::try_from(since.as_millis()).ok();
@@ -130,7 +130,7 @@ impl Timestamp {
         Timestamp::local(local, offset_minutes)
     }
 
-    /// From milliseconds since 1970 in the local time of a zone.
+    /// A timestamp from milliseconds since 1970 in local time; `None` outside of `YEARS`.
     fn local(local: i64, offset_minutes: i64) -> Option<Timestamp> {
         let milliseconds = local.checked_sub(offset_minutes * MINUTE)?;
         date_of(local).and(date_of(milliseconds))?;
@@ -225,7 +225,7 @@ impl Timestamp {
         out
     }
 
-    /// `run` repeats one character.
+    /// Appends the field for a pattern `run` of one repeated character.
     fn format_run(self, out: &mut String, run: &str) {
         let civil = self.civil();
         let (hour, millisecond) = (civil.milliseconds / HOUR, civil.milliseconds % SECOND);

@@ -17,7 +17,7 @@ pub enum Json {
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A number that is exact in neither of these, as its text.
+    /// A number that is exact neither as an integer nor as a float, as its text.
     Number(String),
     Text(String),
     /// A string with half of a surrogate pair, which a text cannot have. Kept as it is in the
@@ -31,16 +31,16 @@ pub enum Json {
 /// The value of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value<'a> {
-    /// The row does not have the field. Same as null, except for IS MISSING.
+    /// The row does not have the field. Acts like null, except for IS MISSING.
     Missing,
     Null,
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A number that is exact in neither of these, as its text. Arithmetic uses a float.
+    /// A number that is exact neither as an integer nor as a float. Arithmetic uses a float.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
-    /// A column in any encoding. It is copied, and decoded before it is evaluated.
+    /// A column in any encoding. Copied as it is, or decoded before it is evaluated.
     Bytes(&'a [u8]),
     Timestamp(Timestamp),
     /// A list, an object, or a [`Json::Literal`], which can be copied, but is an error where it is
@@ -65,7 +65,7 @@ impl Number {
 }
 
 impl Json {
-    /// The approximate length of the text in bytes.
+    /// The approximate length in bytes of the document as text.
     pub fn bytes(&self) -> usize {
         match self {
             Json::Text(text) | Json::Number(text) | Json::Literal(text) => text.len(),
@@ -97,7 +97,7 @@ impl<'a> From<&'a Json> for Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The value of a condition; `None` is null.
+    /// The value of a condition; `None` becomes null.
     pub fn truth(truth: Option<bool>) -> Value<'a> {
         truth.map_or(Value::Null, Value::Boolean)
     }
@@ -117,7 +117,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as a number. Errors: null cannot be converted.
+    /// The value as a number. Error: it is neither a number, a Boolean nor the text of a number.
     pub fn as_number(&self) -> Result<Number, RowError> {
         let number = match self {
             Value::Boolean(truth) => Some(Number::Integer(i64::from(*truth))),
@@ -129,7 +129,7 @@ impl<'a> Value<'a> {
         number.ok_or_else(RowError::conversion)
     }
 
-    /// The value as an integer. Errors: null cannot be converted.
+    /// The value as an integer. Error: it has a fraction, is too large, or is not a number.
     pub fn as_integer(&self) -> Result<i64, RowError> {
         match self.as_number()? {
             Number::Integer(number) => Ok(number),
@@ -160,7 +160,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// The value as the bytes of a column. Errors: it is not text.
+    /// The value as the bytes of a column. Error: it cannot be converted to text.
     pub fn into_bytes(self) -> Result<Cow<'a, [u8]>, RowError> {
         Ok(match self {
             Value::Bytes(bytes) => Cow::Borrowed(bytes),
@@ -171,7 +171,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Decodes a column. Errors: it is not UTF-8.
+    /// Decodes a value that is bytes. Error: they are not UTF-8.
     pub fn without_bytes(self) -> Result<Value<'a>, RowError> {
         match self {
             Value::Bytes(bytes) => match std::str::from_utf8(bytes) {
@@ -182,7 +182,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// Decodes a value that is to be evaluated. Errors: it is not text.
+    /// Decodes a value before it is evaluated. Error: it is not valid text.
     pub fn decoded(self) -> Result<Value<'a>, RowError> {
         match self {
             Value::Json(Json::Literal(_)) => Err(RowError::not_unicode()),
@@ -240,7 +240,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// A value that outlives its row. Lists and objects become text.
+    /// A value that does not borrow from its row. Lists and objects become text.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
@@ -331,7 +331,7 @@ impl Serialize for Json {
     }
 }
 
-/// Writes JSON unchanged.
+/// Serializes JSON text unchanged.
 fn serialize_raw<S: Serializer>(json: &str, serializer: S) -> Result<S::Ok, S::Error> {
     let raw = RawValue::from_string(json.to_owned()).map_err(serde::ser::Error::custom)?;
     raw.serialize(serializer)

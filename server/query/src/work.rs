@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 /// Maximum number of steps for one row. A step takes about a nanosecond.
 pub const ROW_STEPS_MAX: u64 = 512 << 20;
-/// Steps between two calls of the signal.
+/// Number of steps between two calls of the signal.
 const STEPS_BETWEEN_SIGNALS: u64 = 1 << 20;
 
 /// The caller's instruction to a running query.
@@ -23,7 +23,7 @@ pub enum Signal {
     Stop,
 }
 
-/// The remaining steps for one row.
+/// Counts the steps for one row, and calls the signal regularly.
 pub struct Work<'a> {
     left: Cell<u64>,
     until_signal: Cell<u64>,

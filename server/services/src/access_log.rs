@@ -13,14 +13,14 @@ use axum::http::header::HeaderMap;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
-/// Takes lines for standard output; nothing at all when silent.
+/// Writes a line per request to standard output; a silent log writes none.
 #[derive(Debug)]
 pub struct AccessLog {
     lines: Option<LineWriter>,
     form: Form,
 }
 
-/// How a line looks.
+/// The format of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Text,
@@ -37,7 +37,7 @@ impl AccessLog {
         }
     }
 
-    /// A log that takes nothing.
+    /// A log that writes nothing.
     pub fn silent() -> AccessLog {
         AccessLog {
             lines: None,
@@ -61,11 +61,11 @@ impl AccessLog {
     }
 }
 
-/// An exchange that has ended, as the log shows it.
+/// A finished exchange with the facts that its line shows.
 struct Line<'a> {
     exchange: &'a ExchangeFacts,
     end: &'a End,
-    /// How a query was answered.
+    /// The plan by which a table query was answered, if the request was one.
     plan: Option<&'a str>,
 }
 
@@ -135,7 +135,7 @@ impl Line<'_> {
     }
 }
 
-/// To the microsecond.
+/// Milliseconds, rounded to whole microseconds.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
 }
@@ -146,7 +146,7 @@ fn plain(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// What the log keeps of an exchange until its end.
+/// The facts of one exchange that the log collects until its end.
 #[derive(Debug, Default)]
 pub struct AccessLogLine {
     plan: Option<String>,
@@ -211,7 +211,7 @@ impl Observer for AccessLogLine {
     }
 }
 
-/// `21/Nov/2026:03:58:31 +0000`
+/// The time in UTC as access logs write it: `21/Nov/2026:03:58:31 +0000`.
 fn log_date(now: SystemTime) -> String {
     let text = crate::codec::date::rfc1123(now);
     let (day, month, year, clock) = (&text[5..7], &text[8..11], &text[12..16], &text[17..25]);

@@ -11,30 +11,30 @@ use std::sync::{Arc, LazyLock};
 
 /// The account every client library knows as the emulator's.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// Its key, public by design.
+/// The key of [`DEVELOPMENT_ACCOUNT`]. It is public by design.
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// A key with fewer bytes could be guessed. Keys of the hosted service have 64.
 const KEY_BYTES_MIN: usize = 16;
 
-/// Longest name of an account: a label of a host name.
+/// Maximum length of an account name: that of a label of a host name.
 const NAME_CHARACTERS_MAX: usize = 63;
 
-/// What stands between an account and a fork in the name that addresses both.
+/// Separates account and fork in a name that addresses a fork.
 const FORK_SEPARATOR: &str = "--";
-/// The end of the name that addresses the read-only secondary of an account.
+/// The suffix of a name that addresses the read-only secondary of an account.
 pub const SECONDARY: &str = "-secondary";
-/// Longest name of a fork: with the account and the separator it is to be a label of a host name.
+/// Maximum length of a fork's name. `ACCOUNT--FORK` should fit into a label of a host name.
 const FORK_CHARACTERS_MAX: usize = 40;
 
-/// The account that a name in a URL addresses.
+/// The account that a name in a URL addresses, with the fork and the endpoint in that name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressed {
     pub account: String,
-    /// The fork of the store, in `ACCOUNT--FORK`.
+    /// The name of the fork, from `ACCOUNT--FORK`; `None` for the account's own store.
     pub fork: Option<String>,
-    /// Whether through the read-only secondary.
+    /// Whether the name addresses the read-only secondary.
     pub secondary: bool,
 }
 
@@ -91,7 +91,7 @@ impl Deref for Keys {
 #[derive(Default)]
 struct Decoded {
     keys: Vec<Vec<u8>>,
-    /// Whether one of them is the public key of the development account.
+    /// Whether one of the keys is the public key of the development account.
     is_well_known: bool,
 }
 
@@ -105,7 +105,7 @@ impl From<Vec<Vec<u8>>> for Decoded {
     }
 }
 
-/// Account names and their one or two keys, which may be replaced while they are used.
+/// The accounts with one or two keys each. The keys may be replaced while the server uses them.
 pub struct Accounts {
     keys: BTreeMap<String, ArcSwap<Decoded>>,
     /// The account is always the first path segment, never a label of the host
@@ -174,7 +174,7 @@ impl Accounts {
             .expect("the well-known key is base64")
     }
 
-    /// The same accounts, addressed by host name as well or by path alone.
+    /// Sets whether accounts are addressed by path alone; by default, by host name too.
     pub fn path_style_only(self, path_style_only: bool) -> Accounts {
         Accounts {
             path_style_only,
@@ -182,7 +182,7 @@ impl Accounts {
         }
     }
 
-    /// The account that `name` addresses.
+    /// The account that `name` addresses; `None` if it is no account's.
     pub fn find(&self, name: &str) -> Option<Addressed> {
         self.find_primary(name).or_else(|| {
             let primary = self.find_primary(name.strip_suffix(SECONDARY)?)?;
@@ -202,7 +202,7 @@ impl Accounts {
         if self.keys.contains_key(name) {
             return Some(addressed(name, None));
         }
-        // Most names that are no account's are host names and addresses.
+        // Most names that address no account are hosts such as `localhost` and `127.0.0.1`.
         if !name.contains('-') {
             return None;
         }
@@ -240,12 +240,12 @@ impl Accounts {
         keys.is_some_and(|keys| keys.load().is_well_known)
     }
 
-    /// Whether any account can.
+    /// Whether any account has the public key of the development account.
     pub fn has_development_key(&self) -> bool {
         self.names().any(|name| self.is_well_known(name))
     }
 
-    /// An account with a key that could be guessed, if there is one.
+    /// The name of an account with a key that could be guessed, if there is one.
     pub fn with_weak_key(&self) -> Option<&str> {
         let is_weak = |name: &&str| self.keys(name).iter().any(|key| key.len() < KEY_BYTES_MIN);
         self.names().find(is_weak)
@@ -262,7 +262,7 @@ impl Accounts {
     }
 }
 
-/// Names alone: keys are not for logs.
+/// Shows only the names: keys must not appear in logs.
 impl fmt::Debug for Accounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.names()).finish()

@@ -105,7 +105,7 @@ pub fn names_this_machine(host: &str) -> bool {
     name_of(host).is_some_and(is_this_machine)
 }
 
-/// Whether a page of this host came from this machine, as far as names show.
+/// True if a host is a loopback address, `localhost` or a name below it. Names are not resolved.
 fn is_this_machine(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     match address.parse::<IpAddr>() {
@@ -169,7 +169,7 @@ fn is_own_name(name: &str) -> bool {
     crate::platform::host_name().is_some_and(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// As container engines mark what they run. Asked once.
+/// Checks once for the marker files that container engines put into a container.
 fn in_container() -> bool {
     static ANSWER: LazyLock<bool> = LazyLock::new(|| {
         let marks = ["/.dockerenv", "/run/.containerenv"];
@@ -204,7 +204,7 @@ fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The status of the response to a browser, for a host name.
+    /// The status with which a request that a browser sent to `host` is refused, if it is.
     fn status_of_host(host: &str) -> Option<u16> {
         status_of_sender(host, "accept-language", "en")
     }

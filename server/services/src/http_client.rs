@@ -28,7 +28,7 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// Bytes of a request body that are read at a time.
+/// Number of bytes of a request body that are read at a time.
 const CHUNK_BYTES: u64 = 64 << 10;
 
 /// A connection that a request can be sent over.
@@ -50,7 +50,7 @@ impl fmt::Display for UnreadableBody {
 impl Error for UnreadableBody {}
 
 impl UnreadableBody {
-    /// That of an error, if the body of the request was its cause.
+    /// The `UnreadableBody` inside an error, if the source of the request body caused the error.
     pub fn of(error: &io::Error) -> Option<&UnreadableBody> {
         error.get_ref()?.downcast_ref()
     }
@@ -60,9 +60,9 @@ impl UnreadableBody {
 /// nothing else to do.
 pub struct Upload {
     source: Box<dyn Read + Send>,
-    /// Bytes that are still to be read.
+    /// Number of bytes that are still to be read from `source`.
     remaining: u64,
-    /// Bytes that were read, for the timeout of the request.
+    /// Number of bytes read so far, shared with the timeout of the request.
     read: Arc<AtomicU64>,
 }
 
@@ -85,7 +85,7 @@ impl Upload {
         Upload::new(io::empty(), 0)
     }
 
-    /// Bytes that are still to be read.
+    /// Number of bytes that are still to be read.
     pub fn bytes(&self) -> u64 {
         self.remaining
     }
@@ -152,10 +152,10 @@ pub fn request(
         .header(HOST, host)
         .header(CONNECTION, "close");
     for (name, value) in headers {
-        // Texts may have letters other than ASCII, as bytes of UTF-8.
+        // Values may have non-ASCII characters, which are sent as UTF-8.
         request = request.header(name, value.as_bytes());
     }
-    // hyper writes no length of an empty body, and services refuse a PUT without one.
+    // hyper adds no Content-Length for an empty body, and services refuse a PUT without one.
     if body.remaining > 0 || !matches!(method, "GET" | "HEAD" | "DELETE") {
         request = request.header(CONTENT_LENGTH, body.remaining);
     }
@@ -195,7 +195,7 @@ pub async fn send(
     }
 }
 
-/// A connection for several requests, one after the other.
+/// Prepares a connection for several requests, one after the other.
 pub async fn handshake(stream: Box<dyn Stream>) -> io::Result<SendRequest<Upload>> {
     handshake_with(stream, GivenNames::default()).await
 }
@@ -213,7 +213,7 @@ async fn handshake_with(
     Ok(sender)
 }
 
-/// hyper's error; that of the connection itself if there is one.
+/// The I/O error of the connection or of the request body, if one caused hyper's; else hyper's.
 pub fn failed(error: hyper::Error) -> io::Error {
     let inner = error.source();
     match inner.and_then(|inner| inner.downcast_ref::<io::Error>()) {
@@ -225,14 +225,14 @@ pub fn failed(error: hyper::Error) -> io::Error {
     }
 }
 
-/// Whether the server answered with bytes that are not HTTP, or with none.
+/// Whether the response is not HTTP, or the connection ended before it was complete.
 pub fn is_not_http(error: &io::Error) -> bool {
     let inner = error.get_ref();
     let inner = inner.and_then(|inner| inner.downcast_ref::<hyper::Error>());
     inner.is_some_and(|error| error.is_parse() || error.is_incomplete_message())
 }
 
-/// A runtime for requests on a thread that may block.
+/// A single-threaded runtime on which a thread that may block sends its requests.
 pub fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
@@ -244,12 +244,12 @@ pub struct Reply {
     patience: Duration,
     head: response::Parts,
     body: Incoming,
-    /// Bytes of the body that have come and were not read.
+    /// Bytes of the body that were received but not yet read by the caller.
     chunk: Bytes,
 }
 
 impl Reply {
-    /// `runtime` is the one that sent the request.
+    /// `runtime` must be the one that sent the request; `patience` limits the wait for each part.
     pub fn new(runtime: Runtime, response: Response<Incoming>, patience: Duration) -> Reply {
         let (head, body) = response.into_parts();
         Reply {
@@ -277,7 +277,7 @@ impl Read for Reply {
             match self.runtime.block_on(frame) {
                 Err(_) => return Err(ErrorKind::TimedOut.into()),
                 Ok(None) => return Ok(0),
-                // Trailers are no content.
+                // Trailers are skipped: they are not content.
                 Ok(Some(frame)) => {
                     self.chunk = frame.map_err(failed)?.into_data().unwrap_or_default()
                 }

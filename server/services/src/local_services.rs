@@ -19,15 +19,15 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Work was ended because the server stops.
+/// The work was ended because the server is stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopping;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
-/// No request is under way once the work that makes them has ended.
+/// Rarely used up: when the work ends, it has no request under way.
 const DRAIN: Duration = Duration::from_secs(3);
 
-/// An account, and where its services are.
+/// An account and the ports on which this server serves it.
 pub struct LocalAccount {
     pub name: String,
     key: String,
@@ -39,7 +39,7 @@ impl LocalAccount {
         self.connection_string_as(&self.name)
     }
 
-    /// That of the account in a fork.
+    /// The connection string of a fork of the account.
     pub fn connection_string_in(&self, fork: &str) -> String {
         self.connection_string_as(&name_of_fork(&self.name, fork))
     }
@@ -55,7 +55,7 @@ impl LocalAccount {
     }
 }
 
-/// The services of the running server, which this does not keep alive.
+/// The services of the running server. Holding this does not keep the server alive.
 #[derive(Clone)]
 pub struct LocalServices {
     app: Weak<App>,
@@ -64,7 +64,7 @@ pub struct LocalServices {
 }
 
 impl LocalServices {
-    /// `stopped` turns true when the server is asked to stop.
+    /// `stopped` becomes true when the server is asked to stop.
     pub fn of(
         app: &Arc<App>,
         threads: &Arc<ConnectionThreads>,

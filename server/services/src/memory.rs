@@ -21,7 +21,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Bytes of bodies in memory, of all connections.
+/// Maximum number of bytes of bodies in memory, over all connections.
 const BUDGET_BYTES: usize = 40 << 20;
 /// Maximum number of bytes of bodies held for one credential.
 const HOLDER_BYTES_MAX: usize = BUDGET_BYTES / 4 * 3;
@@ -30,18 +30,18 @@ pub const READ_AHEAD_BYTES: usize = 512 << 10;
 /// Bytes that a response reads at a time when the budget is used up. They are not counted in the
 /// budget.
 pub const PIECE_BYTES: usize = 16 << 10;
-/// A request body of no more than this is free.
+/// Request bodies of at most this many bytes do not count against the budget.
 pub const FREE_BYTES: usize = 64 << 10;
 /// Bytes that a client must send or receive in [`PACE_SECONDS`], unless fewer are left: about a
 /// kilobyte a second, the slowest pace that the hosted service accepts.
 pub const PACE_BYTES: u64 = 32 << 10;
-/// How long a request waits for room.
+/// Maximum time that a request waits for part of the budget.
 const WAIT_MAX: Duration = Duration::from_secs(30);
-/// The holder of what no request reserves.
+/// The holder for memory that is not reserved for a request.
 const NONE: u64 = 0;
 
 tokio::task_local! {
-    /// A number for the credential of the request that this task serves, once it is known.
+    /// A number for the credential of the request that this task serves; unset until it is known.
     pub static HOLDER: Cell<u64>;
 }
 
@@ -50,7 +50,7 @@ static BUDGET: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()
 /// [`State::is_short`] of the budget, readable without its lock.
 static IS_SHORT: AtomicBool = AtomicBool::new(false);
 
-/// Who holds how many bytes, and who waits.
+/// The budget: how many bytes each holder has, and the requests that wait.
 struct State {
     free: usize,
     held: HashMap<u64, usize>,
@@ -63,11 +63,11 @@ struct Waiting {
     ready: oneshot::Sender<MemoryGrant>,
 }
 
-/// The budget was used up for as long as a request waits for it.
+/// The budget was used up for as long as a request may wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryExhausted;
 
-/// Part of the budget. Given back when it is dropped.
+/// Part of the budget, given back on drop.
 #[derive(Debug)]
 pub struct MemoryGrant {
     holder: u64,
@@ -75,7 +75,7 @@ pub struct MemoryGrant {
 }
 
 impl MemoryGrant {
-    /// Less, or as much more as there is.
+    /// Gives back what exceeds `bytes`, or takes what is missing as far as it is available now.
     pub fn resized(mut self, bytes: usize) -> MemoryGrant {
         if bytes < self.bytes {
             let rest = self.bytes - bytes;
@@ -109,7 +109,7 @@ pub fn grant() -> Option<(usize, MemoryGrant)> {
     Some((bytes, grant))
 }
 
-/// Room for bytes of a request's body or of its answer. Waits for it. Error: after half a minute.
+/// Waits for room for the bytes of a body, of three quarters of the budget at most.
 pub async fn reserve(bytes: usize) -> Result<MemoryGrant, MemoryExhausted> {
     let holder = HOLDER.try_with(Cell::get).unwrap_or(NONE);
     let bytes = bytes.min(HOLDER_BYTES_MAX);
@@ -137,13 +137,13 @@ fn give_back(holder: u64, bytes: usize) {
         state.put_back(holder, bytes);
         state.serve()
     };
-    // A request that waits no more drops its grant here, which takes the lock again.
+    // Not under the lock: `send` drops the grant of a request that left, which takes the lock.
     for (waiting, grant) in served {
         let _ = waiting.ready.send(grant);
     }
 }
 
-/// The locked state. [`IS_SHORT`] is brought up to date when it is dropped.
+/// The locked state. Updates [`IS_SHORT`] on drop.
 struct Locked(MutexGuard<'static, State>);
 
 impl Locked {
@@ -189,7 +189,7 @@ impl State {
         self.held.get(&holder).copied().unwrap_or(0)
     }
 
-    /// Bytes that a holder may take.
+    /// Number of bytes that a holder may take now.
     fn room(&self, holder: u64) -> usize {
         let own = HOLDER_BYTES_MAX.saturating_sub(self.held(holder));
         own.min(self.free)
@@ -210,7 +210,7 @@ impl State {
         }
     }
 
-    /// Room, unless there is none, or another request waits for what is left.
+    /// Takes bytes; `None` if there are too few, or if a waiting request comes first.
     fn grant(&mut self, holder: u64, bytes: usize) -> Option<MemoryGrant> {
         let is_next = self.next().is_none_or(|next| {
             let next = &self.waiting[next];
@@ -223,7 +223,7 @@ impl State {
     }
 
     fn wait(&mut self, holder: u64, bytes: usize) -> oneshot::Receiver<MemoryGrant> {
-        // Those who gave up leave here.
+        // Remove requests that have stopped waiting.
         self.waiting.retain(|waiting| !waiting.ready.is_closed());
         let (ready, receiver) = oneshot::channel();
         self.waiting.push_back(Waiting {
@@ -234,7 +234,7 @@ impl State {
         receiver
     }
 
-    /// The first request of the holder that holds the least, of those whose holder may take more.
+    /// The earliest request of the holder with the fewest bytes, among holders that may take more.
     fn next(&self) -> Option<usize> {
         let waiting = self.waiting.iter().enumerate();
         let may_take = waiting.filter(|(_, waiting)| {
@@ -245,7 +245,7 @@ impl State {
         least.map(|(place, _)| place)
     }
 
-    /// Takes room for requests that wait, as long as there is enough for the next one.
+    /// Grants room to waiting requests until there is too little for the next one.
     fn serve(&mut self) -> Vec<(Waiting, MemoryGrant)> {
         let mut served = Vec::new();
         while let Some(place) = self.next() {
@@ -281,7 +281,7 @@ mod tests {
         assert!(!state.is_short());
         let mut waits = state.wait(1, PART);
         assert!(state.is_short());
-        // It does not wait behind one that may take no more.
+        // Holder 2 does not wait behind a request whose holder may take no more.
         assert_eq!(fill(&mut state, 2), BUDGET_BYTES - HOLDER_BYTES_MAX);
         assert!(state.serve().is_empty());
         state.put_back(2, PART);
@@ -323,7 +323,7 @@ mod tests {
             .into_iter()
             .for_each(|(_, grant)| std::mem::forget(grant));
         drop(many);
-        // Those who left are no obstacle.
+        // Requests that stopped waiting do not hold up others.
         state.put_back(1, PART);
         std::mem::forget(state.grant(1, PART).unwrap());
     }

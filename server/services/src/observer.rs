@@ -22,7 +22,7 @@ pub const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// Sees one exchange. A request inside a batch is an exchange of its own.
 pub trait Observer: Sized {
-    /// Where it leaves what it saw.
+    /// Where the observer leaves its record.
     type Sink;
 
     /// Called when the head of a request has come, before anything may refuse it. `None`: this
@@ -55,7 +55,7 @@ pub trait Observer: Sized {
         this
     }
 
-    /// The answer has its head. Returns whether the observer wants to see the end.
+    /// The head of the answer is complete. Returns whether the observer wants to see the end.
     fn answered(
         &mut self,
         sink: &Self::Sink,
@@ -71,7 +71,7 @@ pub trait Observer: Sized {
     fn ended(self, sink: &Self::Sink, exchange: &ExchangeFacts, end: &End);
 }
 
-/// An answer; its extensions have the facts that handlers leave for observers.
+/// A response. Its extensions carry the facts that handlers leave for observers.
 pub type Answer = Response<Body>;
 
 /// The facts of an exchange that all observers share. The facts of the answer are set once its head
@@ -79,9 +79,9 @@ pub type Answer = Response<Body>;
 #[derive(Debug)]
 pub struct ExchangeFacts {
     pub origin: RequestOrigin,
-    /// Of the batch that the request is a part of.
+    /// The request id of the batch that contains the request, if one does.
     pub batch: Option<String>,
-    /// The request is one of the server to itself.
+    /// True if the server sent the request to itself.
     pub is_own: bool,
     pub method: Method,
     pub target: Uri,
@@ -89,18 +89,18 @@ pub struct ExchangeFacts {
     /// no body.
     pub declared_bytes: Option<u64>,
     pub started: Instant,
-    /// Whose resource the request names; `None` if it was refused before that was known.
+    /// The account that the request addresses; `None` if it was refused before that was known.
     pub account: Option<Arc<str>>,
-    /// The REST name; empty if the request got no further.
+    /// The REST name; empty if the request was refused before its operation was known.
     pub operation: &'static str,
     pub status: StatusCode,
     pub refusal: Option<Arc<WhyRefused>>,
-    /// From `started` until the answer had its head.
+    /// From `started` until the head of the answer was complete.
     pub answered_after: Duration,
 }
 
 impl ExchangeFacts {
-    /// Of a request that begins now.
+    /// The facts of a request that has just arrived.
     pub fn new(
         origin: RequestOrigin,
         method: Method,
@@ -123,18 +123,18 @@ impl ExchangeFacts {
         }
     }
 
-    /// Refused, failed, or a batch of which nothing was done.
+    /// True if the request was refused or failed, or if it is a batch of which nothing was done.
     pub fn is_refused(&self) -> bool {
         self.status.as_u16() >= 400 || self.refusal.is_some()
     }
 }
 
-/// The number in a Content-Length header.
+/// The number in a Content-Length header; `None` if it is absent or malformed.
 pub fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(&CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The operation that a request asks for.
+/// A request and the operation that it asks for.
 pub struct Routing<'a> {
     pub context: &'a Context,
     /// `None`: neither logs nor metrics show the operation.
@@ -144,11 +144,11 @@ pub struct Routing<'a> {
 /// The end of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
-    /// Bytes of the request's body that came before the end.
+    /// Number of bytes of the request's body that had arrived by then.
     pub received: u64,
-    /// Bytes of the answer's body that were handed to the connection.
+    /// Number of bytes of the answer's body that were handed to the connection.
     pub sent: u64,
-    /// From the start of the exchange.
+    /// From the start of the exchange to the end of the answer.
     pub took: Duration,
     pub how: HowEnded,
 }
@@ -156,16 +156,16 @@ pub struct End {
 /// How an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HowEnded {
-    /// With its last byte.
+    /// The last byte was handed to the connection.
     Whole,
     /// The connection ended first: the client left or was too slow, or the server stopped.
     Disconnected,
-    /// The server broke it off: the store could not be read, or a fault was asked for.
+    /// The server broke the answer off: the store was unreadable, or a fault required it.
     BrokenOff,
 }
 
 impl HowEnded {
-    /// As logs and pages show it.
+    /// The name that logs and pages show.
     pub fn word(self) -> &'static str {
         match self {
             HowEnded::Whole => "whole",

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How many lines wait to be written.
+/// Maximum number of lines that wait to be written. Further ones are dropped and counted.
 const LINES_WAITING_MAX: usize = 16 * 1024;
-/// How long a line waits for others, so that they go out together.
+/// How long a line waits for others, so that they are written together.
 const GATHER: Duration = Duration::from_millis(5);
-/// How long the end of an output is waited for.
+/// Maximum time to wait until an output has written its last lines.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long it takes to try again to send the last message.
+/// Pause between attempts to queue the end of an output while the queue is full.
 const CLOSE_STEP: Duration = Duration::from_millis(10);
 
 enum Message {
@@ -26,14 +26,14 @@ enum Message {
     End,
 }
 
-/// Takes what is to be written. Never blocks.
+/// Queues text for an output. Never blocks: when the queue is full, text is dropped.
 #[derive(Debug, Clone)]
 pub struct LineWriter {
     messages: SyncSender<Message>,
     dropped: Arc<AtomicU64>,
 }
 
-/// An output that is written until it is closed.
+/// An output with a thread that writes queued text until `close`.
 #[derive(Debug)]
 pub struct Output {
     writer: LineWriter,
@@ -41,7 +41,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Writes to `sink` on a thread of its own; `name` is what the number of dropped lines says.
+    /// Writes to `sink` on its own thread. `name` appears in the message about dropped lines.
     pub fn start(name: &'static str, sink: impl Write + Send + 'static) -> io::Result<Output> {
         let (messages, received) = sync_channel(LINES_WAITING_MAX);
         let (end, ended) = sync_channel(1);
@@ -66,7 +66,7 @@ impl Output {
         Output::start("standard output", platform::standard_output()?)
     }
 
-    /// Standard error in the same way.
+    /// An output to standard error, on its own thread.
     pub fn stderr() -> io::Result<Output> {
         Output::start("standard error", platform::standard_error()?)
     }
@@ -75,7 +75,7 @@ impl Output {
         self.writer.clone()
     }
 
-    /// Ends the output once its lines are written, or after a second. Later lines are dropped.
+    /// Ends the output after its queued lines, waiting at most a second. Later lines are dropped.
     pub fn close(self) {
         let deadline = Instant::now() + CLOSE_PATIENCE;
         while let Err(TrySendError::Full(_)) = self.writer.messages.try_send(Message::End) {
@@ -102,7 +102,7 @@ pub fn shows_colour() -> bool {
 /// without a reader would otherwise hold up the program. For the main thread, whose lines must
 /// appear in order.
 pub fn say(text: impl Into<String>) {
-    // Without a thread to write it there is no way to bound the wait, and the line is dropped.
+    // Without a writing thread the wait would have no bound, so the line is dropped.
     if let Ok(output) = Output::stderr() {
         output.writer().line(text.into());
         output.close();
@@ -110,7 +110,7 @@ pub fn say(text: impl Into<String>) {
 }
 
 impl LineWriter {
-    /// Takes text that ends in a line feed, or drops and counts it.
+    /// Queues text that ends in a line feed. If the queue is full, drops the text and counts it.
     pub fn text(&self, text: Vec<u8>) {
         if self.messages.try_send(Message::Text(text)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl LineWriter {
     }
 }
 
-/// For the log, which writes each event in one piece.
+/// For the log's formatter, which writes each event with one call.
 impl Write for LineWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text(bytes.to_vec());
@@ -143,7 +143,7 @@ fn write_all(name: &str, sink: impl Write, messages: &Receiver<Message>, dropped
         let mut next = Some(first);
         while let Some(message) = next {
             match message {
-                // The output may be closed, or its disk full: requests are served all the same.
+                // Ignored: requests are served even if the output is closed or its disk is full.
                 Message::Text(text) => drop(out.write_all(&text)),
                 Message::End => {
                     ended = true;
@@ -166,7 +166,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::channel;
 
-    /// A sink that waits for a permit before it takes anything.
+    /// A sink in which each write waits for a permit.
     struct Stuck(Receiver<()>, Arc<Mutex<Vec<u8>>>);
 
     impl Write for Stuck {
@@ -199,7 +199,7 @@ mod tests {
         let began = Instant::now();
         output.close();
         assert!(began.elapsed() < 10 * CLOSE_PATIENCE);
-        // Once it is read again, a line has the number of dropped ones.
+        // Once the sink is unblocked, a line gives the number of dropped lines.
         drop(permit);
         let deadline = Instant::now() + 20 * CLOSE_PATIENCE;
         let text = || String::from_utf8(written.lock().unwrap().clone()).unwrap();
@@ -232,7 +232,7 @@ mod tests {
         drop(permit);
         let writer = output.writer();
         (0..1000).for_each(|number| writer.line(format!("line {number}")));
-        // A line that comes behind the end does not keep the thread.
+        // A line queued after `End` does not keep the thread alive.
         let late = output.writer();
         output.close();
         late.line("late".to_owned());

@@ -1,4 +1,4 @@
-//! Requests of the server to itself, and how they are known.
+//! Requests of the server to itself, and how the server recognises them.
 
 use axum::http::header::{HeaderMap, HeaderName, HeaderValue};
 use std::sync::LazyLock;
@@ -7,21 +7,21 @@ use std::sync::LazyLock;
 /// The ports for these requests ask for no certificate, and any program of this machine can connect
 /// to them.
 pub const OWN_REQUEST: &str = "x-lazurite-own-request";
-/// The name of that secret in a connection string.
+/// The name of the secret in a connection string.
 pub const OWN_SECRET: &str = "LazuriteOwnRequests";
 
-/// The secret, in hexadecimal digits.
+/// The secret of this process: 32 random bytes in hexadecimal digits.
 pub static SECRET: LazyLock<String> = LazyLock::new(|| {
     let mut random = [0; 32];
     getrandom::fill(&mut random).expect("the start of the server needs random numbers too");
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// Whether a request is one of this process.
+/// Whether this process sent the request: it carries the secret.
 pub fn is_own_request(headers: &HeaderMap) -> bool {
     const NAME: HeaderName = HeaderName::from_static(OWN_REQUEST);
     let sent = headers.get(NAME).map(HeaderValue::as_bytes);
-    // In a time that does not tell how much of it is right.
+    // In constant time, which does not reveal how many bytes are right.
     sent.is_some_and(|sent| {
         let differences = sent
             .iter()

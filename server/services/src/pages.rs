@@ -13,17 +13,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tower_service::Service as _;
 
-/// What all paths of the router begin with. No container, queue or table has such a name.
+/// The prefix of all paths of the router. No container, queue or table has such a name.
 pub const PREFIX: &str = "/_lazurite/";
-/// What the paths of operations on whole stores begin with.
+/// The prefix of the paths of operations on whole stores.
 pub const STATE_PREFIX: &str = "/_lazurite/state";
-/// The export of a store.
+/// The path of the export of a store.
 pub const EXPORT: &str = "/_lazurite/state/export";
 
-/// The realm of the challenge. Commands send the password to no other.
+/// The realm of the console's challenge. Commands send the password to no other realm.
 pub const CONSOLE_REALM: &str = "Lazurite console";
 
-/// A service and where it listens.
+/// A service and the address where it listens.
 #[derive(Debug, Clone, Copy)]
 pub struct Address {
     pub service: ServiceKind,
@@ -32,23 +32,23 @@ pub struct Address {
 }
 
 impl Address {
-    /// As in a URL.
+    /// The address and port as in a URL; an IPv6 address is in brackets.
     pub fn authority(&self) -> String {
         SocketAddr::new(self.ip, self.port).to_string()
     }
 }
 
-/// Where the services listen, once that is known. Copies share it.
+/// The addresses of the services, known once they listen. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Addresses(Arc<OnceLock<Vec<Address>>>);
 
 impl Addresses {
-    /// The first call counts.
+    /// Only the first call has an effect.
     pub fn set(&self, addresses: Vec<Address>) {
         let _ = self.0.set(addresses);
     }
 
-    /// Nothing until they are known.
+    /// Empty until the addresses are set.
     pub fn all(&self) -> &[Address] {
         self.0.get().map_or(&[], Vec::as_slice)
     }
@@ -58,19 +58,19 @@ impl Addresses {
 #[derive(Debug)]
 pub struct Pages {
     pub router: Router,
-    /// Whether the console is among them.
+    /// Whether the pages include the console.
     pub has_console: bool,
     pub addresses: Addresses,
 }
 
 impl Pages {
-    /// Whether a browser asks for the root of a port, where no service has anything to show.
+    /// True if a browser asks for the root of a port, and there is a console to show instead.
     pub fn are_wanted_by(&self, parts: &Parts) -> bool {
         let is_root = parts.uri.path() == "/" && parts.uri.query().is_none();
         self.has_console && is_root && parts.method == Method::GET && accepts_html(&parts.headers)
     }
 
-    /// Serves a request whose path begins with [`PREFIX`]. Errors: those of [`RefusedAsService`].
+    /// Serves a request whose path begins with [`PREFIX`]. Errors: a page's [`RefusedAsService`].
     pub async fn answer(
         &self,
         origin: &RequestOrigin,
@@ -114,11 +114,11 @@ pub fn accepts_html(headers: &HeaderMap) -> bool {
     accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// How the request came in, as an extension of it.
+/// A request's origin and host, which pages find in its extensions.
 #[derive(Clone)]
 pub struct Connection {
     pub origin: RequestOrigin,
-    /// As the client wrote it, with its port.
+    /// The `Host` as the client sent it, with its port.
     pub host: String,
 }
 
@@ -132,13 +132,13 @@ impl HandedBody {
         HandedBody(Arc::new(Mutex::new(Some(body))))
     }
 
-    /// The body; an empty one once it was taken.
+    /// Takes the body. Later calls return an empty body.
     pub fn take(&self) -> RequestBody {
         let body = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         body.unwrap_or_else(RequestBody::empty)
     }
 }
 
-/// A refusal that the error layer of the service renders, as an extension of the response.
+/// An extension of a page's response: a refusal that is rendered as an error of the service.
 #[derive(Clone)]
 pub struct RefusedAsService(pub Failure);

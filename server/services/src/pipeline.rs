@@ -50,7 +50,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The steps of every request. All but the services are answered on the way.
+/// The steps of every request. Websites, pages and identity endpoints answer theirs on the way.
 async fn pass(exchange: &mut Exchange<'_>) -> Result<Response<Body>, Stop> {
     framing::check(exchange)?;
     store::find(exchange).await?;
@@ -77,9 +77,9 @@ async fn pass_to_service(mut call: Call<'_, '_>) -> Result<Response<Body>, Stop>
     operation::run(call).await
 }
 
-/// The way back: makes the answer of an outcome, and shows it to the observers to its last byte.
+/// Turns the outcome into a response, and shows it to the observers up to its last byte.
 fn answer(mut exchange: Exchange<'_>, outcome: Result<Response<Body>, Stop>) -> Response<Body> {
-    // An unread body may cost the connection, and the headers say so.
+    // First: dropping an unread body may cost the connection, which the headers below must say.
     exchange.body = None;
     let mut response = refusal::render(&mut exchange, outcome);
     room::hold(&mut exchange, &mut response);
@@ -88,7 +88,7 @@ fn answer(mut exchange: Exchange<'_>, outcome: Result<Response<Body>, Stop>) -> 
     observe::follow(exchange, response)
 }
 
-/// Serves one request. Not an async function, whose future would have room for its arguments twice.
+/// Serves one request. An async function would hold its arguments twice in its future.
 fn serve<'a>(
     app: &'a Arc<App>,
     client: Client,
@@ -106,7 +106,7 @@ fn serve<'a>(
     }
 }
 
-/// An exchange that has no answer yet. If it is dropped, its client has left.
+/// An exchange that has no response yet. A drop means that its client has disconnected.
 struct Unanswered<'a>(Option<Exchange<'a>>);
 
 impl Drop for Unanswered<'_> {
@@ -117,7 +117,7 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// The outcome of a request that has to begin its response within `time`.
+/// The outcome of a request, or a timeout if it takes longer than `time`.
 async fn within(
     time: Option<Duration>,
     passing: impl Future<Output = Result<Response<Body>, Stop>>,
@@ -171,7 +171,7 @@ mod operation_tests;
 mod tests {
     use super::*;
 
-    /// The size of what a function promises that makes the future of a request.
+    /// The size of the future that a function makes for a request.
     fn size_of_future<'a, F>(
         _: impl Fn(&'a Arc<App>, Client, Request<Incoming>, &'a HeaderNames) -> F,
     ) -> usize {

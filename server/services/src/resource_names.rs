@@ -1,17 +1,17 @@
 //! Checks names of containers, queues and tables in flags and in files that users write. A refusal
 //! explains which names are valid, unlike the protocol's sentences.
 
-/// The error is a sentence without its end.
+/// The error is a sentence without capital letter and period.
 pub fn check_container_name(name: &str) -> Result<(), String> {
     lazurite_blob::check_container_name(name).map_err(|_| with_hyphens("container"))
 }
 
-/// As [`check_container_name`].
+/// Like [`check_container_name`], for queues.
 pub fn check_queue_name(name: &str) -> Result<(), String> {
     lazurite_queue::check_queue_name(name).map_err(|_| with_hyphens("queue"))
 }
 
-/// As [`check_container_name`].
+/// Like [`check_container_name`], for tables.
 pub fn check_table_name(name: &str) -> Result<(), String> {
     let rule = "the name of a table has 3 to 63 letters and digits, begins with a letter, and is not \"tables\"";
     lazurite_table::check_table_name(name).map_err(|_| rule.to_owned())

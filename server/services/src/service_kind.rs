@@ -1,4 +1,4 @@
-//! The three services.
+//! The three services of the protocol.
 
 /// Which of the three endpoints a request came in on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -11,7 +11,7 @@ pub enum ServiceKind {
 impl ServiceKind {
     pub const ALL: [ServiceKind; 3] = [ServiceKind::Blob, ServiceKind::Queue, ServiceKind::Table];
 
-    /// As in host names and signatures.
+    /// The name in host names and in strings to sign.
     pub fn label(self) -> &'static str {
         match self {
             ServiceKind::Blob => "blob",
@@ -20,7 +20,7 @@ impl ServiceKind {
         }
     }
 
-    /// As log lines and texts for users write it.
+    /// The name in log lines and in texts for users.
     pub fn title(self) -> &'static str {
         match self {
             ServiceKind::Blob => "Blob",

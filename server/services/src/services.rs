@@ -1,4 +1,4 @@
-//! The open store and its services, which the parts of the server share.
+//! An open store and its services, which the parts of the server share.
 
 use crate::accounts::Accounts;
 use crate::clock::Clock;
@@ -24,17 +24,17 @@ const COPY_CUT_OFF: &str =
 #[derive(Debug)]
 pub struct Services {
     pub accounts: Arc<Accounts>,
-    /// The clock of the services.
+    /// The clock that gives the services their time.
     pub clock: Arc<Clock>,
     pub faults: Arc<Faults>,
-    /// What the requests of this store have used of the targets.
+    /// How much of the capacity targets the requests of this store have used.
     pub usage: Usage,
     pub blobs: BlobService,
     pub queues: QueueService,
     pub tables: TableService,
     pub writers: Writers,
     db: Db,
-    /// Dropped with the last user of the services.
+    /// Shows [`Ending`] by its drop that the last user of the services is gone.
     life: watch::Sender<()>,
 }
 
@@ -77,7 +77,7 @@ impl Services {
         self.tables.follow(&before.tables);
     }
 
-    /// The targets at work for a request; `None` if none is set.
+    /// Measures requests against the capacity targets; `None` if no target is set.
     pub fn meter(&self) -> Option<Meter<'_>> {
         self.faults.targets().map(|targets| Meter {
             targets,
@@ -90,32 +90,32 @@ impl Services {
         self.db.stats()
     }
 
-    /// Why the store refuses to write; `None` if it does not.
+    /// The reason why the store refuses to write; `None` if it accepts writes.
     pub fn failure(&self) -> Option<lazurite_engine::Error> {
         self.db.failure()
     }
 
-    /// What the opening of the store found in its log.
+    /// What the opening of the store recovered from its WAL.
     pub fn recovered(&self) -> &Recovered {
         self.db.recovered()
     }
 
-    /// Makes all that was written durable. Blocks for the disk.
+    /// Makes all earlier writes durable. Waits for the disk.
     pub fn sync(&self) -> lazurite_engine::Result<()> {
         self.db.sync()
     }
 
-    /// Writes all memtables to the disk. Blocks for it.
+    /// Writes all memtables to the disk, and waits for that.
     pub fn flush(&self) -> lazurite_engine::Result<()> {
         self.db.flush_all()
     }
 
-    /// Makes a copy of the store in a directory, by hard links. Blocks for the disk.
+    /// Makes a copy of the store in a directory, by hard links. Waits for the disk.
     pub fn checkpoint(&self, directory: &Path) -> lazurite_engine::Result<()> {
         self.db.checkpoint(directory)
     }
 
-    /// As [`Services::checkpoint`], for a store with another durability.
+    /// Like [`Services::checkpoint`], for a copy that will be opened with another durability.
     pub fn checkpoint_for(
         &self,
         directory: &Path,
@@ -124,7 +124,7 @@ impl Services {
         self.db.checkpoint_for(directory, durability)
     }
 
-    /// Closes the store: all that was written is durable. Blocks for the disk.
+    /// Closes the store after making all earlier writes durable. Waits for the disk.
     pub fn close(&self) -> lazurite_engine::Result<()> {
         self.db.close()
     }
@@ -134,7 +134,7 @@ impl Services {
         self.db.clone()
     }
 
-    /// The end of these services, for the owner of a store that is to be removed.
+    /// A handle that shows when these services are unused, so that the store can be removed.
     pub fn ending(&self) -> Ending {
         Ending {
             db: self.db.clone(),
@@ -156,13 +156,13 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// Waits for the end.
+    /// Waits until nothing uses the services.
     pub async fn wait(&mut self) {
-        // Nothing is ever sent: the sender is dropped.
+        // Nothing is ever sent: `changed` fails once the sender is dropped.
         while self.life.changed().await.is_ok() {}
     }
 
-    /// Whether nothing uses the services, nor reads the store.
+    /// True if nothing uses the services and no snapshot of the store is open.
     pub fn has_come(&self) -> bool {
         self.life.has_changed().is_err() && self.db.stats().snapshots == 0
     }

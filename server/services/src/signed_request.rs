@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 
-/// Headers of a request, names in any case.
+/// The headers of a request. Their names may be in any case.
 pub type Headers = Vec<(String, String)>;
 
 /// Adds a date and the signature of a key to the headers of a request with a body of this many
@@ -55,7 +55,7 @@ pub fn sign(
 
 fn signed_value(headers: &Headers, name: &str, body_bytes: u64) -> String {
     match name {
-        // The date stands in `x-ms-date`.
+        // `x-ms-date` carries the date, so this line of the string to sign is empty.
         "date" => String::new(),
         "content-length" if body_bytes == 0 => String::new(),
         "content-length" => body_bytes.to_string(),
@@ -67,7 +67,7 @@ fn signed_value(headers: &Headers, name: &str, body_bytes: u64) -> String {
     }
 }
 
-/// The parameters of a query, decoded, in the order of their names.
+/// The decoded parameters of a query, in the order of their names.
 fn canonical_query(query: &str) -> String {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let mut pairs: Vec<_> = pairs
@@ -84,7 +84,7 @@ fn canonical_query(query: &str) -> String {
         .collect()
 }
 
-/// The headers of the protocol in the order of their names.
+/// The `x-ms-` headers, in the order of their names.
 fn canonical(headers: &Headers) -> String {
     let own = headers
         .iter()

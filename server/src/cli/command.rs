@@ -610,7 +610,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// The end of the names of its files.
+    /// The file extension of programs in the language.
     pub fn file_end(self) -> &'static str {
         match self {
             Language::Python => "py",

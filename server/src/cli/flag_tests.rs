@@ -49,7 +49,7 @@ const STARTS: &[(&str, &str, &str)] = &[
     ("port-file", LOOP, "the link is replaced"),
 ];
 
-/// Values besides those that all flags of a kind are given.
+/// Values to test besides those for all flags of a kind.
 const MORE: &[(&str, &[&str])] = &[
     ("extentMemoryLimit", &["0.001", "0.25", "1e30", "NaN"]),
     ("location", &[FILE, BELOW_FILE]),
@@ -77,7 +77,7 @@ const MORE: &[(&str, &[&str])] = &[
     ("port-file", &["/dev/null"]),
 ];
 
-/// Flags that need others.
+/// Flags that are only valid together with others.
 const COMPANIONS: &[(&str, &str)] = &[
     ("key", "--cert=CERTIFICATES/self-signed.pem"),
     ("pwd", "--cert=CERTIFICATES/self-signed.pfx"),
@@ -91,7 +91,7 @@ const COMPANIONS: &[(&str, &str)] = &[
     ("export-on-exit", "--import=x.tar.zst"),
 ];
 
-/// Flags whose values no message repeats.
+/// Flags whose values must not appear in messages.
 const SECRETS: [&str; 3] = ["accounts", "console-password", "pwd"];
 
 // Values that are paths, below the scratch directory of a cell.
@@ -104,7 +104,7 @@ const LOOP: &str = "SCRATCH/loop";
 
 const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates");
 
-/// The values that all flags of its kind are given.
+/// The values to test for all flags of this kind.
 fn values_of_kind(arg: &Arg) -> &'static [&'static str] {
     let kind = arg.get_value_parser().type_id();
     let is = |id: TypeId| kind == id;
@@ -131,7 +131,7 @@ fn companions(flag: &str) -> impl Iterator<Item = String> {
     words.map(|word| word.replace("CERTIFICATES", CERTIFICATES))
 }
 
-/// Makes the files of a cell.
+/// Creates the files of a cell in a new scratch directory.
 fn scratch() -> TempDir {
     let scratch = TempDir::new().unwrap();
     std::fs::create_dir(scratch.path().join("directory")).unwrap();
@@ -145,7 +145,7 @@ fn scratch() -> TempDir {
 /// is the message that a user would read.
 fn start(flag: &str, value: &str, scratch: &Path) -> Result<(), String> {
     match flag {
-        // A server in another program writes no such file.
+        // The embedded server does not write a port file, so this cell writes it directly.
         "port-file" if !value.is_empty() => return announce::write_port_file(value.as_ref(), &[]),
         "debug" if !value.is_empty() => return log::open(value.as_ref()).map(drop),
         _ => {}

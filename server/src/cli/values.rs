@@ -3,14 +3,14 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// The prefix of a host whose private addresses copies may read.
+/// The prefix of a host that copies may read at private addresses.
 const PRIVATE: &str = "private:";
 
 /// Smallest `--extentMemoryLimit`, in megabytes. A tenth of one has no room for the first files of a
 /// store; with a quarter, small blobs can be written.
 const MEMORY_MEGABYTES_MIN: f64 = 0.25;
 
-/// Most bytes that a process can address: 47 bits on x86-64 and ARM64.
+/// Maximum number of bytes that a process can address: 47 bits on x86-64 and ARM64.
 const ADDRESSABLE_BYTES: f64 = (1_u64 << if usize::BITS > 32 { 47 } else { 32 }) as f64;
 
 const BYTES_PER_MEGABYTE: f64 = 1_048_576.0;
@@ -28,7 +28,7 @@ pub fn host(text: &str) -> Result<String, String> {
     })
 }
 
-/// A value of `--allow-copy-from`: a host, or one after `private:`. The error is a clause.
+/// Parses `--allow-copy-from`: a host, perhaps after `private:`. The error is a clause.
 pub fn copy_source(text: &str) -> Result<String, String> {
     let name = text.strip_prefix(PRIVATE).unwrap_or(text);
     host(name).map_err(|reason| match host_in(name) {
@@ -44,7 +44,7 @@ pub fn copy_source(text: &str) -> Result<String, String> {
 /// a clause.
 pub fn listen_address(text: &str) -> Result<String, String> {
     let address = text.split_once('%').map_or(text, |(address, _)| address);
-    // The zone took the closing bracket along.
+    // Cutting the zone also cut the closing bracket.
     let address = match address.strip_prefix('[') {
         Some(inner) if !inner.ends_with(']') && text.ends_with(']') => inner,
         _ => address,
@@ -56,13 +56,13 @@ pub fn listen_address(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A value of `--extentMemoryLimit`, in bytes. The error is a clause.
+/// Parses `--extentMemoryLimit` to bytes. The error is a clause.
 pub fn memory_limit(text: &str) -> Result<u64, String> {
     let megabytes: f64 = text
         .parse()
         .map_err(|_| "it takes a number of megabytes".to_owned())?;
     let bytes = megabytes * BYTES_PER_MEGABYTE;
-    // Comparisons with NaN are false.
+    // Also false for NaN.
     if megabytes >= MEMORY_MEGABYTES_MIN && bytes <= ADDRESSABLE_BYTES {
         return Ok(bytes as u64);
     }
@@ -82,7 +82,7 @@ fn is_host(text: &str) -> bool {
     is_name || text.parse::<IpAddr>().is_ok()
 }
 
-/// The host of a URL, or of a host with a port or a path.
+/// The host in a URL, or before a port or a path.
 fn host_in(text: &str) -> Option<&str> {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -6,14 +6,14 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// Asks the server that the connection string, or the environment, names. The error is a sentence.
+/// Prints the advice of the server of the connection string. The error is a sentence.
 pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
     let report = Client::new(text)?.advice()?;
     print_line(printed(&report).trim_end());
     Ok(ExitCode::SUCCESS)
 }
 
-/// The report as text.
+/// The report as text for users.
 fn printed(report: &Value) -> String {
     let mut out = String::new();
     let pieces = report["advice"].as_array().map_or(&[][..], Vec::as_slice);

@@ -13,11 +13,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::Read;
 use std::time::Duration;
 
-/// Longest document that is read into memory.
+/// Maximum length of a document that is read into memory.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 /// How long a command may take to end by itself after Ctrl-C.
 const INTERRUPT_PATIENCE: Duration = Duration::from_secs(1);
-/// Letters of a path that are sent as they are.
+/// The bytes that are percent-encoded in a path.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -26,15 +26,15 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'$');
 
-/// A text as part of a path; slashes stay.
+/// Percent-encodes a text for a path, keeping slashes.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, PATH).to_string()
 }
 
-/// The services of a connection string.
+/// Sends requests to the services of a connection string.
 pub struct Client {
     target: Target,
-    /// How long the commands that transfer data try again after a connection broke.
+    /// How long commands that transfer data repeat requests after a connection broke.
     pub retry: Duration,
 }
 
@@ -42,7 +42,7 @@ pub struct Client {
 pub struct Call<'a> {
     pub service: ServiceKind,
     pub method: &'a str,
-    /// Below the account, encoded, with its query.
+    /// The encoded path below the account, with its query.
     pub resource: String,
     pub headers: Headers,
 }
@@ -56,7 +56,7 @@ fn with_key(text: &str, key: &str) -> String {
     text.split(';').map(pair).collect::<Vec<_>>().join(";")
 }
 
-/// A fork, which ends with this value.
+/// A fork of the server's store. Its drop ends the fork.
 pub struct Fork {
     /// The services of the fork.
     pub client: Client,
@@ -104,11 +104,11 @@ fn release_when_interrupted(target: Target, fork: String) {
     let _ = std::thread::Builder::new().spawn(wait);
 }
 
-/// A response whose body is still to be read.
+/// A response whose body is not read yet.
 pub struct Reply(http_client::Reply);
 
 impl Client {
-    /// For the connection string, or the one in the environment. The error is a sentence.
+    /// For a connection string, by default that of the environment. The error is a sentence.
     pub fn new(text: Option<&str>) -> Result<Client, String> {
         let (_, text) = connection_string(text);
         Ok(Client {
@@ -143,7 +143,7 @@ impl Client {
         Client::new(Some(&text))
     }
 
-    /// The same services, with other patience after a connection broke.
+    /// A client for the same services with another [`Client::retry`].
     pub fn with_retry(&self, retry: Duration) -> Client {
         Client {
             target: self.target.clone(),
@@ -151,7 +151,7 @@ impl Client {
         }
     }
 
-    /// The account with the address of a service, in readable form.
+    /// The account and the address of a service, for messages.
     pub fn place(&self, service: ServiceKind) -> Result<String, String> {
         let endpoint = self.endpoint(service)?;
         let authority = endpoint.authority();
@@ -161,7 +161,7 @@ impl Client {
         ))
     }
 
-    /// The name of the account; `None` if a SAS alone names none.
+    /// The name of the account; `None` if a SAS is given without it.
     pub fn account(&self) -> Option<&str> {
         Some(self.target.account.as_str()).filter(|account| !account.is_empty())
     }
@@ -172,7 +172,7 @@ impl Client {
         Ok(self.target.account == other.target.account && own.shares_address(others))
     }
 
-    /// Error: the connection string has none.
+    /// The endpoint of a service. Error: the connection string has none.
     fn endpoint(&self, service: ServiceKind) -> Result<&Endpoint, String> {
         let title = service.title();
         let found = self
@@ -185,17 +185,17 @@ impl Client {
             .ok_or_else(|| format!("the connection string has no {title}Endpoint"))
     }
 
-    /// Asks the server itself for JSON: see [`Target::administer`].
+    /// Requests JSON from the server's own pages: see [`Target::administer`].
     pub fn administer(&self, page: &str) -> Result<serde_json::Value, String> {
         self.target.administer("GET", page, "")
     }
 
-    /// The advice of the server, which is for the owner of the account's key.
+    /// The advice of the server, which requires the account's key.
     pub fn advice(&self) -> Result<serde_json::Value, String> {
         self.page_of_owner("_lazurite/advice")
     }
 
-    /// What was asked of tables behind a position; the first question has none.
+    /// The requests to tables recorded after a position; `None` starts the recording.
     pub fn record(&self, after: Option<u64>) -> Result<serde_json::Value, String> {
         match after {
             None => self.page_of_owner("_lazurite/record"),
@@ -210,7 +210,7 @@ impl Client {
             .map_err(|error| format!("the answer of the server cannot be read: {error}"))
     }
 
-    /// Makes a fork of the store as it is. The error is a sentence.
+    /// Makes a fork of the current store. The error is a sentence.
     pub fn fork(&self) -> Result<Fork, String> {
         let account = &self.target.account;
         if account.contains("--") {
@@ -243,11 +243,11 @@ impl Client {
         self.endpoint(service).is_ok()
     }
 
-    /// Sends a request. An answer other than a success is an error.
+    /// Sends a request. Error: no response, or one that is not a success.
     pub fn send(&self, call: Call<'_>, body: Upload) -> Result<Reply, RequestError> {
         let endpoint = self.endpoint(call.service);
         let endpoint = endpoint.map_err(RequestError::Unsent)?;
-        // Slashes in the name of a blob stay: `c//x` is another blob than `c/x`.
+        // Slashes in the name of a blob are kept: `c//x` and `c/x` are different blobs.
         let mut target = match endpoint.path.as_str() {
             "" => format!("/{}", call.resource),
             path => format!("/{path}/{}", call.resource),
@@ -279,14 +279,14 @@ impl Client {
         }
     }
 
-    /// A request without a body.
+    /// Sends a request without a body.
     pub fn ask(
         &self,
         service: ServiceKind,
         method: &str,
         resource: String,
     ) -> Result<Reply, RequestError> {
-        // Azurite refuses a request of entities that accepts XML too.
+        // Azurite refuses requests for entities whose Accept also lists XML.
         let accept = if service == ServiceKind::Table && !resource.contains("comp=") {
             "application/json;odata=nometadata"
         } else {
@@ -307,7 +307,7 @@ impl Reply {
         self.0.headers().get(name)?.to_str().ok()
     }
 
-    /// Reads from the body.
+    /// The body, to be read.
     pub fn body(&mut self) -> &mut impl Read {
         &mut self.0
     }
@@ -320,7 +320,7 @@ impl Reply {
         Ok(text)
     }
 
-    /// The body as a document.
+    /// The body as XML.
     pub fn xml(self) -> Result<Element, RequestError> {
         let text = self.text()?;
         xml::parse_response(text.as_bytes()).map_err(|error| unreadable(&error))
@@ -337,7 +337,7 @@ impl Reply {
         parts.into_iter().flatten().collect()
     }
 
-    /// Why the service refused.
+    /// The error in a response that is not a success.
     fn refusal(self) -> Refusal {
         let status = self.0.status().as_u16();
         let code = self.header("x-ms-error-code").unwrap_or("no code");
@@ -358,7 +358,7 @@ impl Reply {
     }
 }
 
-/// The error of an answer that ends early or is no such document.
+/// The error for a response that ends early or cannot be parsed.
 fn unreadable(error: &dyn std::fmt::Display) -> RequestError {
     RequestError::Unanswered(format!("the answer cannot be read: {error}"))
 }

@@ -1,4 +1,4 @@
-//! `lazurite clock`: shows the clock of a running server, and moves it.
+//! `lazurite clock`: shows and moves the clock of a running server.
 
 use crate::cli::ClockAction;
 use crate::clock::duration;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 const PAGE: &str = "/_lazurite/clock";
 
-/// Asks the server that the connection string, or the environment, names. The error is a sentence.
+/// Sends the action to the server of the connection string. The error is a sentence.
 pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode, String> {
     let body = action.map_or(Ok(None), body_of)?;
     let (_, text) = connection_string(text);
@@ -22,7 +22,7 @@ pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// The body of the request; `None` only shows the clock.
+/// The body of the request; `None` if the clock is only shown.
 fn body_of(action: &ClockAction) -> Result<Option<Value>, String> {
     Ok(Some(match action {
         ClockAction::Show => return Ok(None),

@@ -30,28 +30,28 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Longest wait for a connection, for a response, and for each part of its body.
+/// Maximum time to wait for a connection, a response, and each part of its body.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// More than any answer that is asked for has: advice is the longest.
+/// Maximum length of a response. The longest, the advice, is shorter.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// The code of our own answer to such a request.
+/// The error code with which our server answers HTTP on an HTTPS port.
 pub(super) const HTTPS_REQUIRED: &str = "AccountRequiresHttps";
 /// Signed requests may be this old, or this far in the future. Source: Authorize with Shared Key,
 /// "Specifying the Date header".
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
-/// Where programs keep their connection string, in the order in which it is looked for.
+/// Variables with a connection string, in the order in which they are tried.
 const VARIABLES: [&str; 3] = [
     "AZURE_STORAGE_CONNECTION_STRING",
     "AzureWebJobsStorage",
     "STORAGE_CONNECTION_STRING",
 ];
-/// The password that `--console-password` takes.
+/// The variable with the console's password.
 const CONSOLE_PASSWORD: &str = "LAZURITE_CONSOLE_PASSWORD";
-/// The version of the protocol that requests of commands have.
+/// The API version of the commands' requests.
 pub(super) const VERSION: &str = "2021-12-02";
 const SERVICES: [(&str, u16); 3] = [("Blob", 10000), ("Queue", 10001), ("Table", 10002)];
 
-/// Examines a connection string, or the one in the environment. The error is a sentence.
+/// Examines a connection string, by default that of the environment. The error is a sentence.
 pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
     let (origin, text) = connection_string(text);
     print_line(format_args!("examining: {origin}"));
@@ -68,7 +68,7 @@ pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
     Ok(ExitCode::FAILURE)
 }
 
-/// The connection string to use, and where it was found.
+/// The connection string to use, and its origin for messages.
 pub(super) fn connection_string(text: Option<&str>) -> (&'static str, String) {
     let found = VARIABLES.iter().find_map(|name| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
@@ -84,22 +84,22 @@ pub(super) fn connection_string(text: Option<&str>) -> (&'static str, String) {
     }
 }
 
-/// What a connection string says.
+/// The parsed parts of a connection string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) account: String,
     pub(super) credentials: Credentials,
-    /// By title of the service.
+    /// The endpoints, by title of the service.
     pub(super) endpoints: Vec<(&'static str, Endpoint)>,
-    /// Of a server for its requests to itself.
+    /// The secret for the server's requests to itself, if this is such a connection string.
     pub(super) own_secret: Option<String>,
 }
 
-/// What requests are made with.
+/// The credentials of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Credentials {
     Key(String),
-    /// Parameters of a URL, without the question mark.
+    /// The parameters of a SAS, without the question mark.
     Sas(String),
 }
 
@@ -109,7 +109,7 @@ pub(super) struct Endpoint {
     is_secure: bool,
     host: String,
     port: u16,
-    /// Without slashes at its ends.
+    /// The path without slashes at either end.
     pub(super) path: String,
 }
 
@@ -129,7 +129,7 @@ impl Target {
             let key = DEVELOPMENT_KEY.to_owned();
             (DEVELOPMENT_ACCOUNT.to_owned(), Credentials::Key(key))
         } else if let Some(sas) = value("sharedaccesssignature") {
-            // Such a string names the account in its endpoints alone.
+            // With a SAS, the account's name may only be in the endpoints.
             let named = value("accountname").or_else(|| account_of_endpoints(&pairs));
             let sas = sas.trim_start_matches('?').to_owned();
             (named.unwrap_or_default(), Credentials::Sas(sas))
@@ -166,7 +166,7 @@ impl Target {
         })
     }
 
-    /// That nothing is wrong, and which services the connection string leaves out.
+    /// Says that no problem was found, and which services the connection string lacks.
     fn nothing_found(&self) -> String {
         let names = |title: &str| self.endpoints.iter().any(|(named, _)| *named == title);
         let absent: Vec<String> = SERVICES
@@ -185,7 +185,7 @@ impl Target {
         )
     }
 
-    /// The findings of all services.
+    /// The problems of all services.
     fn examine(&self) -> Vec<String> {
         let answers: Vec<(&str, &Endpoint, Result<Answer, String>)> = self
             .endpoints
@@ -209,7 +209,7 @@ impl Target {
         findings
     }
 
-    /// What is wrong with a service that answers.
+    /// The problem of a service that responds, if it has one.
     fn examine_service(&self, title: &str, endpoint: &Endpoint, health: &Answer) -> Option<String> {
         let authority = endpoint.authority();
         if health.is_of_other_scheme {
@@ -280,7 +280,7 @@ impl Target {
 }
 
 impl Target {
-    /// Asks a service for the data below the path of the account, with the account's key.
+    /// Gets a page below the account's path, signed with the account's key.
     pub(super) fn get(
         &self,
         title: &str,
@@ -316,7 +316,7 @@ impl Target {
     /// Sends a request for JSON to a page of the server, with the password of its console if the
     /// environment has one. The error is a sentence.
     pub(super) fn administer(&self, method: &str, page: &str, body: &str) -> Result<Value, String> {
-        // All services of a server have the same pages.
+        // Any endpoint will do: all services of a server have the same pages.
         let (_, endpoint) = &self.endpoints[0];
         let authority = endpoint.authority();
         let answer = endpoint.address().and_then(|address| {
@@ -353,7 +353,7 @@ impl Target {
         }
     }
 
-    /// The headers that sign a GET of a path and query.
+    /// The headers that sign a GET request.
     fn signed_headers(&self, title: &str, key: &[u8], url: &str) -> Headers {
         let mut services = ServiceKind::ALL.into_iter();
         let service = services.find(|service| service.title() == title);
@@ -362,19 +362,19 @@ impl Target {
         let mut headers = vec![version];
         let account = (self.account.as_str(), key);
         signed_request::sign(service, account, ("GET", url), 0, &mut headers);
-        // Every request has the version.
+        // The version is added to every request when it is sent.
         headers.remove(0);
         headers
     }
 }
 
-/// Whether a server asks for the password of a console. It is sent to no other.
+/// Whether the server asks for the console's password, which is sent to no other server.
 fn asks_for_password(answer: &Answer) -> bool {
     let challenge = answer.header("www-authenticate").unwrap_or_default();
     answer.status == 401 && challenge.starts_with(&format!("Basic realm=\"{CONSOLE_REALM}\""))
 }
 
-/// The account that the first endpoint names, by its path or its host name.
+/// The account in the path or the host name of the first endpoint.
 fn account_of_endpoints(pairs: &BTreeMap<String, &str>) -> Option<String> {
     let url = SERVICES
         .iter()
@@ -389,7 +389,7 @@ fn account_of_endpoints(pairs: &BTreeMap<String, &str>) -> Option<String> {
     first.or(label).map(str::to_owned)
 }
 
-/// Asks with a SAS. One that does not allow the question is good all the same.
+/// The problem of a SAS, if it has one. A SAS that does not permit listing is fine.
 fn examine_sas(title: &str, endpoint: &Endpoint, sas: &str) -> Option<String> {
     let (target, query) = endpoint.listing(title);
     let joint = if query.is_empty() { "" } else { "&" };
@@ -456,7 +456,7 @@ impl Endpoint {
         }
     }
 
-    /// In its path, or in the first label of its host name.
+    /// Whether the endpoint names the account, in its path or in the first label of its host.
     fn names(&self, account: &str) -> bool {
         let label = self
             .host
@@ -493,7 +493,7 @@ impl Endpoint {
         format!("nothing answers on {authority} ({reason}): {advice}")
     }
 
-    /// Path and query of what lists the account.
+    /// The path and the query that list the account's resources.
     fn listing(&self, title: &str) -> (String, &'static str) {
         let (path, query) = match title {
             "Table" => ("/Tables", ""),
@@ -518,14 +518,14 @@ impl Endpoint {
         })
     }
 
-    /// Whether both lead to the same port of the same machine.
+    /// Whether both endpoints lead to the same port of the same machine.
     pub(super) fn shares_address(&self, other: &Endpoint) -> bool {
         let addresses = self.addresses();
         let others = other.addresses();
         addresses.iter().any(|address| others.contains(address))
     }
 
-    /// All addresses of the host; those of this machine itself as one.
+    /// All addresses of the host, with those of this machine made equal.
     fn addresses(&self) -> Vec<SocketAddr> {
         let found = (self.host.as_str(), self.port).to_socket_addrs();
         let found = found.map_or_else(
@@ -545,12 +545,12 @@ impl Endpoint {
         found.into_iter().map(canonical).collect()
     }
 
-    /// Asks for a page. Errors: why there is no answer.
+    /// Requests a page. Error: why there is no response.
     fn ask(&self, target: &str, headers: Headers) -> Result<Answer, String> {
         self.send_at(self.address()?, "GET", target, headers, "")
     }
 
-    /// Sends a request and returns its response, whose body is still to be read.
+    /// Sends a request. The body of the response is not read yet.
     pub(super) fn send(
         &self,
         (method, target): (&str, &str),
@@ -594,7 +594,7 @@ impl Endpoint {
         Ok(Reply::new(runtime, response, PATIENCE))
     }
 
-    /// A connection, over TLS if the endpoint says so.
+    /// Connects, over TLS if the endpoint uses HTTPS.
     async fn open(&self, address: SocketAddr) -> Result<Handshake, String> {
         let stream = http_client::connect(address, PATIENCE).await;
         let stream = stream.map_err(|error| error.to_string())?;
@@ -605,7 +605,7 @@ impl Endpoint {
         }
     }
 
-    /// One request, whose answer is examined. Errors: why there is no answer.
+    /// Sends a request and reads the response. Error: why there is none.
     fn send_at(
         &self,
         address: SocketAddr,
@@ -625,7 +625,7 @@ impl Endpoint {
         runtime.block_on(async {
             let (stream, distrust) = match self.open(address).await? {
                 Handshake::Plain => return Ok(Answer::of_other_scheme()),
-                // A server that is not trusted is asked nothing but the question without a secret.
+                // A server with an untrusted certificate only gets requests without secrets.
                 Handshake::Ready(_, Some(distrust)) if target != "/_lazurite/health" => {
                     return Err(distrust);
                 }
@@ -647,14 +647,14 @@ impl Endpoint {
     }
 }
 
-/// An answer as far as it is looked at. The default is one that is not HTTP.
+/// The parts of a response that are examined. The default stands for one that is not HTTP.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// The server speaks HTTPS where the endpoint says HTTP, or the other way round.
+    /// True if the server speaks HTTPS where the endpoint says HTTP, or the reverse.
     is_of_other_scheme: bool,
-    /// Why clients refuse the certificate.
+    /// Why clients refuse the server's certificate, if they do.
     distrust: Option<String>,
-    /// 0 if it is not HTTP.
+    /// The status; 0 if the response is not HTTP.
     status: u16,
     headers: HeaderMap,
     pub(super) body: String,
@@ -687,7 +687,7 @@ impl Answer {
         })
     }
 
-    /// The text of the body between two others.
+    /// The text in the body between two others.
     fn between(&self, start: &str, end: &str) -> Option<&str> {
         let (_, rest) = self.body.split_once(start)?;
         rest.split_once(end).map(|(found, _)| found)
@@ -705,7 +705,7 @@ impl Answer {
     }
 }
 
-/// Signed requests are refused when the clocks of client and server differ too much.
+/// The problem of clocks that differ too much for signed requests.
 fn clock(answer: &Answer) -> Option<String> {
     let theirs = date::parse_http(answer.header("date")?)?;
     let now = clock::system_time();
@@ -721,7 +721,7 @@ fn clock(answer: &Answer) -> Option<String> {
     })
 }
 
-/// A proxy in the environment takes requests for names that it is not told to leave alone.
+/// The problem of a proxy variable that also applies to the endpoints.
 fn proxy(target: &Target) -> Option<String> {
     let value = |name: &str| {
         let names = [name.to_owned(), name.to_ascii_lowercase()];
@@ -741,7 +741,7 @@ fn proxy(target: &Target) -> Option<String> {
     })
 }
 
-/// Whether an entry of NO_PROXY is this host, or a domain that it is in, or `*`.
+/// Whether an entry of NO_PROXY covers the host: the host, a domain above it, or `*`.
 fn covers(entry: &str, host: &str) -> bool {
     let domain = entry.trim_start_matches("*.").trim_start_matches('.');
     let is_within = |rest: &str| rest.is_empty() || rest.ends_with('.');
@@ -753,7 +753,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// The findings where a listener gives this answer to every request.
+    /// The problems found if a listener sends this response to every request.
     fn findings(answer: String) -> Vec<String> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! `lazurite faults`: shows the faults of a running server, sets them from a file, removes them.
+//! `lazurite faults`: shows, sets and removes the faults of a running server.
 
 use crate::cli::FaultsAction;
 use crate::commands::doctor::{Target, connection_string};
@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 const PAGE: &str = "/_lazurite/faults";
 
-/// Asks the server that the connection string, or the environment, names. The error is a sentence.
+/// Sends the action to the server of the connection string. The error is a sentence.
 pub fn run(action: Option<&FaultsAction>, text: Option<&str>) -> Result<ExitCode, String> {
     let (method, body) = match action {
         None | Some(FaultsAction::Show) => ("GET", String::new()),
@@ -17,7 +17,7 @@ pub fn run(action: Option<&FaultsAction>, text: Option<&str>) -> Result<ExitCode
     };
     let (_, text) = connection_string(text);
     let rules = Target::read(&text)?.administer(method, PAGE, &body)?;
-    // JSON escapes control characters, which could act on a terminal.
+    // The JSON escapes control characters, which could act on a terminal.
     print_line(format_args!("{rules:#}"));
     Ok(ExitCode::SUCCESS)
 }

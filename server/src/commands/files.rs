@@ -16,9 +16,9 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// The most that Put Blob takes. Source: Put Blob, "Remarks".
+/// Maximum size of a blob for Put Blob. Source: Put Blob, "Remarks".
 const PUT_BYTES_MAX: u64 = 5000 << 20;
-/// A block of content whose length is not known, or that Put Blob does not take.
+/// Size of a block, for content of unknown length or too long for Put Blob.
 const BLOCK_BYTES: u64 = 8 << 20;
 
 /// Lists containers, queues and tables; or the contents of a container below a prefix: one level,
@@ -88,7 +88,7 @@ fn text<'a>(element: &'a Element, name: &str) -> &'a str {
     element.child(name).map_or("", |child| &*child.text)
 }
 
-/// A name below its directories, of which those are printed that the one before did not have.
+/// The line of a blob, after those of its directories that the line before did not have.
 fn branch(name: &str, above: &mut Vec<String>) -> String {
     let mut parts: Vec<String> = name.split('/').map(str::to_owned).collect();
     let leaf = parts.pop().unwrap_or_default();
@@ -106,7 +106,7 @@ fn branch(name: &str, above: &mut Vec<String>) -> String {
     lines + &leaf
 }
 
-/// Hands the containers, queues or tables to `take`. Returns whether it wants more.
+/// Passes containers, queues or tables to `take` until it returns false, which is returned.
 fn resources(
     client: &Client,
     service: ServiceKind,
@@ -144,7 +144,7 @@ fn tables(client: &Client, take: &mut dyn FnMut(Value) -> bool) -> Result<bool, 
     }
 }
 
-/// Reads the pages of a listing until `read` returns false. Returns whether it wants more.
+/// Passes the pages of a listing to `read` until it returns false, which is returned.
 fn pages(
     client: &Client,
     service: ServiceKind,
@@ -169,7 +169,7 @@ fn pages(
     }
 }
 
-/// A fact as a line of JSON, or as text.
+/// Prints a fact as JSON or as text.
 fn print(fact: &Value, as_json: bool, line: &str) {
     if as_json {
         print_line(fact);
@@ -178,7 +178,7 @@ fn print(fact: &Value, as_json: bool, line: &str) {
     }
 }
 
-/// The resource of a blob. Error: the path names none.
+/// The path of a blob in a request. Error: container or name is missing.
 pub fn blob(path: &str) -> Result<String, String> {
     match path.split_once('/') {
         Some((container, name)) if !container.is_empty() && !name.is_empty() => Ok(encode(path)),
@@ -198,7 +198,7 @@ pub fn cat(client: &Client, path: &str) -> Result<ExitCode, String> {
     }
 }
 
-/// Puts a file, or standard input for `-`, as a block blob.
+/// Uploads a file, or standard input for `-`, as a block blob.
 pub fn put(
     client: &Client,
     file: &Path,
@@ -237,17 +237,17 @@ pub fn put(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Content that is read to its end.
+/// Content of a blob that is read from a file or a pipe.
 struct Content {
-    /// In errors.
+    /// The name for messages.
     name: String,
     source: Box<dyn Read>,
-    /// With fewer bytes, it has become shorter since it was opened.
+    /// The expected number of bytes. If there are fewer, the file was cut while it was read.
     least: u64,
 }
 
 impl Content {
-    /// The next block; shorter than a whole one at the end.
+    /// The next block. Only the last one may be shorter than the others.
     fn block(&mut self) -> Result<Vec<u8>, String> {
         let mut block = Vec::new();
         let read = (&mut self.source).take(BLOCK_BYTES).read_to_end(&mut block);
@@ -270,7 +270,7 @@ fn put_blocks(
     if (first.len() as u64) < BLOCK_BYTES && content.least == 0 {
         return put_content(client, path, content_type, Upload::of(first));
     }
-    // Before gigabytes are sent.
+    // Checked before gigabytes are sent.
     HeaderValue::from_str(content_type)
         .map_err(|_| format!("{content_type:?} cannot be a Content-Type"))?;
     send_blocks(client, &blob(path)?, content_type, first, content).map_err(|error| {
@@ -280,7 +280,7 @@ fn put_blocks(
     })
 }
 
-/// Sends blocks, the first one of which was read, and commits them.
+/// Sends blocks, of which the first was read already, and commits them.
 fn send_blocks(
     client: &Client,
     resource: &str,
@@ -329,7 +329,7 @@ fn send_blocks(
     Ok(())
 }
 
-/// Explains a refusal of blocks to the user who puts a file.
+/// Adds an explanation to a refusal of blocks.
 fn explained(error: RequestError) -> String {
     let code = match &error {
         RequestError::Refused(refusal) => refusal.code.as_str(),
@@ -347,7 +347,7 @@ fn explained(error: RequestError) -> String {
     }
 }
 
-/// Puts a block blob.
+/// Uploads content as a block blob, in one request.
 pub fn put_content(
     client: &Client,
     path: &str,

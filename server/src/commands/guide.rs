@@ -57,7 +57,7 @@ pub fn run_program(
     Err(format!("there is no {names} to run the program with"))
 }
 
-/// A line for each page, with its title.
+/// A line with the name and the title of each page.
 fn list() -> String {
     let names = cookbook::names();
     let width = names.iter().map(|name| name.len()).max().unwrap_or(0);
@@ -87,7 +87,7 @@ fn file_of(name: &str, language: Language) -> String {
     format!("{}.{}", name.replace('-', "_"), language.file_end())
 }
 
-/// The page without the comments that name where its code and figures come from.
+/// The page without comments on the origin of its code and figures.
 fn without_marks(page: &str) -> String {
     let is_mark = |line: &&str| line.starts_with("<!--") && line.ends_with("-->");
     let lines = page.lines().filter(|line| !is_mark(line));

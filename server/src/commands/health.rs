@@ -10,12 +10,12 @@ use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
-/// More is no answer of ours.
+/// Maximum length of a response. Those of our server are shorter.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 const PORT_DEFAULT: u16 = 10000;
 const PORT_FILE: &str = "LAZURITE_PORT_FILE";
 
-/// Asks each port in turn. The error is a sentence.
+/// Checks each port in turn. The error is a sentence.
 pub fn run(ports: &[u16]) -> Result<ExitCode, String> {
     let ports = if ports.is_empty() {
         ports_in_use()?
@@ -51,7 +51,7 @@ fn ports_in_use() -> Result<Vec<u16>, String> {
     Ok(ports.into_values().collect())
 }
 
-/// The text of the health page; the error is why the service is not healthy.
+/// The text of the health page. The error says why the service is not healthy.
 fn ask(port: u16) -> Result<String, String> {
     let no_answer = |error: io::Error| format!("no answer: {error}");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

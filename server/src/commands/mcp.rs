@@ -32,7 +32,7 @@ pub fn run(client: Client, allow_writes: bool) -> Result<ExitCode, String> {
         let server = McpServer::new(client, allow_writes);
         match server.serve(transport::stdio()).await {
             Ok(session) => session.waiting().await.map(drop).map_err(broken_off),
-            // Standard input ended before the first request.
+            // Not an error: standard input ended before the first request.
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
                 Err(broken_off("its first message is no request"))

@@ -1,4 +1,4 @@
-//! `lazurite peek|send`: the next messages of a queue, and one more.
+//! `lazurite peek|send`: shows the next messages of a queue, or adds one.
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, encode};
@@ -11,7 +11,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::process::ExitCode;
 
-/// Prints the next messages; no delivery is counted.
+/// Prints the next messages without counting a delivery.
 pub fn peek(client: &Client, queue: &str, count: u32, as_json: bool) -> Result<ExitCode, String> {
     for message in peeked(client, queue, count)? {
         if as_json {
@@ -46,7 +46,7 @@ pub fn peeked(client: &Client, queue: &str, count: u32) -> Result<Vec<Value>, St
     Ok(messages.all("QueueMessage").map(fact).collect())
 }
 
-/// Puts a message; `-` reads standard input.
+/// Adds a message. The text `-` reads standard input.
 pub fn send(client: &Client, queue: &str, text: &str) -> Result<ExitCode, String> {
     let text = match text {
         "-" => text_of_standard_input()?,
@@ -69,7 +69,7 @@ fn text_of_standard_input() -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| unreadable(&error))
 }
 
-/// Puts a message with this text.
+/// Adds a message with this text.
 pub fn put(client: &Client, queue: &str, text: &str) -> Result<(), String> {
     let mut body = String::from("<QueueMessage><MessageText>");
     crate::codec::xml::escape_into(&mut body, text);

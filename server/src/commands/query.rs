@@ -1,4 +1,4 @@
-//! `lazurite query`: entities of a table that a filter finds.
+//! `lazurite query`: prints the entities of a table that match a filter.
 
 use crate::cli::QueryFormat;
 use crate::commands::client::{Client, encode};
@@ -9,15 +9,15 @@ use serde_json::{Map, Value};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-/// Characters of a cell in a table for users.
+/// Maximum number of characters in a cell of the printed table.
 const CELL_MAX: usize = 40;
 
 type EntityFields = Map<String, Value>;
 
-/// The entities that a filter finds.
+/// The entities that match a filter.
 pub struct QueryResult {
     pub rows: Vec<EntityFields>,
-    /// The plan of the first page and its cost, if the server says so.
+    /// The plan of the first page and its cost, if the server shows them.
     pub plan: Option<String>,
     pub has_more: bool,
 }
@@ -42,7 +42,7 @@ pub fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads pages until there are `top` entities.
+/// Reads pages until there are `top` entities or no more pages.
 pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<QueryResult, String> {
     let mut rows = Vec::new();
     let mut plan = None;
@@ -72,7 +72,7 @@ pub fn find(client: &Client, table: &str, filter: &str, top: usize) -> Result<Qu
     })
 }
 
-/// The entities of a page.
+/// The entities in the document of a page.
 fn rows_of(text: &str) -> Result<Vec<EntityFields>, String> {
     let mut document: Value = serde_json::from_str(text)
         .map_err(|error| format!("the answer cannot be read: {error}"))?;
@@ -96,7 +96,7 @@ fn print(rows: &[EntityFields], format: QueryFormat) {
     let lines = std::iter::once(columns.clone()).chain(rows.iter().map(|row| cells(row, &columns)));
     let lines: Vec<Vec<String>> = lines.collect();
     if format == QueryFormat::Csv {
-        // A file has the values as they are; control characters could act on a terminal.
+        // Files get the values unchanged. On a terminal, control characters could act.
         let is_terminal = std::io::stdout().is_terminal();
         for line in &lines {
             let record = csv::record(line);
@@ -129,13 +129,13 @@ fn print(rows: &[EntityFields], format: QueryFormat) {
     }
 }
 
-/// A record for a terminal: line ends of values stay.
+/// A CSV record for a terminal: without control characters except line feeds.
 fn visible(record: &str) -> String {
     let lines: Vec<_> = record.split('\n').map(plain).collect();
     lines.join("\n")
 }
 
-/// Keys first, then the properties in the order in which they are met.
+/// The columns: the keys, and then the properties in the order of their first occurrence.
 fn columns(rows: &[EntityFields]) -> Vec<String> {
     let mut columns = vec!["PartitionKey".to_owned(), "RowKey".to_owned()];
     for name in rows.iter().flat_map(Map::keys) {
@@ -155,7 +155,7 @@ fn cells(row: &EntityFields, columns: &[String]) -> Vec<String> {
     columns.iter().map(|column| text(row.get(column))).collect()
 }
 
-/// Text on one line, cut.
+/// Text on one line, cut at [`CELL_MAX`].
 fn short(cell: &str) -> String {
     let plain = plain(cell);
     if plain.chars().count() <= CELL_MAX {

@@ -1,4 +1,4 @@
-//! Why a request of a command has no result.
+//! Why a request of a command failed.
 
 use std::fmt;
 
@@ -14,11 +14,11 @@ pub enum RequestError {
     Unsent(String),
 }
 
-/// The answer of a service that does not do what it is asked.
+/// A response that refuses the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub status: u16,
-    /// That of the protocol; the phrase of the status for an operation of a transaction.
+    /// The error code; for an operation of a transaction, the phrase of the status.
     pub code: String,
     pub message: String,
 }
@@ -40,7 +40,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// For commands that print the error and end.
+/// For commands, which print the error and exit.
 impl From<RequestError> for String {
     fn from(error: RequestError) -> String {
         error.to_string()

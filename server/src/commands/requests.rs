@@ -1,4 +1,4 @@
-//! `lazurite requests`: the last requests of a running server, and those that follow.
+//! `lazurite requests`: prints the last requests of a running server, and may follow new ones.
 
 use crate::commands::doctor::{Target, connection_string};
 use crate::commands::terminal::plain;
@@ -8,20 +8,20 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How often a server is asked for more.
+/// Interval between two requests for more.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What to print.
+/// The options of the command.
 pub struct Options<'a> {
     pub connection_string: Option<&'a str>,
     pub follow: bool,
     pub json: bool,
-    /// Words that all have to be in a request.
+    /// Words that must all occur in a request.
     pub filter: Option<&'a str>,
     pub errors: bool,
 }
 
-/// Prints requests until there are no more, or while the server answers. The error is a sentence.
+/// Prints the kept requests; if following, new ones while the server answers. Error: a sentence.
 pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     let (_, text) = connection_string(options.connection_string);
     let target = Target::read(&text)?;
@@ -31,12 +31,12 @@ pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
         let requests = batch["requests"].as_array().map_or(&[][..], Vec::as_slice);
         let missed = batch["missed"].as_u64().unwrap_or_default();
         if print(requests, missed, after > 0, options.json).is_err() {
-            // Who reads has seen enough.
+            // The reader of the output has closed it.
             return Ok(ExitCode::SUCCESS);
         }
         let next = batch["next"].as_u64().unwrap_or(after);
         let is_end = next == after;
-        // A server that was started again counts from the beginning.
+        // May be lower than before: a restarted server counts from the beginning.
         after = next;
         if is_end && options.follow {
             std::thread::sleep(LOOK_INTERVAL);
@@ -46,7 +46,7 @@ pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
     }
 }
 
-/// The page with the requests after position `after`.
+/// The path of the page with the requests after position `after`.
 fn page(options: &Options<'_>, after: u64) -> String {
     let mut path = format!("/_lazurite/api/requests?after={after}");
     if let Some(filter) = options.filter {

@@ -1,4 +1,4 @@
-//! `lazurite shim`: the commands of Azurite, as links to this program.
+//! `lazurite shim`: creates the commands of Azurite as links to this program.
 
 use crate::commands::terminal::print_line;
 use crate::platform::link_program;
@@ -9,10 +9,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Makes the links; those that are there already stay. The error is a sentence.
+/// Creates the links, keeping existing ones. The error is a sentence.
 pub fn install(directory: Option<&Path>) -> Result<ExitCode, String> {
     let (program, links) = links(directory)?;
-    // Nothing is made if one name is taken.
+    // Creates no link if any name is taken by another file.
     for link in &links {
         check_is_free(link, &program)?;
     }
@@ -26,7 +26,7 @@ pub fn install(directory: Option<&Path>) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Removes the links that `install` makes, and nothing else. The error is a sentence.
+/// Removes the links that [`install`] creates, and no other file. The error is a sentence.
 pub fn remove(directory: Option<&Path>) -> Result<ExitCode, String> {
     let (program, links) = links(directory)?;
     for link in &links {
@@ -41,7 +41,7 @@ pub fn remove(directory: Option<&Path>) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This program, and where the links belong.
+/// The path of this program, and the paths of the links.
 fn links(directory: Option<&Path>) -> Result<(PathBuf, Vec<PathBuf>), String> {
     let program = std::env::current_exe()
         .and_then(|program| program.canonicalize())

@@ -1,4 +1,4 @@
-//! `lazurite state`: resets, keeps, restores and forks the store of a running server.
+//! `lazurite state`: resets, saves, restores and forks the store of a running server.
 
 use crate::cli::{ResetArguments, StateAction};
 use crate::commands::client::encode;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 const RESET: &str = "/_lazurite/state/reset";
 
-/// Asks the server that the connection string, or the environment, names. The error is a sentence.
+/// Sends the action to the server of the connection string. The error is a sentence.
 pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     let (_, text) = connection_string(text);
     let target = Target::read(&text)?;
@@ -22,7 +22,7 @@ pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<Ex
         }
     };
     if as_json {
-        // JSON escapes control characters, which could act on a terminal.
+        // The JSON escapes control characters, which could act on a terminal.
         print_line(answer);
     } else {
         sentences(action, &target.account, &answer)
@@ -102,7 +102,7 @@ fn diff_page(action: &StateAction, own_account: &str) -> String {
     format!("/_lazurite/state/diff?limit={limit}{parameters}")
 }
 
-/// The lines of a comparison: `+` is created, `-` deleted and `~` changed.
+/// The lines of a comparison: `+` for created, `-` for deleted, `~` for changed.
 fn changes(answer: &Value) -> Vec<String> {
     let listed = answer["changes"].as_array().cloned().unwrap_or_default();
     let mut lines: Vec<_> = listed.iter().flat_map(change_lines).collect();
@@ -159,7 +159,7 @@ fn change_lines(change: &Value) -> Vec<String> {
     lines
 }
 
-/// The outcome of a reset, with the names of the part, the innermost first.
+/// The outcome of a reset, with the names of the reset part from the innermost.
 fn reset_sentence(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {
         return "the store is empty".to_owned();
@@ -171,7 +171,7 @@ fn reset_sentence(part: &ResetArguments, own_account: &str) -> String {
     format!("deleted everything of {}", names.join(" of "))
 }
 
-/// An answer as text for users.
+/// The lines of text for a response.
 fn sentences(action: &StateAction, own_account: &str, answer: &Value) -> Vec<String> {
     let text = |value: &Value| plain(value.as_str().unwrap_or("?"));
     match action {

@@ -1,4 +1,4 @@
-//! `lazurite status`: what a running server is, how much it stores, and how much disk that takes.
+//! `lazurite status`: shows a running server's version, contents and disk space.
 
 use crate::commands::doctor::{Target, connection_string};
 use crate::commands::terminal::{plain, print_line};
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 const PAGE: &str = "/_lazurite/api/status";
 
-/// Asks the server that the connection string, or the environment, names. The error is a sentence.
+/// Asks the server of the connection string. The error is a sentence.
 pub fn run(text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     let (_, text) = connection_string(text);
     let status = Target::read(&text)?.administer("GET", PAGE, "")?;
     if as_json {
-        // JSON escapes control characters, which could act on a terminal.
+        // The JSON escapes control characters, which could act on a terminal.
         print_line(status);
     } else {
         for (name, value) in rows(&status) {
@@ -24,7 +24,7 @@ pub fn run(text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The facts with their names. Those that a system does not know are absent.
+/// The names and values of the facts, without those that the server does not know.
 fn rows(status: &Value) -> Vec<(&'static str, String)> {
     let text = |value: &Value| plain(value.as_str().unwrap_or_default());
     let bytes = |value: &Value| value.as_u64().map(size);

@@ -1,4 +1,4 @@
-//! Text for terminals.
+//! Output on terminals.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ pub fn plain(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
-/// Prints a line on standard output. It is no failure if the reader has gone, as `head` does.
+/// Prints a line on standard output. Ignores errors: a reader such as `head` may be gone.
 pub fn print_line(line: impl fmt::Display) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! The note on every page while the clock is moved or faults are set.
+//! The note on every page while the clock is adjusted or faults are set.
 
 use crate::clock::Shown;
 use crate::codec::date;
@@ -7,7 +7,7 @@ use crate::units::{counted, duration};
 use maud::{Markup, html};
 use std::time::Duration;
 
-/// Says on every page that requests fail on purpose, or that the clock was moved.
+/// The note that requests fail on purpose, or that the clock is adjusted; empty if neither is true.
 pub fn banner(console: &Console) -> Markup {
     let services = console.services();
     let rules = services.faults.rules().len() as u64;
@@ -29,7 +29,7 @@ pub fn banner(console: &Console) -> Markup {
     }
 }
 
-/// `1 h ahead of the machine`.
+/// The distance of the clock, such as `1 h ahead of the machine`.
 pub fn distance(shown: &Shown) -> String {
     let distance = Duration::try_from_secs_f64(shown.offset_seconds.abs().round());
     let distance = duration(distance.unwrap_or_default());

@@ -32,7 +32,7 @@ pub async fn page(
     Ok(layout::page(&console, "Home", "Connect", content))
 }
 
-/// Title, what to install, and the lines.
+/// For each client library: its title, the command that installs it, and the lines of code.
 const SNIPPETS: [(&str, &str, &str); 7] = [
     (
         "Python",

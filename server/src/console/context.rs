@@ -1,4 +1,4 @@
-//! The state that every page is given.
+//! The state that every page receives.
 
 use crate::accounts::Accounts;
 use crate::clock::{self, Clock};
@@ -18,19 +18,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// What the console shows and how far it may be reached, from the flags.
+/// The settings of the console, from the flags.
 #[derive(Default)]
 pub struct Settings {
-    /// Whether there is a console; the pages for programs are always served.
+    /// Whether there is a console. The pages for programs are served anyway.
     pub is_on: bool,
-    /// Asked of every visitor if it is set. Without one, only programs on this machine are served.
+    /// The password of all visitors. Without one, only programs on this machine are served.
     pub password: Option<String>,
-    /// Host names besides those that only lead to this machine.
+    /// Host names that requests may use, besides names that can only lead to this machine.
     pub allowed_hosts: Vec<String>,
-    /// `None` for a store in memory.
+    /// The data directory; `None` for a store in memory.
     pub directory: Option<PathBuf>,
     pub durability: &'static str,
-    /// Whether `/_lazurite/identity` hands out tokens.
+    /// Whether `/_lazurite/identity` issues tokens.
     pub accepts_bearer_tokens: bool,
 }
 
@@ -52,7 +52,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Errors: the system has no randomness.
+    /// Error: the system provides no random numbers.
     pub fn new(
         stores: Arc<Stores>,
         advisor: Arc<Advisor>,
@@ -77,7 +77,7 @@ impl Console {
         })
     }
 
-    /// Makes exports and imports possible, once the services are about to be served.
+    /// Enables exports and imports, just before the services are served.
     pub fn set_transfers(&self, transfers: Transfers) {
         let _ = self.transfers.set(transfers);
     }
@@ -87,12 +87,12 @@ impl Console {
         transfers.ok_or_else(|| Failure::busy("The server is starting."))
     }
 
-    /// Ends the pages that are sent for as long as a visitor watches.
+    /// Ends the pages that stream for as long as a visitor watches.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Relaxed);
     }
 
-    /// Where the services listen; nothing until that is known.
+    /// The addresses of the services; empty until they are known.
     pub fn addresses(&self) -> &[Address] {
         self.addresses.all()
     }
@@ -102,7 +102,7 @@ impl Console {
         self.stores.current().services.clone()
     }
 
-    /// The services of a fork, or of the current store if none is named.
+    /// The services of the fork with this name, or of the current store if it is empty.
     pub(super) fn services_of(&self, fork: &str) -> Result<Arc<Services>> {
         if fork.is_empty() {
             return Ok(self.services());
@@ -141,7 +141,7 @@ impl Console {
         }
     }
 
-    /// Refuses accounts that do not exist or are not shown.
+    /// Fails unless the account exists and is shown.
     pub(super) fn check_account(&self, account: &str) -> Result<()> {
         if self.accounts().any(|name| name == account) {
             return Ok(());
@@ -152,7 +152,7 @@ impl Console {
         Err(Failure::new(404, "AccountNotFound", message))
     }
 
-    /// Moves the clock of the store, or of the fork that is named. Blocks.
+    /// Moves the clock of the fork with this name, or of the current store. Waits for the disk.
     pub(super) fn move_clock(&self, clock: &Clock, fork: &str, body: &[u8]) -> Result<Value> {
         if fork.is_empty() {
             self.stores.note_for_secondary()?;
@@ -161,7 +161,7 @@ impl Console {
     }
 }
 
-/// Nothing of it: password and token are not for logs.
+/// Shows no fields: password and token must not appear in logs.
 impl fmt::Debug for Console {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Console").finish_non_exhaustive()

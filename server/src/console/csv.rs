@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 const KEYS: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 
-/// The first line of a file with these properties.
+/// The header line of a file with these properties.
 pub fn header(columns: &[String]) -> String {
     let mut cells: Vec<Cow<'_, str>> = KEYS.map(Cow::from).to_vec();
     for column in columns {
@@ -38,10 +38,10 @@ pub fn line(entity: &Entity, columns: &[String]) -> String {
     record(&cells) + "\r\n"
 }
 
-/// Cells as a record, without the end of its line.
+/// A record of these cells, without a line end.
 pub fn record<C: AsRef<str>>(cells: &[C]) -> String {
     let mut writer = csv::WriterBuilder::new().from_writer(Vec::new());
-    // Memory takes everything.
+    // Cannot fail: it writes to memory.
     let _ = writer.write_record(cells.iter().map(|cell| cell.as_ref().as_bytes()));
     let mut line = String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default();
     line.truncate(line.trim_end_matches('\n').len());
@@ -72,16 +72,16 @@ fn wrong(line: u64, reason: &str) -> Failure {
     Failure::new(400, "InvalidInput", message)
 }
 
-/// The places of keys and properties in a record.
+/// The indices of keys and properties in a record.
 struct Columns {
     partition_key: usize,
     row_key: usize,
-    /// Name, place of the value, and place of the type if there is a column for it.
+    /// For each property: name, index of the value, and index of the type if it has a column.
     properties: Vec<(String, usize, Option<usize>)>,
 }
 
 impl Columns {
-    /// From the first line of a file.
+    /// The columns that the header line of a file names.
     fn of(names: &csv::StringRecord) -> Result<Columns> {
         let place = |wanted: &str| names.iter().position(|name| name == wanted);
         let keys = place("PartitionKey").zip(place("RowKey"));
@@ -128,7 +128,7 @@ fn value(type_name: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// The records of a file. Those without a cell are left out.
+/// The records of a file, without empty ones.
 fn records(text: &str) -> csv::Result<Vec<csv::StringRecord>> {
     let mut reader = csv::ReaderBuilder::new();
     let reader = reader.has_headers(false).flexible(true);

@@ -1,4 +1,4 @@
-//! Two texts compared line by line.
+//! Compares two texts line by line.
 
 /// Maximum number of lines that are compared one by one, without the equal lines at the beginning
 /// and at the end of both texts.
@@ -30,7 +30,7 @@ pub fn lines<'a>(old: &'a str, new: &'a str) -> Option<Vec<Line<'a>>> {
     Some(lines)
 }
 
-/// Appends the changed part, by the longest common subsequence of its lines.
+/// Appends the part that differs, aligned by the longest common subsequence of its lines.
 fn push_changed<'a>(lines: &mut Vec<Line<'a>>, old: &[&'a str], new: &[&'a str]) {
     // The cell (i, j) is the length of the longest common subsequence of old[i..] and new[j..].
     let width = new.len() + 1;

@@ -7,18 +7,18 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Edits that are kept, and their bytes. A larger edit cannot be undone.
+/// Maximum number of edits kept, and of their bytes together. A larger edit cannot be undone.
 const EDITS_MAX: usize = 20;
 const BYTES_MAX: usize = 8 << 20;
 
-/// The last edits, oldest first.
+/// The latest edits, oldest first.
 #[derive(Default)]
 pub struct Edits {
     last: AtomicU64,
     kept: Mutex<VecDeque<Arc<Edit>>>,
 }
 
-/// One edit of rows of a table.
+/// An edit of rows of a table.
 pub struct Edit {
     pub id: u64,
     pub account: String,
@@ -26,14 +26,14 @@ pub struct Edit {
     pub changes: Vec<Change>,
 }
 
-/// One row; `None` where there was none, or is none.
+/// The change of one row. `None`: the row does not exist.
 pub struct Change {
     pub before: Option<Entity>,
     pub after: Option<Entity>,
 }
 
 impl Edits {
-    /// The number of an edit that is about to be made.
+    /// The id for the next edit.
     pub fn next_id(&self) -> u64 {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -45,7 +45,7 @@ impl Edits {
         while kept.len() > EDITS_MAX {
             kept.pop_front();
         }
-        // All are small enough for their number, or only the last one is kept.
+        // Either all edits are small enough to fit together, or only the latest is kept.
         if bytes > BYTES_MAX {
             kept.pop_back();
         } else if bytes > BYTES_MAX / EDITS_MAX {
@@ -70,7 +70,7 @@ impl Change {
         rows.map(entity_bytes).sum()
     }
 
-    /// The write that takes the change back, if the row has not been written since.
+    /// The write that undoes the change, on condition that the row was not written since.
     pub fn reversed(&self) -> Option<Operation> {
         let condition = |row: &Entity| IfMatch::ETag(row.etag());
         let (write, entity) = match (&self.before, &self.after) {
@@ -84,7 +84,7 @@ impl Change {
     }
 }
 
-/// A row after a write that is no deletion.
+/// The row after a write other than a deletion.
 pub fn after(operation: Operation, before: Option<&Entity>) -> Entity {
     let mut entity = operation.entity;
     if let (Write::Merge(_) | Write::InsertOrMerge, Some(before)) = (operation.write, before) {

@@ -1,4 +1,4 @@
-//! Connection strings and endpoints, for clients where the visitor is.
+//! Connection strings and endpoints, with the host name by which the visitor reaches the server.
 
 use crate::accounts::{DEVELOPMENT_KEY, name_of_fork};
 use crate::console::context::Console;
@@ -6,7 +6,7 @@ use crate::console::respond::Visit;
 use crate::pages::Address;
 use crate::service_kind::ServiceKind;
 
-/// Stands in connection strings for a key that is not public.
+/// Replaces a key that is not public in connection strings.
 pub const KEY_OMITTED: &str = "YOUR-KEY";
 
 /// The connection string of an account, or of a fork of it, with the host name that the visitor
@@ -37,12 +37,12 @@ pub fn connection_string(
     text
 }
 
-/// The URL of a service, for clients where the visitor is.
+/// The URL of a service, with the host name that the visitor used.
 pub fn endpoint(visit: &Visit, address: &Address, account: &str) -> String {
     format!("{}/{account}", origin_of(visit, address))
 }
 
-/// Scheme, host and port of a service, for clients where the visitor is.
+/// Scheme, host and port of a service, with the host name that the visitor used.
 pub fn origin(console: &Console, visit: &Visit, service: ServiceKind) -> String {
     let mut addresses = console.addresses().iter();
     match addresses.find(|address| address.service == service) {
@@ -54,7 +54,7 @@ pub fn origin(console: &Console, visit: &Visit, service: ServiceKind) -> String 
 fn origin_of(visit: &Visit, address: &Address) -> String {
     let host = &visit.host;
     let name = match host.rfind(':') {
-        // An IPv6 address has colons of its own, in brackets.
+        // The colons of an IPv6 address are inside brackets.
         Some(colon) if !host[colon..].contains(']') => &host[..colon],
         _ => host,
     };

@@ -1,4 +1,4 @@
-//! Engine: the figures of the open store, as they are and as they change.
+//! Engine: the current figures of the store, and charts of their changes.
 
 use crate::console::context::Console;
 use crate::console::layout;
@@ -10,10 +10,10 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Width and height of a chart's drawing.
+/// Width and height of a chart, in units of its SVG.
 const CHART: (u32, u32) = (300, 80);
 
-/// Charts that the script of the page draws: key, title, unit, explanation.
+/// The charts that the page's script draws: key, title, unit, explanation.
 const CHARTS: [(&str, &str, &str, &str); 8] = [
     (
         "write_amplification",
@@ -86,7 +86,7 @@ pub async fn page(State(console): State<Arc<Console>>) -> Page {
     .await
 }
 
-/// `/_lazurite/api/engine`: the figures as JSON.
+/// `/_lazurite/api/engine`: the figures of the store as JSON.
 pub async fn figures(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
     made(console, |console| {
         let stats = console.services().stats();
@@ -148,7 +148,7 @@ fn card(title: &str, figure: &str, explanation: &str) -> Markup {
     html! { div.card { h2 { (title) } p.figure { (figure) } p { (explanation) } } }
 }
 
-/// An empty chart: the script draws the line and writes the figures.
+/// An empty chart, which the script fills.
 fn chart(key: &str, title: &str, unit: &str, explanation: &str) -> Markup {
     let (width, height) = CHART;
     html! {
@@ -188,7 +188,7 @@ fn levels(stats: &Stats) -> Markup {
     }
 }
 
-/// The bytes that the store writes, by purpose: the name, the amount, and the number of pieces.
+/// The bytes that the store writes, by purpose: name, amount, number of pieces.
 fn work(stats: &Stats) -> [(&'static str, String, String); 7] {
     [
         ("Put by the services", size(stats.put_bytes), String::new()),

@@ -12,22 +12,22 @@ use crate::units::count;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
-/// Bytes of the rows of rules.
+/// Maximum length in bytes of the rows of rules.
 const ROWS_BYTES_MAX: usize = 20 << 10;
-/// Bytes of rules that the form shows.
+/// Maximum length in bytes of the rules that the form shows.
 const FORM_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a text of a rule in a row.
+/// Maximum length in bytes of a rule's text in a row.
 const TEXT_BYTES_SHOWN: usize = 120;
-/// The rules of the form where there are none.
+/// The text of the form if there are no rules.
 const EXAMPLE: &str = r#"{
   "rules": [
     {"operation": "PutBlob", "resource": "photos/", "fault": "503; retry-after=2", "probability": 0.3},
     {"operation": "InsertEntity", "fault": "lose-answer", "count": 1}
   ]
 }"#;
-/// Fields of a rule that select requests.
+/// The fields of a rule that select requests.
 const SELECTING: [&str; 5] = ["service", "operation", "account", "resource", "probability"];
-/// The effects of a fault, as the form names them. The empty one is latency alone.
+/// The effects in the form: value and name. The empty one stands for latency alone.
 const EFFECTS: [(&str, &str); 7] = [
     ("503 ServerBusy", "503 ServerBusy"),
     ("500 InternalError", "500 InternalError"),
@@ -37,16 +37,16 @@ const EFFECTS: [(&str, &str); 7] = [
     ("cut-body", "response cut off"),
     ("", "latency only"),
 ];
-/// The act of a form that adds a rule.
+/// The value of a form's act that adds a rule.
 pub const ADD_FAULT: &str = "add-fault";
 
-/// A fault of the hosted service, with a rule that has it.
+/// A fault that the hosted service may have, with a rule that simulates it.
 struct Known {
     fault: &'static str,
     meaning: &'static str,
-    /// The requests of the rule, in words.
+    /// A description of the requests that the rule selects.
     requests: &'static str,
-    /// The fields of the form.
+    /// The fields of the form, by name.
     fields: &'static [(&'static str, &'static str)],
 }
 
@@ -244,7 +244,7 @@ fn json_form(console: &Console, shown: &Value, is_empty: bool) -> Markup {
     }
 }
 
-/// The rules and targets as a text that can be sent again, without the counts that the table has.
+/// The rules and targets as editable text, without their counts.
 fn editable(shown: &Value) -> String {
     let mut document = json!({"rules": shown["rules"], "targets": shown["targets"]});
     for rule in document["rules"].as_array_mut().into_iter().flatten() {
@@ -257,7 +257,7 @@ fn editable(shown: &Value) -> String {
     format::pretty_json(&text).unwrap_or(text)
 }
 
-/// The rule of a form, in the form of JSON. Errors: a number is none.
+/// The rule of a form as JSON. Error: a number is malformed.
 pub fn rule_of(form: &Form) -> Result<Value> {
     let mut rule = Map::new();
     for name in ["service", "operation", "account", "resource"] {
@@ -281,7 +281,7 @@ pub fn rule_of(form: &Form) -> Result<Value> {
     Ok(rule.into())
 }
 
-/// The words of a fault. A field that does not belong to the effect is left out.
+/// The text of a fault. Fields that do not belong to the effect are ignored.
 fn fault_of(form: &Form) -> String {
     let effect = form.text("effect").trim();
     let given = |name: &str| Some(form.text(name).trim()).filter(|text| !text.is_empty());

@@ -1,12 +1,12 @@
-//! Forms as browsers send them, `application/x-www-form-urlencoded`.
+//! Parses the forms of browsers, `application/x-www-form-urlencoded`.
 
 use crate::response::error::{Failure, Result};
 use percent_encoding::percent_decode_str;
 
-/// Maximum number of fields of a form: an entity has three for each of its 252 properties.
+/// Maximum number of fields: an entity has three for each of its 252 properties.
 const FIELDS_MAX: usize = 2000;
 
-/// Names and values in the order of the form.
+/// The names and values of a form, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Form(Vec<(String, String)>);
 
@@ -35,12 +35,12 @@ impl Form {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// A field; empty if it is absent.
+    /// The value of a field; empty if absent.
     pub fn text(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
 
-    /// A field that must be there and not be empty.
+    /// The value of a field. Error: it is absent or empty.
     pub fn required(&self, name: &str) -> Result<&str> {
         self.get(name)
             .filter(|text| !text.is_empty())
@@ -53,7 +53,7 @@ impl Form {
             })
     }
 
-    /// A field with a whole number; `None` if it is empty or absent.
+    /// The whole number in a field; `None` if empty or absent. Error: it is malformed.
     pub fn number(&self, name: &str) -> Result<Option<i64>> {
         match self.text(name).trim() {
             "" => Ok(None),
@@ -67,7 +67,7 @@ impl Form {
         }
     }
 
-    /// All values of fields of this name, in order.
+    /// The values of all fields with this name, in order.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.0.iter().filter(move |(known, _)| known == name);
         named.map(|(_, value)| value.as_str())

@@ -1,4 +1,4 @@
-//! Formats of pages: times, long texts, JSON, and as many rows as fit.
+//! Formats times, long texts, JSON, and lists that are cut to fit a page.
 
 use crate::codec::date;
 use crate::units::size;
@@ -6,19 +6,19 @@ use maud::{Markup, html};
 use serde::de::IgnoredAny;
 use std::time::SystemTime;
 
-/// Bytes of the rows of a page: all of it stays under 150 KiB.
+/// Maximum length in bytes of a page's rows, so that the page stays below 150 KiB.
 pub const ROWS_BYTES_MAX: usize = 100 << 10;
-/// Deeper structures are not indented further: each line would have more blanks than text.
+/// Maximum depth that is indented: deeper lines would consist mostly of blanks.
 const JSON_DEPTH_SHOWN: usize = 20;
 
-/// A point in time, in UTC.
+/// A time in UTC.
 pub fn time(at: SystemTime) -> Markup {
     let text = date::iso8601_seconds(at);
     let shown = text.replace('T', " ").replace('Z', "");
     html! { time datetime=(text) title="UTC" { (shown) } }
 }
 
-/// The time of day of a point in time, in UTC, with milliseconds.
+/// The time of day in UTC, with milliseconds.
 pub fn time_of_day(at: SystemTime) -> Markup {
     let text = date::iso8601(at);
     let shown = text.get(11..23).unwrap_or(&text);
@@ -71,7 +71,7 @@ fn break_line(pretty: &mut String, depth: usize) {
     (0..depth.min(JSON_DEPTH_SHOWN)).for_each(|_| pretty.push_str("  "));
 }
 
-/// Copies the rest of a string, its last quotation mark included.
+/// Copies the rest of a string up to and including its closing quotation mark.
 fn push_string(pretty: &mut String, letters: &mut impl Iterator<Item = char>) {
     let mut is_escaped = false;
     for letter in letters {
@@ -83,7 +83,7 @@ fn push_string(pretty: &mut String, letters: &mut impl Iterator<Item = char>) {
     }
 }
 
-/// At most `bytes_max` bytes of a text; says how long it is if it is longer.
+/// At most `bytes_max` bytes of a text, followed by its length if it is cut.
 pub fn cut(text: &str, bytes_max: usize) -> Markup {
     if text.len() <= bytes_max {
         return html! { (text) };
@@ -92,7 +92,7 @@ pub fn cut(text: &str, bytes_max: usize) -> Markup {
     html! { (start) span.more { "… " (size(text.len() as u64)) } }
 }
 
-/// The bytes of a text in a page, escaped for HTML.
+/// The length of a text in bytes once it is escaped for HTML.
 pub fn escaped_bytes(text: &str) -> usize {
     let more = text.bytes().map(|byte| match byte {
         b'"' => 5,
@@ -103,12 +103,12 @@ pub fn escaped_bytes(text: &str) -> usize {
     text.len() + more.sum::<usize>()
 }
 
-/// The first of some rows, as many as fit into [`ROWS_BYTES_MAX`]; at least one, if there is any.
+/// As many of the first rows as fit into [`ROWS_BYTES_MAX`], but at least one if there is any.
 pub fn fitting_rows(rows: impl Iterator<Item = Markup>) -> Vec<Markup> {
     fitting(rows, ROWS_BYTES_MAX)
 }
 
-/// The same for a list that is not the only one of its page.
+/// Like [`fitting_rows`], with another limit, for a page with several lists.
 pub fn fitting(rows: impl Iterator<Item = Markup>, bytes_max: usize) -> Vec<Markup> {
     let mut bytes = 0;
     let fits = |(index, row): &(usize, Markup)| {

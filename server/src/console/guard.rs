@@ -34,12 +34,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::sync::Arc;
 
-/// Nothing but files of the console itself. Pages have neither inline scripts nor inline styles.
+/// Permits only files of the console itself, so pages have no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// The header that scripts of the console send the token in.
+/// The header in which the console's scripts send the token.
 pub const TOKEN_HEADER: &str = "x-lazurite-token";
-/// The form field, or the parameter, that forms send it in.
+/// The form field or query parameter in which forms send the token.
 pub const TOKEN_FIELD: &str = "token";
 
 pub async fn guard(
@@ -53,13 +53,13 @@ pub async fn guard(
     }
 }
 
-/// What browsers may do with a response, whatever it is.
+/// Adds the headers that limit what browsers may do with any response.
 pub async fn protect(mut response: Response<Body>) -> Response<Body> {
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_FRAME_OPTIONS, "DENY"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // Without any, browsers would send forms with the origin "null".
+        // With `no-referrer`, browsers would send forms with the origin "null".
         (REFERRER_POLICY, "same-origin"),
         (CACHE_CONTROL, "no-store"),
         (
@@ -85,7 +85,7 @@ async fn admit(console: &Console, mut request: Request) -> Result<Request> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let body = request.extensions().get::<HandedBody>().cloned();
         if request.headers().contains_key(TOKEN_HEADER) {
-            // Before the form is read: it costs memory.
+            // Checked before the form is read, which takes memory.
             check_token(&console.token, &request, None)?;
         }
         let form = take_form(request.method(), request.headers(), body).await?;
@@ -108,7 +108,7 @@ async fn check_account(console: &Console, request: &mut Request) -> Result<()> {
     Ok(())
 }
 
-/// The layer in front of pages for test suites.
+/// The layer around the pages for test suites.
 pub async fn guard_programs(
     State(console): State<Arc<Console>>,
     request: Request,
@@ -140,7 +140,7 @@ async fn admit_program(
     check_shows_all(console)
 }
 
-/// Refuses to change what belongs to all accounts, unless the console shows all.
+/// Fails unless the console shows all accounts. For changes that affect all of them.
 pub fn check_shows_all(console: &Console) -> Result<()> {
     if !console.shows_all() {
         return Err(refused(
@@ -151,7 +151,7 @@ pub fn check_shows_all(console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Refuses host names that could lead elsewhere, and visitors who may not open the console.
+/// Refuses host names that could lead elsewhere, and visitors who may not see the console.
 async fn check_visitor(
     console: &Console,
     connection: &Connection,
@@ -187,7 +187,7 @@ async fn check_visitor(
     Err(Failure::new(401, "PasswordRequired", message).with_header(WWW_AUTHENTICATE, challenge))
 }
 
-/// Refuses pages of other sites. A user may follow a link from anywhere, to a page of its own.
+/// Refuses requests from pages of other sites, except links that a user follows.
 pub fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()> {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     let is_foreign = is("sec-fetch-site", "cross-site") || is("sec-fetch-site", "same-site");
@@ -207,7 +207,7 @@ pub fn check_site(method: &Method, headers: &HeaderMap, host: &str) -> Result<()
     Ok(())
 }
 
-/// The form of a write. What is put is a file, of any type.
+/// Reads the form of a write. The body of a PUT is a file and is not read here.
 async fn take_form(
     method: &Method,
     headers: &HeaderMap,
@@ -263,7 +263,7 @@ fn password_of(headers: &HeaderMap) -> Option<String> {
         .then(|| password.to_owned())
 }
 
-/// Compares two secrets in time that does not depend on where they differ.
+/// Compares two secrets in a time that does not depend on where they differ.
 fn is_same(key: &str, given: &str, secret: &str) -> bool {
     let mac = |text: &str| {
         let mac =

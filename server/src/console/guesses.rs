@@ -1,4 +1,4 @@
-//! Wrong passwords: a client that guesses is slowed down.
+//! Counts wrong passwords, and delays the refusals of clients that guess.
 
 use crate::response::error::{Failure, Result};
 use axum::http::header::{HeaderValue, RETRY_AFTER};
@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Wrong passwords of a minute that cost nothing.
+/// Number of wrong passwords per minute that are not delayed.
 const FREE_FAILURES: u32 = 10;
-/// How long each wrong one takes after these.
+/// The delay that each further wrong password adds.
 const GUESS_DELAY: Duration = Duration::from_millis(500);
-/// Wrong ones of a client that wait for their refusal at the same time.
+/// Maximum number of refusals of one client that wait at the same time.
 const WAITING_MAX: u32 = 8;
-/// Clients whose wrong passwords are counted. All others count as one.
+/// Maximum number of clients that are counted separately. The others are counted together.
 const GUESSERS_MAX: usize = 1024;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -24,10 +24,10 @@ pub struct Guesses(Mutex<HashMap<Option<IpAddr>, Guesser>>);
 
 #[derive(Debug)]
 struct Guesser {
-    /// The beginning of the present minute.
+    /// The beginning of the minute in which wrong passwords are counted.
     since: Instant,
     wrong: u32,
-    /// When the last of its refusals is due.
+    /// When the latest refusal is due.
     due: Instant,
 }
 
@@ -46,7 +46,7 @@ impl Guesses {
         Ok(())
     }
 
-    /// Counts a wrong password. Returns when its refusal is due; `None` if too many wait.
+    /// Counts a wrong password. Returns when the refusal is due; `None` if too many wait.
     fn count(&self, client: IpAddr, now: Instant) -> Option<Instant> {
         let mut guessers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         guessers.retain(|_, guesser| now < guesser.since + MINUTE);
@@ -71,7 +71,7 @@ impl Guesses {
     }
 }
 
-/// A client that has an address of version 6 has as many as it likes of one network of 64 bits.
+/// The part of an address that identifies a client: an IPv6 client can use a whole /64 network.
 fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(address) => {

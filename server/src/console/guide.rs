@@ -1,4 +1,4 @@
-//! The table design cookbook: its contents, its pages, and the programs that they quote.
+//! The table design cookbook: its contents, its pages, and the programs quoted there.
 
 use crate::console::context::Console;
 use crate::console::layout::page;
@@ -15,7 +15,7 @@ use maud::{PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 use std::sync::Arc;
 
-/// Advice leads to the pages.
+/// The section in the menu: advice links to the pages.
 const SECTION: &str = "Advice";
 
 pub fn routes() -> Router<Arc<Console>> {
@@ -31,11 +31,11 @@ async fn contents(State(console): State<Arc<Console>>) -> Page {
 }
 
 async fn named(State(console): State<Arc<Console>>, Path(name): Path<String>) -> Page {
-    // The links of the map have the names of files.
+    // The links of the map use file names.
     shown(&console, name.strip_suffix(".md").unwrap_or(&name))
 }
 
-/// The map of the patterns, whose boxes are links. It brings its own style.
+/// The map of the patterns, an SVG with links and a style of its own.
 async fn map() -> Response<Body> {
     let mut response = text("image/svg+xml", cookbook::MAP);
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
@@ -72,7 +72,7 @@ fn missing(name: &str) -> Failure {
     )
 }
 
-/// A page as HTML. The text is ours, so its HTML is passed on.
+/// A page as HTML. HTML in its Markdown is kept, because the text is ours.
 fn rendered(markdown: &str) -> String {
     let parser = Parser::new_ext(markdown, Options::ENABLE_TABLES);
     let mut events = with_anchors(parser.collect());
@@ -107,7 +107,7 @@ fn lead_to_the_console(events: &mut Vec<Event<'_>>) {
     });
 }
 
-/// Gives each heading the anchor that links use: its words in lower case, joined by hyphens.
+/// Gives each heading the anchor that links use: its words in lower case, joined with hyphens.
 fn with_anchors(mut events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     for at in 0..events.len() {
         if !matches!(events[at], Event::Start(Tag::Heading { .. })) {
@@ -143,7 +143,7 @@ fn anchor_of(text: &str) -> String {
     .collect()
 }
 
-/// Where a link of a page leads in the console; `None` if it leads out of the guide.
+/// The console's address for a link in a page; `None` if the link leaves the guide.
 fn address(target: &str) -> Option<String> {
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
     let hash = if anchor.is_empty() { "" } else { "#" };

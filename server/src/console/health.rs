@@ -7,7 +7,7 @@ use axum::http::header::HeaderValue;
 use axum::http::{Response, StatusCode};
 
 pub fn health(services: &Services, durability: &str) -> Response<Body> {
-    // The reason is for the log: this page needs no credentials.
+    // Logged and not shown, because this page requires no credentials.
     let failure = services.failure();
     let status = if failure.is_none() {
         StatusCode::OK

@@ -1,4 +1,4 @@
-//! Home: what runs, where, how to connect to it, how much it stores, and what went wrong last.
+//! Home: the running server, how to connect to it, its contents, and the latest errors.
 
 use crate::connection::on_blocking_pool;
 use crate::console::advisor::card::card;
@@ -20,12 +20,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Names that are counted of each kind; more are not counted on.
+/// Maximum number of names of each kind that are counted.
 const COUNTED_MAX: usize = 1000;
-/// Requests with an error that Home lists.
+/// Maximum number of failed requests on Home.
 const ERRORS_SHOWN: usize = 8;
 
-/// A number of names, and whether there are more.
+/// A number of names, and whether there are more than were counted.
 #[derive(Default, Clone, Copy)]
 struct Counted {
     number: usize,
@@ -43,9 +43,9 @@ impl Counted {
 }
 
 struct Facts {
-    /// By account: containers, queues, tables.
+    /// For each account: the numbers of containers, queues and tables.
     accounts: Vec<(String, [Counted; 3])>,
-    /// `None` for a store in memory, or one whose directory cannot be read.
+    /// `None` for a store in memory, or if the directory cannot be read.
     directory_bytes: Option<u64>,
     stats: Stats,
     is_read_only: bool,
@@ -199,7 +199,7 @@ fn counts(console: &Console, account: &str) -> Result<[Counted; 3]> {
     ])
 }
 
-/// The bytes of the files in the directory of a store.
+/// Number of bytes of the files in a store's directory; `None` if it cannot be read.
 fn bytes_of_files(directory: &Path) -> Option<u64> {
     let entries = std::fs::read_dir(directory).ok()?;
     let metadata = entries.flatten().filter_map(|entry| entry.metadata().ok());
@@ -217,7 +217,7 @@ fn live_bytes(stats: &Stats) -> u64 {
     stats.memtable_bytes + stats.sstable_bytes + stats.value_log_live_bytes
 }
 
-/// The forks with the bytes of their files.
+/// The forks as JSON, with the bytes of their files.
 fn forks(console: &Console) -> Vec<serde_json::Value> {
     let stores = &console.stores;
     let forks = stores.list_forks();
@@ -227,7 +227,7 @@ fn forks(console: &Console) -> Vec<serde_json::Value> {
     forks.collect()
 }
 
-/// `/_lazurite/api/status`: the facts of Home as JSON.
+/// `/_lazurite/api/status`: the facts on Home as JSON.
 pub async fn status(State(console): State<Arc<Console>>) -> Page<Json<serde_json::Value>> {
     let shared = console.clone();
     let (facts, disk_bytes, forks) = on_blocking_pool(move || {

@@ -1,4 +1,4 @@
-//! The frame of all pages, and the pieces of markup that they share; style, scripts and icon.
+//! The frame of all pages, markup that several pages use, style, scripts and icon.
 
 use crate::codec::date;
 use crate::console::banner;
@@ -13,7 +13,7 @@ use axum::routing::get;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::sync::Arc;
 
-/// Units of the width of a bar.
+/// Width of a full bar, in units of its SVG.
 const BAR_WIDTH: u64 = 300;
 const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -33,7 +33,7 @@ const SCRIPTS: [(&str, &str); 10] = [
     ("upload.js", include_str!("assets/upload.js")),
 ];
 const ICON: &str = include_str!("assets/icon.svg");
-/// The sections of the console: title, path, key.
+/// The sections of the console: title and path.
 pub const SECTIONS: [(&str, &str); 8] = [
     ("Home", "/_lazurite/"),
     ("Blobs", "/_lazurite/blobs"),
@@ -45,7 +45,7 @@ pub const SECTIONS: [(&str, &str); 8] = [
     ("Engine", "/_lazurite/engine"),
 ];
 
-/// Style, scripts and icon. They are the same for all visitors.
+/// The routes of style, scripts and icon, which are the same for all visitors.
 pub fn assets() -> Router<Arc<Console>> {
     let asset = |kind: &'static str, content: &'static str| {
         get(move || async move {
@@ -66,7 +66,7 @@ pub fn assets() -> Router<Arc<Console>> {
     })
 }
 
-/// The script of one page.
+/// A reference to the script of one page.
 pub fn script(name: &str) -> Markup {
     debug_assert!(SCRIPTS.iter().any(|(known, _)| *known == name), "{name}");
     html! { script type="module" src=(format!("/_lazurite/assets/{name}")) {} }
@@ -86,7 +86,7 @@ pub fn page(console: &Console, section: &str, title: &str, content: Markup) -> H
     Html(frame(Some(console), section, title, content))
 }
 
-/// The frame around a page. Without a console, as for refusals, it has neither token nor clock.
+/// The frame of a page. Without a console, as in refusals, it has neither token nor clock.
 pub fn frame(console: Option<&Console>, section: &str, title: &str, content: Markup) -> Markup {
     let now = console.map(|console| date::iso8601(console.services().clock.now()));
     html! {
@@ -128,7 +128,7 @@ pub fn frame(console: Option<&Console>, section: &str, title: &str, content: Mar
     }
 }
 
-/// Where a page is: links to those above it, then its own name.
+/// The breadcrumb of a page: links to the pages above it, then its name.
 pub fn trail(above: &[(&str, String)], name: &str) -> Markup {
     html! {
         nav.trail aria-label="Breadcrumb" {
@@ -138,17 +138,17 @@ pub fn trail(above: &[(&str, String)], name: &str) -> Markup {
     }
 }
 
-/// The hidden field that every form of a write has.
+/// The hidden field with the token, for every form that writes.
 pub fn token(console: &Console) -> Markup {
     html! { input type="hidden" name=(TOKEN_FIELD) value=(console.token); }
 }
 
-/// A button that copies a text; without JavaScript it is not shown.
+/// A button that copies a text. Hidden without JavaScript.
 pub fn copy_button(text: &str) -> Markup {
     html! { button.quiet.copy type="button" data-copy=(text) hidden { "Copy" } }
 }
 
-/// A bar next to a figure. `largest` is not 0.
+/// A bar next to a figure. `largest` must not be 0.
 pub fn bar(value: u64, largest: u64) -> Markup {
     let width = (u128::from(value) * u128::from(BAR_WIDTH) / u128::from(largest)) as u64;
     html! {
@@ -159,7 +159,7 @@ pub fn bar(value: u64, largest: u64) -> Markup {
     }
 }
 
-/// A note about the write that led to this page.
+/// A note about the write that led to this page, if one did.
 pub fn note(visit: &Visit) -> Markup {
     html! { @if let Some(done) = Done::of(visit) { p.note role="status" { (done.sentence()) } } }
 }

@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Everything but letters, digits and a few marks that are safe in paths and queries alike.
+/// Characters to percent-encode: all but those that are safe in paths and in queries.
 const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -10,7 +10,7 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~')
     .remove(b'$');
 
-/// A text as part of a path or as a value of a query.
+/// Percent-encodes a text for a path segment or a query value.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, COMPONENT).to_string()
 }
@@ -34,7 +34,7 @@ pub fn path(segments: &[&str], query: &[(&str, &str)]) -> String {
     path
 }
 
-/// Keys are written even where they are empty: that is a key as well.
+/// The path of an entity's page. Empty keys are included: they are valid keys.
 pub fn entity_path(account: &str, table: &str, partition_key: &str, row_key: &str) -> String {
     let path = path(&["tables", account, table, "entity"], &[]);
     format!("{path}?pk={}&rk={}", encode(partition_key), encode(row_key))

@@ -1,4 +1,4 @@
-//! The pages that list containers, queues or tables, account by account.
+//! The pages that list containers, queues or tables by account.
 
 use crate::console::context::Console;
 use crate::console::respond::{Html, Page, Visit, made};
@@ -9,29 +9,29 @@ use axum::extract::Path;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// What a page lists.
+/// The kind of resource that a page lists.
 pub struct Kind {
-    /// The section of the console.
+    /// The title of the section.
     pub section: &'static str,
-    /// The section in addresses.
+    /// The section's name in paths.
     pub folder: &'static str,
     pub title: &'static str,
-    /// One of them; also the field of the form that creates one.
+    /// The word for one resource, which is also the form field that creates one.
     pub noun: &'static str,
-    /// What names may be, as a pattern of HTML and in words.
+    /// The valid names: as a pattern for HTML, and in words.
     pub pattern: &'static str,
     pub rule: &'static str,
 }
 
-/// One page of what an account has.
+/// One page of an account's resources.
 pub struct Listed {
     pub count: usize,
-    /// Where the next page begins.
+    /// The marker of the next page.
     pub next: Option<String>,
     pub table: Markup,
 }
 
-/// Lists what one account has, or all that are shown. `listed` reads a page of an account.
+/// Lists one account's resources, or those of all shown accounts. `listed` reads an account's page.
 pub async fn page(
     console: Arc<Console>,
     account: Option<Path<String>>,

@@ -12,7 +12,7 @@ use lazurite_table::TableQuery;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Maximum number of names of each kind of each account.
+/// Maximum number of names of each kind in each account.
 const NAMES_MAX: u32 = 500;
 
 pub async fn names(State(console): State<Arc<Console>>) -> Page<Json<Value>> {

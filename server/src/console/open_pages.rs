@@ -33,7 +33,7 @@ async fn health(State(console): State<Arc<Console>>) -> Response<Body> {
     health::health(&console.services(), console.settings.durability)
 }
 
-/// A page of the advisor.
+/// The route of a page of the advisor.
 fn advice(page: advisor::Page) -> MethodRouter<Arc<Console>> {
     get(
         move |State(console): State<Arc<Console>>,
@@ -78,7 +78,7 @@ async fn identity(
     as_service(identity::answer(&origin, &parts, &host, body.take()).await)
 }
 
-/// Leaves a refusal to the error layer of the service.
+/// A response whose failure the error layer of the service renders.
 fn as_service(answer: Result<Response<Body>>) -> Response<Body> {
     answer.unwrap_or_else(|failure| {
         let mut response = StatusCode::OK.into_response();
@@ -87,7 +87,7 @@ fn as_service(answer: Result<Response<Body>>) -> Response<Body> {
     })
 }
 
-/// Any other path: the answer names what there is.
+/// Answers any other path with a list of the pages that exist.
 pub async fn unknown(State(console): State<Arc<Console>>, request: Request) -> Refusal {
     Refusal(nothing_there(&console, request.uri().path()))
 }

@@ -7,17 +7,17 @@ use crate::units::{self, size};
 use maud::{Markup, html};
 use std::borrow::Cow;
 
-/// Bytes of other content than text that are shown.
+/// Maximum number of bytes shown of content that is not text.
 const HEX_BYTES_SHOWN: usize = 1 << 10;
 /// Bytes of a text in a page, escaped for HTML. Two such texts leave room for the rest of a page of
 /// 150 KiB.
 const HTML_BYTES_MAX: usize = 48 << 10;
-/// Cells of a grid.
+/// Maximum number of rows, columns and bytes of a cell in a grid.
 const CSV_ROWS_SHOWN: usize = 50;
 const CSV_COLUMNS_SHOWN: usize = 20;
 const CSV_CELL_BYTES_SHOWN: usize = 200;
 
-/// A text that was found in content.
+/// Text decoded from the beginning of some content.
 pub struct Text<'a> {
     pub text: Cow<'a, str>,
     pub encoding: &'static str,
@@ -26,7 +26,7 @@ pub struct Text<'a> {
     pub bytes: usize,
 }
 
-/// The text of a start of some content; `None` if it is no text.
+/// Decodes the beginning of some content; `None` if it is not text.
 pub fn decode<'a>(content_type: &str, bytes: &'a [u8]) -> Option<Text<'a>> {
     let kind = content_type.to_ascii_lowercase();
     let charset = kind
@@ -72,7 +72,7 @@ fn utf8<'a>(bytes: &'a [u8], encoding: &'static str) -> Option<Text<'a>> {
     })
 }
 
-/// `mark` is the length of the byte order mark before `bytes`.
+/// Decodes UTF-16. `mark` is the length of the byte order mark before `bytes`.
 fn utf16<'a>(
     bytes: &[u8],
     mark: usize,
@@ -125,7 +125,7 @@ fn as_text(label: &str, text: &str, kind: &str, bytes: u64, length: u64) -> Mark
     }
 }
 
-/// The start of a text that takes at most [`HTML_BYTES_MAX`] in a page.
+/// The longest beginning of a text that takes at most [`HTML_BYTES_MAX`] in a page.
 fn fitting(text: &str) -> &str {
     let mut bytes = 0;
     let end = text.char_indices().find(|(_, letter)| {
@@ -140,7 +140,7 @@ fn fitting(text: &str) -> &str {
     end.map_or(text, |(at, _)| &text[..at])
 }
 
-/// Records of comma-separated values. The last one is left out if it may be cut off.
+/// A grid of comma-separated values. Omits the last record if it may be incomplete.
 fn grid(label: &str, text: &str, separator: u8, is_whole: bool) -> Markup {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -177,7 +177,7 @@ fn grid(label: &str, text: &str, separator: u8, is_whole: bool) -> Markup {
     }
 }
 
-/// Offset, sixteen bytes and their letters, line by line.
+/// Lines with an offset, sixteen bytes and their characters.
 fn hex_dump(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 5);
     for (line, chunk) in bytes.chunks(16).enumerate() {

@@ -1,4 +1,4 @@
-//! The layer that gives refusals their bodies: a page or JSON, as the client prefers.
+//! The layer that gives refusals a body: a page or JSON, whichever the client prefers.
 
 use crate::console::layout;
 use crate::console::respond::{HTML, JSON, NotRendered};
@@ -11,7 +11,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use axum::middleware::Next;
 use maud::{Markup, html};
 
-/// Gives the responses of refusals their bodies: a page or JSON, as the client prefers.
+/// Gives refusals their bodies: a page or JSON, whichever the client prefers.
 pub async fn rendered(request: Request, next: Next) -> Response<Body> {
     let wants_html = accepts_html(request.headers());
     let mut response = next.run(request).await;
@@ -28,7 +28,7 @@ fn render(response: Response<Body>, failure: &Failure, wants_html: bool) -> Resp
     } else {
         (JSON, refusal_json(failure))
     };
-    // That of the empty body that the refusal had.
+    // The length of the empty body that the refusal had.
     parts.headers.remove(CONTENT_LENGTH);
     parts
         .headers

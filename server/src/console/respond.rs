@@ -1,4 +1,4 @@
-//! What handlers are given and what they return: the connection, the query, HTML, JSON, refusals.
+//! What handlers receive and return: the connection, the query, HTML, JSON, refusals.
 
 use crate::connection::blocking_pool::change;
 use crate::connection::on_blocking_pool;
@@ -27,7 +27,7 @@ pub struct Visit {
 }
 
 impl Visit {
-    /// A parameter; empty if it is absent.
+    /// The value of a parameter; empty if absent.
     pub fn parameter(&self, name: &str) -> String {
         self.query.get(name).unwrap_or_default()
     }
@@ -56,7 +56,7 @@ impl FromRequestParts<Arc<Console>> for Visit {
     }
 }
 
-/// A refusal that is shown as a page or as JSON, as the client prefers.
+/// A refusal that is rendered as a page or as JSON, whichever the client prefers.
 #[derive(Debug)]
 pub struct Refusal(pub Failure);
 
@@ -69,7 +69,7 @@ impl<E: Into<Failure>> From<E> for Refusal {
     }
 }
 
-/// A refusal that has no body yet, as an extension of its response.
+/// An extension of a response: the refusal that will become its body.
 #[derive(Clone)]
 pub struct NotRendered(pub Failure);
 
@@ -88,7 +88,7 @@ impl IntoResponse for Refusal {
 pub const HTML: &str = "text/html; charset=utf-8";
 pub const JSON: &str = "application/json";
 
-/// A page of the console.
+/// A page of the console, as a response.
 pub struct Html(pub Markup);
 
 /// Makes a page on the blocking pool, because reading and rendering may take too long for a
@@ -114,7 +114,7 @@ pub async fn written(
     Ok(SeeOther(format!("{path}{separator}done={}", done.word())))
 }
 
-/// The result of a write, for the page that comes after it.
+/// The kind of write that was done, for the note on the next page.
 #[derive(Debug, Clone, Copy)]
 pub enum Done {
     Cleared,
@@ -179,7 +179,7 @@ impl IntoResponse for Html {
     }
 }
 
-/// A JSON document.
+/// A JSON document, as a response.
 pub struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -196,14 +196,14 @@ pub fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
     response
 }
 
-/// Sends the browser to another page of the console after a write.
+/// A redirect to another page of the console after a write.
 pub struct SeeOther(pub String);
 
 impl IntoResponse for SeeOther {
     fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SEE_OTHER;
-        // Paths of the console are percent-encoded, so this is a header value.
+        // Valid as a header: paths of the console are percent-encoded.
         if let Ok(location) = HeaderValue::try_from(self.0) {
             response.headers_mut().insert(LOCATION, location);
         }
@@ -211,7 +211,7 @@ impl IntoResponse for SeeOther {
     }
 }
 
-/// Inserts a header unless the handler has.
+/// Sets a header unless the handler has set it.
 pub fn put_default(response: &mut Response<Body>, name: HeaderName, value: &'static str) {
     let headers = response.headers_mut();
     headers

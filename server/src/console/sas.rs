@@ -19,13 +19,13 @@ use sha2::Sha256;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The version of the string to sign.
+/// The version of the SAS, which determines its string to sign.
 const VERSION: &str = "2021-12-02";
 const HOURS_DEFAULT: u64 = 24;
-/// Ten years.
+/// Maximum validity in hours: ten years.
 const HOURS_MAX: u64 = 10 * 366 * 24;
 
-/// A permission: its letter, the name of its box, and its part of the sentence.
+/// A permission: its letter, the name of its box, and its words in the description.
 type Permission = (char, &'static str, &'static str);
 
 const OF_BLOB: &[Permission] = &[
@@ -75,12 +75,12 @@ const OF_TABLE: &[Permission] = &[
     ('d', "Delete", "delete entities"),
 ];
 
-/// The resource of a link.
+/// The resource that a link gives access to.
 struct Target {
     service: ServiceKind,
-    /// The container, queue or table.
+    /// The name of the container, queue or table.
     name: String,
-    /// Empty for a whole container.
+    /// The name of the blob; empty for the whole container.
     blob: String,
 }
 
@@ -113,7 +113,7 @@ impl Target {
         }
     }
 
-    /// The section of the console, in its paths.
+    /// The name of the resource's section in the console's paths.
     fn folder(&self) -> &'static str {
         match self.service {
             ServiceKind::Blob => "blobs",
@@ -122,7 +122,7 @@ impl Target {
         }
     }
 
-    /// `sr`: only of blobs and containers.
+    /// The value of `sr`; empty except for blobs and containers.
     fn signed_resource(&self) -> &'static str {
         match (self.service, self.blob.is_empty()) {
             (ServiceKind::Blob, true) => "c",
@@ -131,7 +131,7 @@ impl Target {
         }
     }
 
-    /// `tn`: only of tables.
+    /// The value of `tn`; empty except for tables.
     fn signed_table(&self) -> &str {
         match self.service {
             ServiceKind::Table => &self.name,
@@ -148,7 +148,7 @@ impl Target {
         }
     }
 
-    /// The name with that of its container.
+    /// The name of the resource, for a blob after that of its container.
     fn title(&self) -> String {
         if self.blob.is_empty() {
             self.name.clone()
@@ -157,7 +157,7 @@ impl Target {
         }
     }
 
-    /// `/blob/account/container/name`, as it is signed: a table in lower case.
+    /// The canonical resource to sign: `/blob/account/container/name`, with a table in lower case.
     fn canonical(&self, account: &str) -> String {
         let title = match self.service {
             ServiceKind::Table => self.name.to_lowercase(),
@@ -173,24 +173,24 @@ impl Target {
     }
 }
 
-/// What the form asks for.
+/// The choices in the form.
 struct Wanted {
     target: Target,
-    /// In the order of the list of permissions.
+    /// The letters of the permissions, in the order of the list.
     letters: String,
     hours: u64,
     https_only: bool,
-    /// An IPv4 address or a range; empty for any.
+    /// An IPv4 address or range; empty for any address.
     addresses: String,
 }
 
 impl Wanted {
-    /// `spr`; empty for both protocols.
+    /// The value of `spr`; empty if both protocols are allowed.
     fn protocol(&self) -> &'static str {
         if self.https_only { "https" } else { "" }
     }
 
-    /// The boxes of a page that is opened first: reading.
+    /// The choices in the query. Only reading is chosen when the page is opened first.
     fn of(visit: &Visit) -> Result<Wanted> {
         let target = Target::of(visit)?;
         let chosen = |letter: char| visit.query.has(&format!("may-{letter}"));
@@ -282,7 +282,7 @@ fn times(wanted: &Wanted, visit: &Visit) -> (String, String) {
     (date::iso8601_seconds(start), date::iso8601_seconds(end))
 }
 
-/// The address with its signature; `None` without a permission.
+/// The URL with its signature; `None` if no permission is chosen.
 fn link(console: &Console, account: &str, visit: &Visit, wanted: &Wanted) -> Option<String> {
     let target = &wanted.target;
     if wanted.letters.is_empty() {
@@ -314,13 +314,13 @@ fn string_to_sign(account: &str, wanted: &Wanted, (start, end): &(String, String
     let target = &wanted.target;
     let canonical = target.canonical(account);
     let mut lines = vec![wanted.letters.as_str(), start, end, &canonical];
-    // No stored access policy.
+    // The line for a stored access policy stays empty.
     lines.extend(["", &wanted.addresses, wanted.protocol(), VERSION]);
     match target.service {
         ServiceKind::Queue => {}
-        // The range of keys.
+        // The range of keys stays open.
         ServiceKind::Table => lines.extend([""; 4]),
-        // Resource, snapshot, encryption scope, and five headers of the response.
+        // Signed resource, then empty: snapshot, encryption scope, and five response headers.
         ServiceKind::Blob => {
             lines.push(target.signed_resource());
             lines.extend([""; 7]);
@@ -335,14 +335,14 @@ fn sign(key: &[u8], text: &str) -> String {
     STANDARD.encode(mac.finalize().into_bytes())
 }
 
-/// The address of the account at the service.
+/// The URL of the account at the service; `None` if the service is not served.
 fn base(console: &Console, account: &str, visit: &Visit, target: &Target) -> Option<String> {
     let is_own = |address: &&Address| address.service == target.service;
     let address = console.addresses().iter().find(is_own)?;
     Some(endpoint(visit, address, account))
 }
 
-/// What the link allows, in words.
+/// A description of what the link allows.
 fn words(account: &str, wanted: &Wanted, visit: &Visit) -> Markup {
     let target = &wanted.target;
     let (_, end) = times(wanted, visit);
@@ -370,7 +370,7 @@ fn words(account: &str, wanted: &Wanted, visit: &Visit) -> Markup {
     }
 }
 
-/// Whether the clock of the store shows another time than the machine's.
+/// Whether the store's clock is clearly different from the machine's.
 fn is_far(visit: &Visit) -> bool {
     let (machine, store) = (visit.origin.system_now, visit.origin.sas_now);
     let apart = store

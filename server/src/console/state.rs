@@ -144,7 +144,7 @@ fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
     }
 }
 
-/// The comparison that the form asks for, of the accounts that the console shows.
+/// The comparison that the form asks for, limited to the accounts that the console shows.
 async fn compared(console: &Console, visit: &Visit) -> Result<Option<Changes>> {
     if visit.parameter("compare").is_empty() {
         return Ok(None);

@@ -45,7 +45,7 @@ async fn reset(
     Ok(Json(page::reset(&console.stores, &body).await?))
 }
 
-/// Compares the accounts that the console shows.
+/// Compares two states of the store, limited to the accounts that the console shows.
 async fn diff(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
     let accounts = console.accounts().map(str::to_owned).collect();
     let wanted = WantedDiff::read(|name| visit.parameter(name), accounts)?;

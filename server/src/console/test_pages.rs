@@ -72,7 +72,7 @@ async fn add_faults(
     Ok(Json(on_blocking_pool(add).await?))
 }
 
-/// Removes all rules, or those with the seed that the address names.
+/// Removes the rules with the seed in the query, or all rules without one.
 async fn clear_faults(State(console): State<Arc<Console>>, visit: Visit) -> Page<Json<Value>> {
     let faults = &console.services().faults;
     Ok(Json(match visit.query.get("seed") {

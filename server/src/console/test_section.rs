@@ -13,17 +13,17 @@ use crate::response::error::Result;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Steps of the clock: the words of the button, the duration.
+/// The buttons that advance the clock: label and duration.
 const STEPS: [(&str, &str); 4] = [
     ("+1 min", "1m"),
     ("+1 h", "1h"),
     ("+1 day", "1d"),
     ("+7 days", "7d"),
 ];
-/// The start of an act that advances the clock by the rest of it.
+/// The prefix of an act that advances the clock. The duration follows.
 const ADVANCE_BY: &str = "advance ";
 
-/// The clock, with buttons that move it.
+/// The section with the clock and the buttons that move it.
 pub fn clock_section(console: &Console) -> Markup {
     let clock = &console.services().clock;
     let shown = clock.shown();
@@ -53,7 +53,7 @@ pub fn clock_section(console: &Console) -> Markup {
     }
 }
 
-/// Carries out an act of these parts; `None` if it is none of theirs. Blocks.
+/// Performs an act of the clock or the faults; `None` for any other act. May wait for the disk.
 pub fn carry_out(console: &Console, form: &Form) -> Option<Result<Done>> {
     let moved = |body: Value| {
         let services = console.services();

@@ -20,11 +20,11 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Source: RFC 8878, section 6.1.
+/// The media type of archives. Source: RFC 8878, section 6.1.
 const ZSTD: HeaderValue = HeaderValue::from_static("application/zstd");
-/// Maximum number of sentences of a refusal about what an archive would lack.
+/// Maximum number of sentences in a refusal about items that an archive would lack.
 const LEFT_OUT_SHOWN: usize = 20;
-/// The header with the number of sentences about what an archive lacks.
+/// The response header with the number of sentences about items that an archive lacks.
 const NOT_EXPORTED: HeaderName = HeaderName::from_static("x-lazurite-not-exported");
 /// The header with the number of blobs that are exported without their immutability policy or legal
 /// hold.
@@ -45,7 +45,7 @@ async fn export(
     method: Method,
     visit: Visit,
 ) -> Page<Response<Body>> {
-    // Also links of other sites: they would begin work that the user has not asked for.
+    // Refuses links from other sites too: an export is work that the user must have asked for.
     check_site(&Method::POST, &visit.headers, &visit.host)?;
     let account = account_of(&console, &visit)?;
     let exported = wanted_export(&visit)?;
@@ -75,7 +75,7 @@ async fn export(
     Ok(response)
 }
 
-/// Errors: `501` if the server takes no account keys, with which it signs its requests to itself.
+/// Error: `501` if account keys are refused, because the server signs its own requests with them.
 fn transfers(console: &Console) -> Result<&Transfers> {
     let store = console.stores.current();
     if !store.authenticator.accepts_account_keys {
@@ -86,12 +86,12 @@ fn transfers(console: &Console) -> Result<&Transfers> {
     console.transfers()
 }
 
-/// The response with an archive of this name.
+/// A response with an archive of this name.
 fn archive(name: &str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, ZSTD);
-    // Names of accounts and forks are letters, digits and hyphens.
+    // Valid as a header: names of accounts and forks have only letters, digits and hyphens.
     let file = format!("attachment; filename=\"{name}.tar.zst\"");
     if let Ok(file) = HeaderValue::try_from(file) {
         headers.insert(CONTENT_DISPOSITION, file);
@@ -151,7 +151,7 @@ fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
     Failure::new(400, "InvalidInput", message)
 }
 
-/// Imports what the body is.
+/// Imports the archive in the body.
 async fn import(
     State(console): State<Arc<Console>>,
     visit: Visit,
@@ -169,13 +169,13 @@ async fn import(
     Ok(Json(importing.await?))
 }
 
-/// Ends the import that is under way.
+/// Stops the import under way.
 async fn stop_import(State(console): State<Arc<Console>>) -> Page<Json<Value>> {
     transfers(&console)?.stop_import()?;
     Ok(Json(json!({ "stopped": true })))
 }
 
-/// Refuses the form of a browser, or of `curl -F`: its body is more than the file.
+/// Refuses multipart forms, as of a browser or `curl -F`: their body is not just the file.
 fn check_is_no_form(visit: &Visit) -> Result<()> {
     let kind = visit.headers.get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/")) {

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 /// The path of imports.
 pub const IMPORT: &str = "/_lazurite/state/import";
 
-/// The part of the page State for exports and imports.
+/// The section for exports and imports on the page State.
 pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
     html! {
         section {
@@ -41,7 +41,7 @@ pub fn section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
     }
 }
 
-/// Exports a fork.
+/// The form that exports a fork.
 pub fn export_fork(console: &Console, fork: &str) -> Markup {
     html! {
         form method="get" action=(EXPORT) {
@@ -52,7 +52,7 @@ pub fn export_fork(console: &Console, fork: &str) -> Markup {
     }
 }
 
-/// Chooses the account, if there are several.
+/// The choice of the account, if there are several.
 fn account_choice(console: &Console) -> Markup {
     html! {
         @if console.accounts().nth(1).is_some() {

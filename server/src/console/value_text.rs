@@ -1,4 +1,4 @@
-//! Values of entities as text, for display and for forms.
+//! Converts values of entities to and from text, for display and forms.
 
 use crate::console::format;
 pub use crate::table::value_text::{edit_text, hex, type_name};
@@ -6,14 +6,14 @@ use crate::units;
 use lazurite_table::{DateTime, Guid, Value};
 use maud::{Markup, html};
 
-/// The types, as forms name them.
+/// The names of the types in forms.
 pub const TYPES: [&str; 8] = [
     "String", "Int32", "Int64", "Double", "Boolean", "DateTime", "Guid", "Binary",
 ];
-/// Bytes of a value in a cell of a table.
+/// Maximum number of bytes of a value in a cell.
 pub const CELL_BYTES_SHOWN: usize = 120;
 
-/// A value in a cell of at most about `bytes_max` bytes.
+/// A value for a cell, cut at about `bytes_max` bytes.
 pub fn display(value: &Value, bytes_max: usize) -> Markup {
     match value {
         Value::String(text) if text.is_empty() => html! { i { "empty" } },
@@ -32,7 +32,7 @@ pub fn display(value: &Value, bytes_max: usize) -> Markup {
     }
 }
 
-/// The value of a type that a text means; `None` if it means none.
+/// Parses the text of a value of this type; `None` if it is malformed.
 pub fn parse(type_name: &str, text: &str) -> Option<Value> {
     let trimmed = text.trim();
     match type_name {
@@ -52,7 +52,7 @@ pub fn parse(type_name: &str, text: &str) -> Option<Value> {
     }
 }
 
-/// Hexadecimal digits in either case, with white space between them or not.
+/// Parses hexadecimal digits in either case, ignoring white space.
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.chars().filter(|letter| !letter.is_whitespace());
     let digits: Vec<u8> = digits

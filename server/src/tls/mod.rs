@@ -26,20 +26,20 @@ mod pfx;
 
 use identity::Identity;
 
-/// The server's side of TLS, with a certificate that can be replaced.
+/// The TLS settings of the server. The certificate can be replaced.
 pub struct Tls {
     acceptor: TlsAcceptor,
     certificate: Arc<CurrentCertificate>,
     origin: Origin,
-    /// Whether connections may also stay as they are.
+    /// Whether the port also accepts connections without TLS.
     plain_too: bool,
 }
 
-/// Where the certificate comes from.
+/// The source of the certificate.
 enum Origin {
     /// The files of `--cert`.
     Files(PathBuf),
-    /// The user's own authority (`--https`), and the names of the accounts.
+    /// The user's own authority (`--https`), with the names of the accounts.
     Ca(Box<LocalCa>, Vec<String>),
 }
 
@@ -54,7 +54,7 @@ impl Origin {
     }
 }
 
-/// The names that flags give this server. All addresses at once are none.
+/// The host names in the flags, without addresses that stand for all interfaces.
 fn names(cli: &Cli) -> Vec<String> {
     let is_all = cli
         .host
@@ -65,7 +65,7 @@ fn names(cli: &Cli) -> Vec<String> {
 }
 
 impl Tls {
-    /// `None` without `--cert` and `--https`. The error is a sentence.
+    /// `None` unless `--cert` or `--https` is set. The error is a sentence.
     pub fn new(cli: &Cli, accounts: &Accounts) -> Result<Option<Tls>, String> {
         let origin = match &cli.cert {
             Some(cert) => Origin::Files(cert.clone()),
@@ -86,7 +86,7 @@ impl Tls {
         }))
     }
 
-    /// The protocol that connections begin with.
+    /// The protocol with which connections begin.
     pub fn opening(&self) -> Opening {
         let acceptor = self.acceptor.clone();
         if self.plain_too {
@@ -96,7 +96,7 @@ impl Tls {
         }
     }
 
-    /// The certificate that clients have to trust, of one's own authority.
+    /// The path of the authority's certificate, which clients must trust; `None` with `--cert`.
     pub fn authority(&self) -> Option<&Path> {
         match &self.origin {
             Origin::Files(_) => None,
@@ -114,7 +114,7 @@ impl Tls {
     }
 }
 
-/// The certificate that connections get at present.
+/// The certificate for new connections.
 #[derive(Debug)]
 struct CurrentCertificate(RwLock<Arc<CertifiedKey>>);
 
@@ -129,7 +129,7 @@ impl ResolvesServerCert for CurrentCertificate {
     }
 }
 
-/// The files of `--cert`. The error is a sentence.
+/// Reads the files of `--cert`. The error is a sentence.
 fn read_identity(cli: &Cli, cert: &Path) -> Result<Identity, String> {
     let password = match (&cli.pwd, &cli.pwd_file) {
         (Some(password), _) => Some(password.clone()),
@@ -179,7 +179,7 @@ fn config(cli: &Cli, certificate: Arc<CurrentCertificate>) -> Result<ServerConfi
     Ok(config)
 }
 
-/// Takes the certificates of clients that one of those in the file has signed.
+/// Accepts client certificates that an authority in the file has signed.
 fn client_verifier(
     path: &Path,
     provider: Arc<CryptoProvider>,
@@ -262,7 +262,7 @@ mod tests {
     use tokio_rustls::rustls::pki_types::{PrivatePkcs8KeyDer, ServerName, UnixTime};
     use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 
-    /// Made by `openssl x509 -req -signkey`, for the next hundred years, and its key.
+    /// A version 1 certificate and its key, made by `openssl x509 -req -signkey` for 100 years.
     const VERSION_1_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
         MIIBJDCBywIUSutmMRXMGu6j7JfoKzOs4nPIL1owCgYIKoZIzj0EAwIwFDESMBAG\n\
         A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzE3NDE0OFoYDzIxMjYxMDMwMTc0MTQ4\n\
@@ -278,7 +278,7 @@ mod tests {
         c2AJJ93caSpKw2YzLIsY1X9uYkt1yMnB1jepCAmK3cKoI596+ZrjeTgJ\n\
         -----END PRIVATE KEY-----\n";
 
-    /// A directory with a certificate, its key, and a PFX file whose password is `secret`.
+    /// A directory with a certificate, its key, and a PFX file with the password `secret`.
     fn files() -> TempDir {
         let files = TempDir::new().unwrap();
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(second, *newer.cert.der());
     }
 
-    /// Takes whatever a server shows.
+    /// A verifier that accepts every certificate.
     #[derive(Debug)]
     struct Gullible(Arc<CryptoProvider>);
 

@@ -1,11 +1,11 @@
-//! PFX files (PKCS #12): a private key and its certificates, encrypted with a password.
+//! Reads PFX files (PKCS #12): a private key and its certificates, encrypted with a password.
 
 use crate::tls::identity::Identity;
 use p12_keystore::error::Error as Cause;
 use p12_keystore::{KeyStore, Pkcs12ImportPolicy};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-/// Why a file cannot be used.
+/// Why a PFX file cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("it is no PFX file, or it is damaged")]
@@ -25,7 +25,7 @@ pub enum Error {
 /// contains.
 pub fn read(file: &[u8], password: &str) -> Result<Identity, Error> {
     if password.chars().any(|letter| letter > '\u{FFFF}') {
-        // The crate encodes passwords as UCS-2, which has no letters beyond these.
+        // The crate encodes passwords as UCS-2, which lacks these characters.
         return Err(Error::Unsupported);
     }
     let store = KeyStore::from_pkcs12(file, password, Pkcs12ImportPolicy::Strict).map_err(error)?;
@@ -38,7 +38,7 @@ pub fn read(file: &[u8], password: &str) -> Result<Identity, Error> {
 
 fn error(cause: Cause) -> Error {
     match cause {
-        // Wrong padding is how a wrong password shows in a file without a MAC.
+        // In a file without a MAC, a wrong password shows as wrong padding.
         Cause::MacError(_) | Cause::UnpadError => Error::WrongPassword,
         Cause::UnsupportedContentType
         | Cause::UnsupportedCertificateType
@@ -56,7 +56,7 @@ mod tests {
     use tokio_rustls::rustls::pki_types::PrivateKeyDer;
     use tokio_rustls::rustls::pki_types::pem::PemObject;
 
-    /// The files of `server/tests/certificates`; its README says how they were made.
+    /// A file of `server/tests/certificates`, whose README describes how they were made.
     macro_rules! file {
         ($name:literal) => {
             include_bytes!(concat!("../../tests/certificates/", $name))

@@ -46,7 +46,7 @@ fn a_client_that_leaves_before_the_end_of_its_answer_is_recorded() {
     let mut server = Server::fresh();
     let put = |path: &str| Request::new(Service::Blob, "PUT", path);
     put("/con?restype=container").send(&server).is(201);
-    // More than the buffers of two sockets hold.
+    // More than the socket buffers of both sides hold.
     const BYTES: usize = 32 << 20;
     put("/con/big")
         .header("x-ms-blob-type", "BlockBlob")
@@ -200,7 +200,7 @@ fn a_refusal_names_the_port_of_the_right_service() {
     );
 }
 
-/// What a port answers to bytes.
+/// The bytes with which a port answers these bytes.
 fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(bytes).unwrap();
@@ -212,7 +212,7 @@ fn exchange(port: u16, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn a_refusal_names_the_right_scheme() {
     let server = Server::fresh();
-    // The start of a handshake. Source: RFC 8446, section 5.1.
+    // The start of a TLS handshake. Source: RFC 8446, section 5.1.
     exchange(server.ports.blob, &[22, 3, 1, 0, 5, 1, 0, 0, 1, 0]);
     server.wait_for_log("speaks HTTPS to this port, which serves HTTP");
     let secure = Server::fresh_secure(&[]);

@@ -189,7 +189,7 @@ fn queues_and_blobs_get_advice_too() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // Of the five requests, the ring still has two; its third came after the advice.
+    // The ring still has two of the five requests; its third one came after the advice.
     assert_eq!(text.matches("href=\"/_lazurite/requests/").count(), 2);
     let queues = shown(&server, "advisor?service=queue");
     assert!(queues.contains("busy-polling</code></a></dd>") && !queues.contains("a b</a>"));
@@ -326,7 +326,7 @@ fn command_asks_an_endpoint_that_names_the_account_in_its_host() {
         let endpoint = server.endpoint(service);
         let (_, port) = endpoint.rsplit_once(':').unwrap();
         let port = port.strip_suffix(&format!("/{ACCOUNT}")).unwrap();
-        // Systems differ in whether they know the name.
+        // Not every system resolves `*.localhost`; the command must reach the server anyway.
         let text = format!(
             "AccountName={ACCOUNT};AccountKey={};{service:?}Endpoint=http://{ACCOUNT}.{}.localhost:{port}/",
             crate::server::KEY,
@@ -382,7 +382,7 @@ fn requests_inside_a_blob_batch_are_watched() {
     assert_eq!(rows, watched);
 }
 
-/// Partition and total of a row of the heat map.
+/// The partition and the total of a row of the heat map.
 fn row(row: &Value) -> (String, u64) {
     let partition = row["partition"].as_str().unwrap();
     (partition.to_owned(), row["total"].as_u64().unwrap())

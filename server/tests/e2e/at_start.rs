@@ -1,4 +1,4 @@
-//! `--containers`, `--queues` and `--tables`: what is there once the server is.
+//! `--containers`, `--queues` and `--tables`: the resources that exist after the start.
 
 use tempfile::TempDir;
 
@@ -269,7 +269,7 @@ fn archive_carries_the_state_from_one_run_to_the_next() {
     let server = launch().start();
     assert_eq!(list(&server, Service::Blob, "/photos/first"), "first");
     put(&server, "second");
-    // Nothing is written by a run that is killed.
+    // A killed server does not write the archive.
     server.kill();
     assert!(std::fs::read(&archive).unwrap() == first);
     let server = launch().start();

@@ -252,7 +252,7 @@ fn the_secondary_is_read_only() {
         (write.status, write.code().as_str()),
         (403, "InsufficientAccountPermissions")
     );
-    // A query reads although it is posted.
+    // Query Blob Contents only reads, although it is a POST.
     let query = secondary("POST", "/con/b?comp=query").send(&server);
     assert_ne!(query.code(), "InsufficientAccountPermissions");
     for service in Service::ALL {
@@ -313,7 +313,7 @@ fn other_accounts_may_be_given() {
     assert!(!server.log().contains(KEY));
 }
 
-/// The header with a token that `--oauth basic` takes, for ten minutes from now.
+/// An Authorization header with a token for `--oauth basic`, valid for ten minutes.
 pub(crate) fn bearer() -> String {
     use base64::Engine as _;
     let part = |value: serde_json::Value| {
@@ -345,7 +345,7 @@ fn tokens_are_taken_without_encryption_on_this_machine_if_the_flag_is_given() {
         let refused = shown("Bearer nonsense");
         assert_eq!(refused.status, 401);
         assert!(refused.header("www-authenticate").is_some());
-        // The version that clients of Table name is older than the challenge of that service.
+        // Clients of Table send an API version that is older than this service's challenges.
         let status = if service == Service::Table { 403 } else { 401 };
         let unsigned = list(service).unsigned().send(&server);
         assert_eq!(unsigned.status, status);

@@ -36,7 +36,7 @@ fn shown(connection_string: &str) -> Value {
     serde_json::from_str(&script("show", connection_string)).unwrap()
 }
 
-/// A directory of a release, and what it served by the official clients.
+/// The directory of a release of Azurite, and what official clients read from it.
 struct Written {
     directory: TempDir,
     shown: Value,
@@ -51,7 +51,7 @@ fn write(release: &str) -> Written {
     Written { directory, shown }
 }
 
-/// Written once; tests that change it have a copy.
+/// The directory of the newest release, written once. Tests that change it use a copy.
 static NEWEST: LazyLock<Written> = LazyLock::new(|| write(NEWEST_RELEASE));
 
 fn copy_of_newest() -> TempDir {
@@ -125,7 +125,7 @@ fn everything_that_azurite_served_is_served_after_an_import_of_its_files() {
             files(directory.path()) == before,
             "{release}: the source has changed"
         );
-        // The message that Azurite hides.
+        // Azurite hides this message, so wait until it is visible.
         ok(&server, &["clock", "advance", "2h"]);
         let peek = get(
             &server,
@@ -276,7 +276,7 @@ fn write_database(directory: &Path, name: &str, collections: &[(&str, &[Value])]
         .iter()
         .map(|(name, documents)| json!({"name": name, "data": documents, "idIndex": [1]}))
         .collect();
-    // The name comes before the data, as LokiJS writes it.
+    // The name precedes the data, as in files of LokiJS.
     let texts = collections.iter().map(|collection| {
         format!(
             "{{\"name\":{},\"data\":{}}}",
@@ -302,7 +302,7 @@ fn blob(name: &str, changes: Value) -> Value {
     blob
 }
 
-/// Names of blobs, what is wrong with them, and how that is named.
+/// For each invalid blob: its name, its document, and the name of the fault in messages.
 fn hostile_blobs() -> Vec<(&'static str, Value, &'static str)> {
     let part =
         |id: &str, offset: u64, count: u64| json!({"id": id, "offset": offset, "count": count});
@@ -600,7 +600,7 @@ fn first_start_on_a_directory_of_azurite_imports_it_and_later_ones_do_not() {
     );
 }
 
-/// A directory with as many blobs and messages.
+/// Writes a directory of Azurite with `count` blobs and `count` messages.
 fn write_many(directory: &Path, count: usize) {
     fs::create_dir(directory.join("__blobstorage__")).unwrap();
     fs::write(directory.join("__blobstorage__/good"), "abc").unwrap();
@@ -620,12 +620,12 @@ fn import_that_is_killed_in_its_middle_begins_again_at_the_next_start() {
     let directory = TempDir::new().unwrap();
     write_many(directory.path(), 2000);
     let launch = || Launch::on(directory.path());
-    // The access log has a line for each request of the import.
+    // Lines of the access log show progress: there is one for each request of the import.
     launch().killed_after(300);
     let store = directory.path().join(".lazurite");
     assert!(store.join(".azurite-import-begun").exists());
     assert!(!store.join("azurite-import.txt").exists());
-    // Nothing is written to a store that the next start empties.
+    // Starts that fail must not write to a store that the next start empties.
     for launch in [
         launch()
             .argument("--no-shared-key")

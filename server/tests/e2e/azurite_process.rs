@@ -18,7 +18,7 @@ pub(crate) struct Azurite {
 }
 
 impl Azurite {
-    /// `release` is one of [`RELEASES`]. `location` is the directory of its files.
+    /// Starts `release`, one of [`RELEASES`], on the directory `location`.
     pub(crate) fn start(release: &str, location: &Path) -> Azurite {
         let program = format!("node_modules/{release}/dist/src/azurite.js");
         // An Azurite that cannot send its telemetry ends two minutes later. The oldest release has
@@ -47,7 +47,7 @@ impl Azurite {
             lines.push(printed.recv_timeout(PATIENCE).expect("Azurite listens"));
         }
         let ports = Ports::in_lines(&lines);
-        // Azurite ends at the next line if nothing reads it.
+        // Must be read: a full pipe would end Azurite.
         std::thread::spawn(move || while printed.recv().is_ok() {});
         Azurite { child, ports }
     }
@@ -56,7 +56,7 @@ impl Azurite {
         self.ports.connection_string("http")
     }
 
-    /// Azurite writes its databases when it ends.
+    /// Ends Azurite orderly, because it writes its databases only then.
     pub(crate) fn stop(mut self) {
         let stopped = Command::new("kill")
             .arg(self.child.id().to_string())

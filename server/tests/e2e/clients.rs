@@ -33,7 +33,7 @@ fn first_programs_of_the_documentation() {
         .start();
     let steps = "server/docs/first-steps.md";
     let readme = example("README.md", "python", "upload_blob");
-    // The ports of the development connection string may be taken.
+    // The example's ports may be in use, so replace its connection string.
     let connection = "__import__('os').environ['AZURE_STORAGE_CONNECTION_STRING']";
     let readme = readme.replace("\"UseDevelopmentStorage=true\"", connection);
     let programs = [
@@ -170,7 +170,7 @@ fn javascript_assets() {
     }
 }
 
-/// `LAZURITE_SCREENSHOTS=DIR` keeps a picture of every page.
+/// With `LAZURITE_SCREENSHOTS=DIR`, saves a picture of every page.
 #[test]
 fn javascript_console_pages() {
     run_browser("console/pages.js");
@@ -229,7 +229,7 @@ pub(crate) fn skips_clients() -> bool {
     skips
 }
 
-/// `--https` alone: a certificate authority of the user's own, and tokens from this machine.
+/// Runs with a server under `--https` alone, whose certificate the user's authority signed.
 fn with_https(run_with: impl FnOnce(&Server, &Path)) {
     let scratch = tempfile::TempDir::new().unwrap();
     let launch = Launch::on(&scratch.path().join("data")).argument("--https");
@@ -285,7 +285,7 @@ fn python_request_logs() {
     run(python_command(), "request_logs.py", &launch.start());
 }
 
-/// It starts a server of its own, whose access log it reads.
+/// The script starts a server itself, because it reads the access log.
 #[test]
 fn python_exchanges_over_a_bad_network() {
     if skips_clients() {
@@ -336,7 +336,7 @@ fn javascript_on_the_usual_ports() {
     run_on_usual_ports(node_command(), "usual_ports.js");
 }
 
-/// Starts a server on the ports that it has by itself, and then the client.
+/// A script that starts a server on its default ports, and then the client.
 const SERVE_AND_RUN: &str = "ip link set lo up || exit 1
     \"$0\" --inMemoryPersistence --silent & server=$!
     trap 'kill $server' EXIT
@@ -345,7 +345,7 @@ const SERVE_AND_RUN: &str = "ip link set lo up || exit 1
     done
     \"$@\"";
 
-/// Runs a script and a server in a network of their own, where nothing else has the ports.
+/// Runs a script in a network namespace of its own, where the default ports are free.
 fn run_on_usual_ports(client: Command, script: &str) {
     let unshare = || {
         let mut command = Command::new("unshare");
@@ -444,7 +444,7 @@ fn run_script(mut command: Command, script: &str) {
     );
 }
 
-/// The virtual environment with the Python clients.
+/// The virtual environment with the Python clients, installed on first use.
 pub(crate) fn python() -> PathBuf {
     let version = finish(
         Command::new("python3").arg("--version"),
@@ -470,7 +470,7 @@ pub(crate) fn python() -> PathBuf {
     made.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// The directory whose `node_modules` holds the JavaScript clients.
+/// The directory whose `node_modules` holds the JavaScript clients, installed on first use.
 pub(crate) fn node() -> PathBuf {
     let version = finish(
         Command::new("node").arg("--version"),

@@ -74,7 +74,7 @@ fn put(server: &Server, target: &str, body: impl Into<Vec<u8>>) {
     put.body(body).send(server).is(201);
 }
 
-/// What [`fill`] puts, and contents of several pieces.
+/// Puts the contents of [`fill`], and some that take several pieces to copy.
 fn fill_more(server: &Server) {
     fill(server);
     let noise = |seed: u32, bytes: usize| {
@@ -94,7 +94,7 @@ fn fill_more(server: &Server) {
     }
 }
 
-/// Makes the append blob of [`fill_more`] if it is not there.
+/// Creates the append blob of [`fill_more`] unless it exists.
 fn with_log(server: &Server) -> &Server {
     let create = blob("PUT", "/photos/log2").header("x-ms-blob-type", "AppendBlob");
     let created = create.header("If-None-Match", "*").send(server);
@@ -236,7 +236,7 @@ fn contents_that_arrive_at_the_destination_during_a_copy_stay() {
     assert_eq!(blob("GET", "/photos/b").send(&to).text(), "mine");
 }
 
-/// Starts a copy, and kills it as soon as this is true.
+/// Starts a copy, and kills it once `is_reached` is true.
 fn kill_when(from: &str, to: &str, words: &[&str], is_reached: impl Fn() -> bool) {
     let mut command = command(from, to, words);
     command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -282,7 +282,7 @@ fn killed_copy_goes_on_where_it_was() {
         count.is_some_and(|count| count.parse::<u32>().unwrap() >= 10)
     });
     set_faults(&to, &json!([]));
-    // What has changed since is copied again.
+    // Blobs that were changed since are copied again.
     put(&from, "/photos/many/0", "changed");
     let text = copied(&from, &to, &words);
     assert!(text.contains("from an earlier run"), "{text}");
@@ -311,7 +311,7 @@ fn resumed_copy_copies_again_what_has_left_the_destination() {
     let text = copied(&from, &to, &words);
     assert!(text.contains("100 messages, 250 entities"), "{text}");
     assert_equal_exports(&from, &to);
-    // Consumers have taken messages.
+    // A consumer has deleted the copied messages in the meantime.
     let messages = request(Service::Queue, "/work/messages");
     messages.send(&to).is(204);
     let text = not_copied(&from.connection_string(), &to.connection_string(), &words);
@@ -342,7 +342,7 @@ fn copy_with_a_sas_names_what_the_sas_does_not_give_and_copies_the_rest() {
     let scratch = TempDir::new().unwrap();
     let journal = scratch.path().join("journal");
     let words = ["--resume", journal.to_str().unwrap()];
-    // What is left out is left out by a second run too.
+    // A second run leaves the same items out.
     for _ in 0..2 {
         let text = not_copied(&source, &to.connection_string(), &words);
         assert!(
@@ -561,7 +561,7 @@ fn killed_copy_to_azurite_goes_on_where_it_was() {
     let scratch = TempDir::new().unwrap();
     let journal = scratch.path().join("journal");
     let words = ["--resume", journal.to_str().unwrap()];
-    // Reads from the source are slow.
+    // Slow reads leave time for the kill.
     set_faults(
         &from,
         &json!([{"operation": "GetBlob", "fault": "latency=50ms"}]),

@@ -1,4 +1,4 @@
-//! Service properties and what they change for browsers, on all three services.
+//! Service properties and their effect on browsers, for all services.
 
 use crate::http::{Request, Response};
 use crate::server::{Launch, Server, Service};
@@ -166,7 +166,7 @@ fn origins_allowed_at_start_may_use_every_service() {
         let answer = page("http://a.com");
         answer.is(201);
         answer.has_header("Access-Control-Allow-Origin", "http://a.com");
-        // The rule is not among those of the account, and gives way to them.
+        // The rule of `--cors` is not shown among the account's rules, which take precedence.
         let read = || {
             Request::new(service, "GET", PROPERTIES)
                 .send(&server)

@@ -13,22 +13,22 @@ use crate::http::{Request, Response};
 use crate::rights::service_sas;
 use crate::server::{ACCOUNT, Launch, Server, Service};
 
-/// A version with user delegation SAS in all services, and with `srh` and `srq`.
+/// An API version with user delegation SAS in all services, and with `srh` and `srq`.
 const VERSION: &str = "2026-04-06";
-/// The first version whose `c` covers blocks.
+/// The first API version in which permission `c` covers blocks.
 const BLOCKS_VERSION: &str = "2026-06-06";
 const EXPIRY: &str = "2099-01-01T00:00:00Z";
 
 /// A user delegation key of one service.
 pub(crate) struct DelegationKey {
     service: Service,
-    /// `skoid`, `sktid`, `skt`, `ske`, `sks`, `skv`.
+    /// The fields `skoid`, `sktid`, `skt`, `ske`, `sks` and `skv` of a SAS.
     fields: Vec<(&'static str, String)>,
     value: Vec<u8>,
 }
 
 impl DelegationKey {
-    /// Asks a server that was started with `--oauth basic` for a key.
+    /// Gets a key from a server that was started with `--oauth basic`.
     pub(crate) fn from(server: &Server, service: Service) -> DelegationKey {
         let now = std::time::SystemTime::now();
         let tomorrow = now + std::time::Duration::from_secs(24 * 60 * 60);
@@ -64,7 +64,7 @@ impl DelegationKey {
         self.sas_at(resource, fields, "")
     }
 
-    /// A SAS by this key; `moment` is that of a snapshot or version.
+    /// A SAS signed with this key. `moment` is the time of a snapshot or version.
     pub(crate) fn sas_at(
         &self,
         resource: &str,
@@ -124,7 +124,7 @@ impl DelegationKey {
     }
 }
 
-/// `Sat, 01 Jan 2028 00:00:00 GMT` as `2028-01-01T00:00:00Z`.
+/// Converts `Sat, 01 Jan 2028 00:00:00 GMT` to `2028-01-01T00:00:00Z`.
 fn iso8601(date: &str) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -134,7 +134,7 @@ fn iso8601(date: &str) -> String {
     format!("{year}-{month:02}-{day}T{clock}Z")
 }
 
-/// A server that takes tokens.
+/// A server that accepts bearer tokens.
 pub(crate) fn with_tokens(location: &TempDir) -> Server {
     Launch::on(location.path())
         .argument("--oauth=basic")
@@ -178,7 +178,7 @@ fn a_name_that_a_signature_covers_is_listed_once() {
         let shown = detail(&ask(&format!("{list}={}", many("a", 14_000))));
         assert_eq!(shown, format!("{list} has more than 32 names."));
     }
-    // One mention is answered with no more than the start of the string to sign.
+    // The refusal of a large header repeats only the beginning of the string to sign.
     let refused = ask("srh=a");
     assert!(detail(&refused).starts_with("Signature did not match."));
     assert!(refused.body.len() < 10_000, "{}", refused.body.len());
@@ -215,7 +215,7 @@ fn a_name_that_a_signature_covers_cannot_be_dropped_from_its_sas() {
     for (dropped, replacement) in [
         ("&srh=x%2Dfoo", ""),
         ("&srq=bar", ""),
-        // These make the same string to sign.
+        // The replacements leave the string to sign the same.
         ("&srh=x%2Dfoo", "&ses=%0Ax-foo:1"),
         ("&srq=bar", "&rscc=bar:2%0A"),
     ] {
@@ -231,7 +231,7 @@ fn a_name_that_a_signature_covers_cannot_be_dropped_from_its_sas() {
     }
 }
 
-/// The key of the account is known to every page, and with it every user delegation key.
+/// Any page may know the well-known key, and with it every user delegation key.
 #[test]
 fn pages_of_other_machines_read_nothing_with_a_user_delegation_sas_or_a_token() {
     let location = TempDir::new().unwrap();
@@ -365,15 +365,15 @@ fn blocks_are_staged_with_c_from_the_version_on_that_says_so() {
     let create_only = sas(BLOCKS_VERSION, "c");
     let overwrite = "UnauthorizedBlobOverwrite";
     for (name, from_url) in [("one", false), ("two", true)] {
-        // A blob of one's own.
+        // A new blob may be written in blocks.
         stage(&create_only, name, "AAAA", from_url).is(201);
         stage(&create_only, name, "BBBB", from_url).is(201);
         commit(&create_only, name, &["AAAA", "BBBB"]).is(201);
-        // A blob that is there gets no blocks that its next commit could take.
+        // An existing blob gets no blocks: a later commit could take them.
         let refused = stage(&create_only, name, "CCCC", from_url);
         assert_eq!(refused.is(403).code(), overwrite);
         assert_eq!(commit(&create_only, name, &["AAAA"]).code(), overwrite);
-        // Blocks that others have staged stay theirs.
+        // Blocks that another client has staged are not affected.
         let upload = format!("upload-{name}");
         let target = format!("/con/{upload}?comp=block&blockid=AAAA");
         blob("PUT", &target).body("owner").send(&server).is(201);
@@ -385,7 +385,7 @@ fn blocks_are_staged_with_c_from_the_version_on_that_says_so() {
     }
 }
 
-/// What was overwritten may have been overwritten because it was never meant to be seen.
+/// A version may have been replaced because it was never meant to be public.
 #[test]
 fn snapshots_of_a_public_container_are_public_and_older_versions_are_not() {
     let location = TempDir::new().unwrap();

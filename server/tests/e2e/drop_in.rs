@@ -21,7 +21,7 @@ use crate::server::{Launch, Server, Service};
 
 const CONTAINERFILE: &str = include_str!("../../../packages/docker/Containerfile");
 const NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
-/// Where the scripts of the clients are.
+/// The directory of the clients' scripts.
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 
@@ -217,7 +217,7 @@ fn bin(scratch: &Path) -> std::path::PathBuf {
     scratch.join("bin")
 }
 
-/// A directory with the four commands in it, a certificate, and room for data.
+/// A directory with the four commands, a certificate, and space for data.
 pub(crate) fn scratch() -> TempDir {
     let scratch = TempDir::new().unwrap();
     std::fs::create_dir(bin(scratch.path())).unwrap();
@@ -239,7 +239,7 @@ pub(crate) fn scratch() -> TempDir {
     scratch
 }
 
-/// The line's words in `scratch`: other ports, other absolute paths.
+/// The words of a line, with free ports and with absolute paths moved into `scratch`.
 fn words(line: &str, scratch: &Path) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in line.split_whitespace() {
@@ -256,7 +256,7 @@ fn words(line: &str, scratch: &Path) -> Vec<String> {
     words
 }
 
-/// Starts a line in a working directory of its own.
+/// Starts a line in its own working directory.
 fn launch(line: &str, scratch: &Path) -> Launch {
     let words = words(line, scratch);
     let work = scratch.join("work");
@@ -291,7 +291,7 @@ fn in_image(launch: Launch, scratch: &Path) -> Launch {
     })
 }
 
-/// The image's `CMD`.
+/// The `CMD` of the image.
 fn command_of_image() -> String {
     let command = CONTAINERFILE
         .lines()
@@ -309,7 +309,7 @@ fn services_of(line: &str) -> Vec<Service> {
     }
 }
 
-/// Starts the line, uses every service it promises, and ends it in good order.
+/// Starts a line, uses each service that it promises, and stops the server.
 fn is_served(line: &str, launch: Launch, scratch: &Path) {
     let services = services_of(line);
     let mut server = launch.start_services(services.len());
@@ -322,7 +322,7 @@ fn is_served(line: &str, launch: Launch, scratch: &Path) {
                 "Azurite {service:?} service successfully listens on http"
             ));
         }
-        // As `nc -z` asks.
+        // A probe such as `nc -z` only connects.
         TcpStream::connect(("127.0.0.1", server.ports.of(*service))).unwrap();
         if !line.contains("--cert") {
             use_service(&server, *service);
@@ -378,7 +378,7 @@ else:
     assert!(output.status.success(), "{}", text(&output));
 }
 
-/// What `func start` asks without a signature, and how it knows an emulator by the answer.
+/// The unsigned request by which `func start` recognises an emulator.
 fn probe(server: &Server, service: Service) {
     let target = match service {
         Service::Blob | Service::Queue => "/devstoreaccount1?comp=list",
@@ -390,7 +390,7 @@ fn probe(server: &Server, service: Service) {
     assert!(answer.header("x-ms-error-code").is_some());
 }
 
-/// Outside of the image nothing has said that others are kept out.
+/// Outside of the image, nothing states that others are kept out.
 #[test]
 fn lines_that_listen_on_all_addresses_start_with_a_warning_of_two_lines() {
     let key = "account1:Zm9v";
@@ -440,7 +440,7 @@ fn lines_for_a_machine_start_unchanged() {
         eprintln!("{row}");
         let scratch = scratch();
         is_served(line, launch(line, scratch.path()), scratch.path());
-        // The log is where it was asked for, also in a directory that was not there.
+        // The log must be at the given path, even in a new directory.
         if line.contains("/azurite/debug.log") {
             let log = scratch.path().join("azurite/debug.log");
             let log = if line.contains("./azurite") {
@@ -541,7 +541,7 @@ fn sixty_mebibytes_are_enough_for_a_data_directory() {
     Request::new(Service::Blob, "PUT", "/con?restype=container")
         .send(&server)
         .is(201);
-    // Half of it is content. What is replaced makes room later, in the background.
+    // Half of the space is content. Space of replaced blobs is freed later, in the background.
     for number in 0..4 {
         Request::new(Service::Blob, "PUT", &format!("/con/b{number}"))
             .header("x-ms-blob-type", "BlockBlob")
@@ -565,7 +565,7 @@ fn a_data_directory_may_hold_a_debug_log_and_other_files() {
         server.signal("TERM");
         assert!(data.join("CURRENT").exists());
     }
-    // In a directory of a project, and in one of Azurite, nothing is mixed with what is there.
+    // The data goes into a subdirectory if the directory has files of a project or of Azurite.
     let project = scratch.path().join("work");
     std::fs::write(project.join("__azurite_db_blob__.json"), "{}").unwrap();
     let server = launch("azurite -l .", scratch.path()).start();
@@ -670,7 +670,7 @@ fn health_checks_of_containers_pass() {
     assert!(text.contains("no server is ready"), "{text}");
 }
 
-/// Host names, what stands before the resource in the path, and whether that leads to the account.
+/// For each URL: host, path before the resource, and whether it addresses the account.
 const URLS: &[(&str, &str, bool)] = &[
     // Names of compose services, clusters, containers, machines and addresses: the account is in
     // the path.
@@ -705,7 +705,7 @@ const URLS: &[(&str, &str, bool)] = &[
     ("devstoreaccount1.blob.azure:10000", "", true),
     ("devstoreaccount1.storage.svc.cluster.local", "", true),
     ("devstoreaccount1.host.docker.internal", "", true),
-    // Neither.
+    // Neither host nor path names the account.
     ("azurite", "", false),
     ("azurite.default.svc.cluster.local", "", false),
     ("127.0.0.1:10000", "", false),
@@ -804,7 +804,7 @@ fn the_commands_of_azurite_are_made_and_removed() {
     }
 }
 
-/// An editor, `func` and a compose file each start "their" emulator.
+/// An editor, `func` and a compose file may each start an emulator on the same directory.
 #[test]
 fn a_second_start_in_the_directory_of_a_running_server_succeeds() {
     let scratch = scratch();
@@ -894,7 +894,7 @@ fn a_server_stays_up_until_the_last_attached_process_has_gone() {
     other.wait().unwrap();
     assert_eq!(server.ends().code(), Some(0));
 
-    // A second signal ends it at once, and the next server has no leases of this one.
+    // A second signal ends the server at once. The next server has no leases from it.
     let server = start();
     let mut other = attach(&server);
     terminate(&server);

@@ -5,10 +5,10 @@
 use crate::http::{Connection, Request};
 use crate::server::{Server, Service};
 
-/// A row: code, status, the beginning of the message, and a request that is answered so.
+/// A row: code, status and beginning of the message of an error, and a request that causes it.
 pub(crate) type Row = (&'static str, u16, &'static str, Request);
 
-/// Sends the request of each row, one after another, and holds the answer against the row.
+/// Sends the request of each row in order, and compares the response.
 pub(crate) fn check(server: &Server, rows: Vec<Row>) {
     for (code, status, message, request) in rows {
         let answer = request.send(server);
@@ -42,7 +42,7 @@ fn create(name: &str) -> Request {
     table("POST", "/Tables").json(format!(r#"{{"TableName":"{name}"}}"#))
 }
 
-/// A transaction of deletions of rows that are there or not, by partition and row.
+/// A transaction that deletes these entities (partition, row), whether or not they exist.
 fn transaction(rows: &[(&str, &str)]) -> Request {
     let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_string();
     for (partition, row) in rows {

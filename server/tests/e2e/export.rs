@@ -37,7 +37,7 @@ pub(crate) fn refused(server: &Server, words: &[&str]) -> String {
     text
 }
 
-/// All files of a directory with their contents.
+/// All files in a directory, by relative path, with their contents.
 pub(crate) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut directories = vec![root.to_path_buf()];
@@ -91,7 +91,7 @@ pub(crate) fn fill(server: &Server) {
         );
         send.body(message).send(server).is(201);
     }
-    // Hidden ones are in the export, too.
+    // Hides a message, which the export must have too.
     request(Service::Queue, "GET", "/work/messages?numofmessages=1")
         .send(server)
         .is(200);
@@ -140,7 +140,7 @@ fn put_blobs(server: &Server) {
     put(server, "upper", "BlockBlob", &[], b"2");
     put(server, "a%3Ab%3F%20", "BlockBlob", &[], b"escaped");
     put(server, "empty", "BlockBlob", &[], b"");
-    // Of blocks: without an MD5.
+    // Written in blocks, the blob has no MD5.
     let block = request(
         Service::Blob,
         "PUT",
@@ -226,7 +226,7 @@ fn export_import_and_export_again_are_byte_equal() {
             "{ranges}"
         );
     }
-    // Nothing is left beside the exports.
+    // The export must leave no intermediate files.
     let left = fs::read_dir(scratch.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name());
@@ -339,7 +339,7 @@ fn import_that_broke_off_before_policies_sets_them_when_it_is_repeated() {
     ok(&other, &["export", &path("again")]);
     assert!(files(Path::new(&path("first"))) == files(Path::new(&path("again"))));
 
-    // Those that are there stay.
+    // The policies of an existing container are kept.
     let acl = "/photos?restype=container&comp=acl";
     let set = request(Service::Blob, "PUT", acl).body(
         "<SignedIdentifiers><SignedIdentifier><Id>mine</Id></SignedIdentifier></SignedIdentifiers>",
@@ -443,7 +443,7 @@ fn toml_file_is_imported_into_a_running_server() {
     container
         .is(200)
         .has_header("x-ms-blob-public-access", "blob");
-    // They are empty, so that nothing is replaced.
+    // Existing resources may be imported again if they are empty.
     import();
     fs::write(&path, "[queues.work]\n[queues.q1]\n").unwrap();
     let text = refused(&server, &["import", path.to_str().unwrap()]);
@@ -682,7 +682,7 @@ fn hostile_directories_are_refused_with_the_place() {
         let server = Server::fresh();
         let text = refused(&server, &["import", root.to_str().unwrap()]);
         assert!(text.contains(reason), "{path}: {text}");
-        // Before anything is made.
+        // Refused before any resource is created.
         let is_loaded = get(&server, Service::Queue, "/first?comp=metadata").status == 200;
         assert!(!is_loaded, "{path}");
     }

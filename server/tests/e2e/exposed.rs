@@ -114,7 +114,7 @@ fn accounts_come_from_a_file_that_is_read_again() {
         assert!(Instant::now() < deadline, "{}", server.log());
         std::thread::sleep(Duration::from_millis(20));
     }
-    // What cannot be read changes nothing.
+    // A file that cannot be read changes nothing.
     std::fs::write(&file, "broken").unwrap();
     hang_up(&server);
     server.wait_for_log("not reloaded: accounts");
@@ -146,7 +146,7 @@ fn a_key_that_can_be_guessed_is_not_offered_to_a_network() {
     }
 }
 
-/// A server on a network does not take by signal what it would not have started with.
+/// A signal must not give a server on a network a key with which it would not have started.
 #[test]
 fn the_well_known_key_is_not_reloaded_on_a_network() {
     let location = TempDir::new().unwrap();
@@ -206,7 +206,7 @@ fn no_public_access_closes_every_container() {
             .is(200);
     }
 
-    // What an account key signs is no more welcome as the source of a copy or inside a batch.
+    // Keys are refused as well for the source of a copy and inside a batch.
     let token = bearer();
     let by_token = |request: Request| request.header("Authorization", &token);
     let create = Request::new(Service::Blob, "PUT", "/con?restype=container");
@@ -282,7 +282,7 @@ fn no_public_access_closes_every_container() {
     assert_eq!(ask(&format!("{of_account}&si=p")), 403);
 }
 
-/// Idle connections make room for one that has something to ask.
+/// Idle connections must make room for one with a request.
 #[test]
 fn a_request_finds_a_place_among_idle_connections() {
     let (_location, server) = started(&["--max-connections", "20"]);
@@ -295,7 +295,7 @@ fn a_request_finds_a_place_among_idle_connections() {
     }
 }
 
-/// A server that may have this many open files.
+/// Starts a server with a limit on its open files.
 fn limited(location: &Path, open_files: usize, arguments: &[&str]) -> Server {
     let program = location.join("limited");
     let script = format!(
@@ -312,7 +312,7 @@ fn limited(location: &Path, open_files: usize, arguments: &[&str]) -> Server {
 
 #[test]
 fn a_store_waits_for_file_handles_that_connections_have() {
-    // More connections than there are handles: the flag promises what the system does not give.
+    // The flag allows more connections than the system gives file handles.
     let location = TempDir::new().unwrap();
     let server = limited(location.path(), 80, &["--max-connections", "1000"]);
     let mut connection = Connection::open(&server, Service::Blob).unwrap();
@@ -323,7 +323,7 @@ fn a_store_waits_for_file_handles_that_connections_have() {
         .map(|_| TcpStream::connect(("127.0.0.1", server.ports.queue)).unwrap())
         .collect();
     std::thread::sleep(Duration::from_millis(300));
-    // The value log needs a file, which waits until connections are gone.
+    // A large value needs a new file of the value log, so the write waits for a free handle.
     let body = vec![7; 8 << 20];
     let put =
         Request::new(Service::Blob, "PUT", "/con/large").header("x-ms-blob-type", "BlockBlob");
@@ -340,7 +340,7 @@ fn a_store_waits_for_file_handles_that_connections_have() {
     assert!(health.is(200).text().contains("ready"));
 }
 
-/// Five hundred forks used to take all file handles, and the store was read-only until a restart.
+/// Regression test: 500 forks took all file handles, and the store was read-only until a restart.
 #[test]
 fn forks_leave_file_handles_for_the_store() {
     let location = TempDir::new().unwrap();
@@ -360,7 +360,7 @@ fn forks_leave_file_handles_for_the_store() {
     assert!((1..20).contains(&made), "{statuses:?}");
     statuses.drain(..made);
     assert_eq!(statuses, vec![503; 100 - made]);
-    // The value log needs a file of its own for each of these.
+    // A large value needs a file of the value log.
     put().body(vec![7; 8 << 20]).send(&server).is(201);
     put().body("x").in_fork("f0").send(&server).is(201);
     let health = Request::exactly(Service::Blob, "GET", "/_lazurite/health").unsigned();
@@ -376,7 +376,7 @@ fn a_quota_is_answered_507_and_reads_go_on() {
         request.send(&server)
     };
     send("PUT", "/con?restype=container", Vec::new()).is(201);
-    // Random bytes, so that nothing is made smaller.
+    // Random bytes cannot be compressed.
     let mut body = vec![0; 16 << 20];
     std::fs::File::open("/dev/urandom")
         .unwrap()
@@ -391,7 +391,7 @@ fn a_quota_is_answered_507_and_reads_go_on() {
     let message = "There is no space left for the data of this server.";
     refused.is_error(507, "InsufficientStorage", message);
     assert_eq!(send("GET", "/con/0", Vec::new()).is(200).body, body);
-    // What only replaces has no more room than what is new, though rows of it are deleted.
+    // Replacing a blob needs as much space as a new one, although it deletes rows.
     let replaced = (0..10_000).find_map(|number| {
         let answer = Request::new(Service::Blob, "PUT", "/con/replaced")
             .header("x-ms-blob-type", "BlockBlob")
@@ -406,7 +406,7 @@ fn a_quota_is_answered_507_and_reads_go_on() {
     for number in 0..count {
         send("DELETE", &format!("/con/{number}"), Vec::new()).is(202);
     }
-    // What was deleted is given back, and taken again.
+    // The space of deleted blobs is freed and can be used again.
     let deadline = Instant::now() + Duration::from_secs(60);
     while send("PUT", "/con/again", body.clone()).status != 201 {
         assert!(Instant::now() < deadline);
@@ -414,7 +414,7 @@ fn a_quota_is_answered_507_and_reads_go_on() {
     }
 }
 
-/// Seven hundred requests used to fill the pipe, and a signal then waited for the reader.
+/// Regression test: 700 requests filled the pipe, and a signal then waited for its reader.
 #[test]
 fn unread_output_never_blocks_a_request() {
     let location = TempDir::new().unwrap();
@@ -433,10 +433,10 @@ fn unread_output_never_blocks_a_request() {
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
 }
 
-/// Docker gives a container ten seconds; half a head used to take three of them.
+/// Regression test: a half-sent head took three of the ten seconds that Docker gives a container.
 #[test]
 fn a_signal_does_not_wait_for_idle_clients() {
-    // A server that waits for these clients ends after a minute.
+    // With this flag, a server that waits for its clients would take a minute.
     const MINUTE: &str = "--shutdown-timeout=60";
     let (_location, server) = started(&[MINUTE]);
     let mut half = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
@@ -517,7 +517,7 @@ const STATES: [(&str, Begin); 12] = [
         let threads = (0..100).map(|number| {
             let put = put_blob(&format!("/con/{number}")).body(vec![7; 5000]);
             let mut connection = Connection::open(server, Service::Blob).unwrap();
-            // Until the server is gone.
+            // Sends until the server has ended.
             std::thread::spawn(move || while connection.send(&put).is_ok() {})
         });
         Box::new(threads.collect::<Vec<_>>())
@@ -544,7 +544,7 @@ fn begun(server: &Server, bytes: &[u8]) -> Box<dyn std::any::Any> {
     Box::new(stream)
 }
 
-/// Docker gives a container ten seconds.
+/// Docker kills a container after ten seconds.
 #[test]
 fn a_signal_ends_the_server_in_time_during_any_request() {
     for (state, begin) in STATES {
@@ -564,13 +564,13 @@ fn a_signal_ends_the_server_in_time_during_any_request() {
     }
 }
 
-/// A disk that does not answer keeps the server for three seconds, not for ever.
+/// A disk that does not answer delays the end by three seconds, not forever.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_signal_ends_the_server_while_the_disk_hangs() {
     let location = TempDir::new().unwrap();
     let at = |name: &str| location.path().join(name);
-    // Syncs that wait while a file is there.
+    // A library whose syncs wait while a file exists.
     let source = "#include <stdlib.h>\n#include <unistd.h>\n\
         static int held(void) { while (access(getenv(\"HELD\"), F_OK) == 0) usleep(10000); return 0; }\n\
         int fsync(int file) { return held(); }\nint fdatasync(int file) { return held(); }\n";
@@ -580,7 +580,7 @@ fn a_signal_ends_the_server_while_the_disk_hangs() {
         .args([at("held.so"), at("held.c")])
         .status();
     assert!(compiled.unwrap().success());
-    // What is said last must not hold up the end either.
+    // The last messages on standard error must not delay the end either.
     let server = launch(&at("data"), &[])
         .unread_stderr()
         .environment("LD_PRELOAD", at("held.so").to_str().unwrap())

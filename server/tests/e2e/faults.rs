@@ -37,7 +37,7 @@ fn rules(server: &Server) -> Vec<Value> {
     shown["rules"].as_array().unwrap().clone()
 }
 
-/// Sends a request whose connection ends without an answer: how.
+/// The error of a connection that ends without a response.
 fn broken(server: &Server, request: &Request) -> ErrorKind {
     let mut connection = Connection::open(server, Service::Blob).unwrap();
     let host = format!("127.0.0.1:{}", server.ports.blob);
@@ -91,7 +91,7 @@ fn errors_are_those_of_the_service_until_their_count_is_reached() {
         (&json!(2), &json!(3))
     );
     assert_eq!(shown[1]["hits"], 1);
-    // Pages of the server itself have no faults, nor do requests that are refused.
+    // The server's own pages and refused requests have no faults.
     let forged = put("a%20b").header("Authorization", "SharedKey devstoreaccount1:AAAA");
     forged.send(&server).is(403);
     assert_eq!(rules(&server)[0]["matched"], 3);

@@ -1,4 +1,4 @@
-//! Forks: stores for a while, reached as `ACCOUNT--FORK` on the same ports.
+//! Forks: temporary stores, addressed as `ACCOUNT--FORK` on the same ports.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::server::{ACCOUNT, Launch, PATIENCE, Server, Service};
 use crate::state::{names, put, restore, set, state, take};
 use crate::test_clock::page;
 
-/// Makes a fork, and answers its JSON.
+/// Makes a fork and returns the JSON of the response.
 fn fork(server: &Server, body: &Value) -> Value {
     let made = state("POST", "forks").body(body.to_string()).send(server);
     made.is(201).json()
@@ -28,14 +28,14 @@ fn list() -> Request {
     Request::new(Service::Blob, "GET", "/?comp=list")
 }
 
-/// The letters of the containers that a fork has among `aaa`, `bbb` and `ccc`.
+/// The letters of the fork's containers, of `aaa`, `bbb` and `ccc`.
 fn containers(server: &Server, fork: &str) -> String {
     let text = list().in_fork(fork).send(server).is(200).text();
     let is_there = |letter: &char| text.contains(&format!("<Name>{letter}{letter}{letter}</Name>"));
     "abc".chars().filter(is_there).collect()
 }
 
-/// A server with containers of these names, and its data directory.
+/// A server with containers of these names, and the directory of its data.
 pub(crate) fn with_names(names: &[&str], arguments: &[&str]) -> (TempDir, Server) {
     let location = TempDir::new().unwrap();
     let launch = Launch::on(location.path());
@@ -49,7 +49,7 @@ pub(crate) fn with_names(names: &[&str], arguments: &[&str]) -> (TempDir, Server
     (location, server)
 }
 
-/// Waits until the directory of stores holds no more than this many.
+/// Waits until there are at most `count` directories of stores.
 fn wait_for_directories(location: &TempDir, count: usize) {
     let deadline = Instant::now() + PATIENCE;
     let present = || {
@@ -96,7 +96,7 @@ fn forks_of_the_store_and_of_a_snapshot_do_not_see_each_other() {
         ("abc".into(), "ab".into())
     );
     assert_eq!(names(&server), set(&["bbb"]));
-    // A fork goes on when the store that it comes from is replaced.
+    // A fork is not affected when its source is replaced.
     restore(&server, "seed");
     state("DELETE", "snapshots/seed").send(&server).is(200);
     assert_eq!(
@@ -128,7 +128,7 @@ fn fork_has_all_services_under_both_styles_of_urls_and_its_secondary() {
     put("con").in_fork("t1").send(&server).is(201);
     let blob = Request::new(Service::Blob, "PUT", "/con/b").header("x-ms-blob-type", "BlockBlob");
     blob.body("text").in_fork("t1").send(&server).is(201);
-    // Copies within the fork.
+    // The source of the copy is in the fork.
     let source = format!("http://127.0.0.1:{}/{ACCOUNT}--t1/con/b", server.ports.blob);
     let copy =
         || Request::new(Service::Blob, "PUT", "/con/copy").header("x-ms-copy-source", &source);
@@ -184,7 +184,7 @@ fn fork_is_made_at_first_use_by_requests_with_the_key_alone() {
     );
     assert_eq!(names(&server), set(&["aaa"]));
     assert_eq!(listed(&server), ["t1", "t2"]);
-    // Once there, it answers strangers as the account does.
+    // An existing fork answers unauthenticated requests like the account.
     list().in_fork("t1").unsigned().send(&server).is(403);
 }
 

@@ -4,7 +4,7 @@
 use crate::http::{Connection, Request, Response};
 use crate::server::{Launch, Server, Service};
 
-/// Sends bytes to the Blob service. What follows on the connection must be its end.
+/// Sends bytes to the Blob service. The refusal must be followed by the end of the connection.
 #[track_caller]
 fn refused(server: &Server, bytes: &[u8]) -> Response {
     let mut connection = Connection::open(server, Service::Blob).unwrap();
@@ -91,7 +91,7 @@ fn a_head_that_cannot_be_read_has_a_line_in_the_log() {
     assert_eq!((answer.status, &*answer.code()), (400, "InvalidInput"));
     let line = server.wait_for_line("InvalidInput");
     assert!(line.contains("\"- * HTTP/1.1\" 400 - "), "{line}");
-    // An answer to a request before it stays as it is.
+    // The response to an earlier request on the connection is not changed.
     let mut connection = Connection::open(&server, Service::Blob).unwrap();
     let health = "GET /_lazurite/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET / HTTP/3.0\r\n\r\n";
     let answer = connection.send_bytes(health.as_bytes(), "GET");
@@ -142,7 +142,7 @@ fn browsers_are_kept_out() {
         "devstoreaccount1.blob.localhost",
         "host.docker.internal",
     ] {
-        // Where the host name has the account, the path has none.
+        // The path has the account only if the host name does not have it.
         let list = if host.starts_with("devstoreaccount1.") {
             Request::exactly(Service::Blob, "GET", "/?comp=list")
         } else {

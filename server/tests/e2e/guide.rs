@@ -19,10 +19,10 @@ const PATTERNS: &str = concat!(
     "/../benches/server/src/guide/patterns"
 );
 
-/// Pages that teach and have no program. All other pages but the index are patterns.
+/// Explanatory pages without a program. All other pages except the index are patterns.
 const TEXTS: [&str; 3] = ["guidelines.md", "model.md", "partitions.md"];
 
-/// The sections that end the text of every pattern, in this order.
+/// The sections at the end of every pattern, in this order.
 const SECTIONS: [&str; 4] = [
     "## What to watch out for",
     "## Use it when",
@@ -284,7 +284,7 @@ fn links_of_the_cookbook_and_the_examples_lead_to_files() {
     }
 }
 
-/// The lines outside code and figures.
+/// The lines of a page that are neither code nor figures.
 fn prose(page: &str) -> Vec<&str> {
     let (mut is_code, mut is_figures) = (false, false);
     let mut lines = Vec::new();
@@ -302,7 +302,7 @@ fn prose(page: &str) -> Vec<&str> {
     lines
 }
 
-/// The page with each block after a `<!-- code: FILE#REGION -->` as the region in the file is.
+/// The page with each block after `<!-- code: FILE#REGION -->` replaced from the file.
 fn with_quotations(page: &str) -> String {
     let mut lines = page.lines();
     let mut text = String::new();
@@ -348,7 +348,7 @@ fn region_of(file: &str, region: &str) -> String {
     code.trim_matches('\n').to_string()
 }
 
-/// A copy of a directory in which Node.js finds the clients: `import` does not look at `NODE_PATH`.
+/// A copy of a directory with `node_modules`, because `import` ignores `NODE_PATH`.
 fn with_node_modules(directory: &Path) -> TempDir {
     let copy = TempDir::new().unwrap();
     copy_files(directory, copy.path());

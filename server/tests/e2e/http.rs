@@ -1,4 +1,4 @@
-//! Requests made by hand: signed or not, well formed or not, and answers as they came.
+//! Raw requests, signed or not, valid or not, and raw responses.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -17,11 +17,11 @@ use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, Stream
 
 use crate::server::{ACCOUNT, KEY, PATIENCE, Server, Service};
 
-/// The version of the protocol these requests speak unless they say otherwise.
+/// The API versions of requests that set none.
 pub(crate) const BLOB_VERSION: &str = "2026-10-06";
 pub(crate) const TABLE_VERSION: &str = "2019-02-02";
 
-/// How long after a refusal a connection may stay open.
+/// Maximum time from a refusal to the end of the connection.
 const CLOSING_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A request to one service. It is signed with the well-known key unless it carries `Authorization`
@@ -33,19 +33,19 @@ pub(crate) struct Request {
     pub(crate) target: String,
     headers: Vec<(String, String)>,
     body: Vec<u8>,
-    /// Who signs it.
+    /// The account that signs the request.
     account: String,
     signed: bool,
     omitted: Vec<&'static str>,
 }
 
 impl Request {
-    /// `target` is the path and query after `/devstoreaccount1`, percent-encoded.
+    /// A request for `target`, the percent-encoded path and query after `/devstoreaccount1`.
     pub(crate) fn new(service: Service, method: &str, target: &str) -> Request {
         Request::exactly(service, method, &format!("/{ACCOUNT}{target}"))
     }
 
-    /// A request with this whole target, as it goes over the wire.
+    /// A request with exactly this target.
     pub(crate) fn exactly(service: Service, method: &str, target: &str) -> Request {
         Request {
             service,
@@ -59,20 +59,20 @@ impl Request {
         }
     }
 
-    /// The request for a fork of the account, whose name is in the path and in the string to sign.
+    /// The same request for a fork of the account, in the path and in the signature.
     pub(crate) fn in_fork(self, fork: &str) -> Request {
         let account = format!("{ACCOUNT}--{fork}");
         let target = self.target.replacen(ACCOUNT, &account, 1);
         Request { target, ..self }.signed_by_fork(fork)
     }
 
-    /// The request with the signature of a fork of the account, whatever the path.
+    /// The same request signed for a fork of the account. The path is not changed.
     pub(crate) fn signed_by_fork(self, fork: &str) -> Request {
         let account = format!("{ACCOUNT}--{fork}");
         Request { account, ..self }
     }
 
-    /// Leaves out a header that would be sent otherwise.
+    /// Omits a header that is sent by default.
     pub(crate) fn without(mut self, name: &'static str) -> Request {
         self.omitted.push(name);
         self
@@ -88,7 +88,7 @@ impl Request {
         self
     }
 
-    /// A JSON body with the headers the Table service wants.
+    /// Sets a JSON body and its Content-Type.
     pub(crate) fn json(self, body: impl Into<Vec<u8>>) -> Request {
         self.header("Content-Type", "application/json").body(body)
     }
@@ -98,12 +98,12 @@ impl Request {
         self
     }
 
-    /// The request with the parameters of a SAS as its credentials.
+    /// The request with a SAS as its only credentials.
     pub(crate) fn credited(self, sas: &str) -> Request {
         self.parameter(sas).unsigned()
     }
 
-    /// The request with part of its target replaced.
+    /// The request with the first occurrence of `part` in its target replaced.
     pub(crate) fn retarget(mut self, part: &str, by: &str) -> Request {
         self.target = self.target.replacen(part, by, 1);
         self
@@ -116,7 +116,7 @@ impl Request {
         self
     }
 
-    /// The request with another value of a header that it has.
+    /// Replaces the value of a header that the request has.
     pub(crate) fn set_header(mut self, name: &str, value: &str) -> Request {
         for (given, text) in &mut self.headers {
             if given.eq_ignore_ascii_case(name) {
@@ -149,7 +149,7 @@ impl Request {
         self
     }
 
-    /// The value of an input, as it is sent.
+    /// The value of a header, or of a parameter if the name begins with `?`.
     pub(crate) fn get_input(&self, name: &str) -> Option<&str> {
         let Some(name) = name.strip_prefix('?') else {
             return self.get_header(name);
@@ -160,7 +160,7 @@ impl Request {
         found.map(|(_, value)| value)
     }
 
-    /// The request with a word of the target and the headers replaced.
+    /// The request with every occurrence of a word in target and headers replaced.
     pub(crate) fn replace(mut self, word: &str, by: &str) -> Request {
         self.target = self.target.replace(word, by);
         for (_, value) in &mut self.headers {
@@ -189,7 +189,7 @@ impl Request {
         self.service
     }
 
-    /// The whole target as it goes over the wire.
+    /// The whole request target.
     pub(crate) fn target(&self) -> &str {
         &self.target
     }
@@ -198,7 +198,7 @@ impl Request {
         self.header("x-ms-date", &httpdate::fmt_http_date(date))
     }
 
-    /// Sends it on a connection of its own.
+    /// Sends the request on a new connection.
     #[track_caller]
     pub(crate) fn send(&self, server: &Server) -> Response {
         let mut connection = Connection::open(server, self.service).unwrap();
@@ -211,7 +211,7 @@ impl Request {
         connection.send(&request).unwrap()
     }
 
-    /// Sends it over HTTPS on a connection of its own, to a server that speaks that.
+    /// Sends the request over HTTPS on a new connection.
     #[track_caller]
     pub(crate) fn send_secure(&self, server: &Server) -> Response {
         let port = server.ports.of(self.service);
@@ -226,7 +226,7 @@ impl Request {
         Response::read(&mut stream, &self.method).unwrap()
     }
 
-    /// Every byte of the request.
+    /// The bytes of the whole request.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut headers = self.headers.clone();
         let mut default = |name: &str, value: String| {
@@ -281,7 +281,7 @@ impl Request {
     }
 }
 
-/// A TLS client that trusts this server alone.
+/// The TLS settings of a client that only trusts this server.
 fn trusting(server: &Server) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(server.certificate()).unwrap();
@@ -302,7 +302,7 @@ pub(crate) fn sign(text: &str) -> String {
     BASE64.encode(mac.finalize().into_bytes())
 }
 
-/// Source: Authorize with Shared Key, "Constructing the signature string".
+/// The string to sign. Source: Authorize with Shared Key, "Constructing the signature string".
 fn string_to_sign(
     service: Service,
     method: &str,
@@ -378,7 +378,7 @@ fn string_to_sign(
         .map(|(name, value)| (name.to_lowercase(), value.trim()))
         .filter(|(name, _)| name.starts_with("x-ms-"))
         .collect();
-    // By name: the colon behind a name would sort after a hyphen in a longer one.
+    // Sorted by name alone: with its colon, a name would sort after a longer one with a hyphen.
     own.sort_by(|(name, _), (other, _)| name.cmp(other));
     for same in own.chunk_by(|(name, _), (next, _)| name == next) {
         let values: Vec<_> = same.iter().map(|(_, value)| *value).collect();
@@ -387,7 +387,7 @@ fn string_to_sign(
     text + &resource
 }
 
-/// A connection that is kept open from answer to answer.
+/// A connection that stays open between responses.
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
 }
@@ -407,7 +407,7 @@ impl Connection {
         self.send_bytes(&request.bytes(), &request.method)
     }
 
-    /// Sends the head of a request that waits to be asked for its body, and reads the next answer.
+    /// Sends only the head of a request that expects 100 Continue, and reads the next response.
     pub(crate) fn send_awaiting(&mut self, request: Request) -> Result<Response> {
         let request = request.header("Expect", "100-continue");
         let bytes = request.bytes();
@@ -428,22 +428,22 @@ impl Connection {
             .map_err(|error| sent.err().unwrap_or(error))
     }
 
-    /// Says that no more comes.
+    /// Closes the sending direction.
     pub(crate) fn end_requests(&mut self) {
         let _ = self.stream.get_ref().shutdown(std::net::Shutdown::Write);
     }
 
-    /// Waits until an answer begins, without taking any of it.
+    /// Waits until a response begins, without reading it.
     pub(crate) fn wait(&mut self) -> Result<()> {
         self.stream.fill_buf().map(|_| ())
     }
 
-    /// Reads one answer to a request of that method.
+    /// Reads the response to a request with this method.
     pub(crate) fn read(&mut self, method: &str) -> Result<Response> {
         Response::read(&mut self.stream, method)
     }
 
-    /// Everything up to the end of the connection, however it ends.
+    /// The rest of the received bytes, until the connection ends or fails.
     pub(crate) fn read_to_end(&mut self) -> String {
         let mut bytes = Vec::new();
         let _ = self.stream.read_to_end(&mut bytes);
@@ -464,7 +464,7 @@ impl Connection {
     }
 }
 
-/// An answer as it came.
+/// A response as it was received.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -543,7 +543,7 @@ impl Response {
             .unwrap_or_else(|error| panic!("not JSON ({error}): {}", self.text()))
     }
 
-    /// The text of the first XML element of that name.
+    /// The text of the first XML element with this name.
     pub(crate) fn element(&self, name: &str) -> Option<String> {
         let text = self.text();
         let start = text.find(&format!("<{name}>"))? + name.len() + 2;
@@ -551,12 +551,12 @@ impl Response {
         Some(unescape(&text[start..end]))
     }
 
-    /// The error code, wherever the service puts it: the body, or for HEAD the header.
+    /// The error code, from the body or, for HEAD, from the header.
     pub(crate) fn code(&self) -> String {
         self.error().0
     }
 
-    /// The error message without the lines that name request and time.
+    /// The error message without the lines with request id and time.
     pub(crate) fn message(&self) -> String {
         self.error().1
     }
@@ -592,7 +592,7 @@ impl Response {
         (code, first_part(&message))
     }
 
-    /// As `element`, for an element that carries `xml:lang`.
+    /// Like `element`, for an element with the attribute `xml:lang`.
     fn element_with_language(&self, name: &str) -> Option<String> {
         let text = self.text();
         let element = text[text.find(&format!("<{name} "))?..].to_string();

@@ -18,7 +18,7 @@ fn blob(method: &str, target: &str) -> Request {
     Request::new(Service::Blob, method, target)
 }
 
-/// A program that runs the server after a line of shell.
+/// A script that runs a line of shell and then the server.
 fn program_after(location: &Path, line: &str) -> std::path::PathBuf {
     let program = location.join("program");
     let server = env!("CARGO_BIN_EXE_lazurite");
@@ -53,7 +53,7 @@ fn a_request_ends_when_its_time_is_over() {
         let code = answer.header("x-ms-error-code");
         assert_eq!((answer.status, code), (500, Some("OperationTimedOut")));
         let took = began.elapsed();
-        // Without the flag, a body may stall for half a minute.
+        // The default would let a body stall for 30 seconds.
         assert!(took < Duration::from_secs(20), "{service:?}: {took:?}");
     }
     blob("GET", "/?comp=list").send(&server).is(200);
@@ -70,7 +70,7 @@ fn nothing_is_served_in_clear_with_https_only() {
     for service in Service::ALL {
         let mut connection = Connection::open(&server, service).unwrap();
         let request = Request::new(service, "GET", "/?comp=list");
-        // The refusal says what to do, and holds nothing of the store.
+        // The refusal says what to do and shows nothing of the store.
         let answer = connection.send(&request).unwrap();
         assert_eq!(
             (answer.status, answer.code().as_str()),
@@ -81,7 +81,7 @@ fn nothing_is_served_in_clear_with_https_only() {
     }
 }
 
-/// The certificate that a client is shown.
+/// The certificate that the server sends.
 fn certificate(server: &Server) -> String {
     let script = format!(
         "import ssl; print(ssl.get_server_certificate(('127.0.0.1', {})))",
@@ -120,7 +120,7 @@ fn a_signal_has_the_certificate_read_again() {
     server.wait_for_log(" reloaded: certificate\n");
     let second = certificate(&server);
     assert_ne!(second, first);
-    // One that cannot be used changes nothing.
+    // A certificate that cannot be used changes nothing.
     std::fs::write(&path, "broken").unwrap();
     hang_up();
     server.wait_for_log("not reloaded: certificate");
@@ -144,16 +144,16 @@ fn open_files_are_raised_to_the_limit_of_the_system() {
     assert_ne!(words[3], "128", "{limits}");
 }
 
-/// The address of this machine by which others reach it, if it has one.
+/// The address at which other machines reach this one, if it has one.
 fn address_for_others() -> Option<std::net::IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // Nothing is sent: the system only looks up the way.
+    // Sends nothing: the system only chooses a route.
     socket.connect("198.51.100.1:9").ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_loopback() && !address.is_unspecified()).then_some(address)
 }
 
-/// The scheme of a source is a text of the caller's, and does not make the way of a token safe.
+/// The scheme of a source is the caller's text and does not prove that a token is sent safely.
 #[test]
 fn a_token_opens_no_source_of_a_request_in_clear_from_another_machine() {
     let Some(address) = address_for_others() else {
@@ -198,14 +198,14 @@ fn a_token_opens_no_source_of_a_request_in_clear_from_another_machine() {
         let refused = copy(SocketAddr::new(address, server.ports.blob), scheme);
         assert!(refused.starts_with("HTTP/1.1 403"), "{refused}");
         assert!(refused.contains("not allowed with HTTP"), "{refused}");
-        // No server listens on this machine.
+        // A request from this machine cannot be read by others, so the token is accepted.
         let near = SocketAddr::new([127, 0, 0, 1].into(), server.ports.blob);
         let copied = copy(near, scheme);
         assert!(copied.starts_with("HTTP/1.1 202"), "{copied}");
     }
 }
 
-/// Where the data lies is for the log of the server, not for clients.
+/// The log may show the path of the data, responses may not.
 #[test]
 #[cfg(target_os = "linux")]
 fn errors_of_a_failing_disk_show_clients_no_path() {
@@ -256,7 +256,7 @@ fn errors_of_a_failing_disk_show_clients_no_path() {
     }
 }
 
-/// Documents that are held in memory as they are read, each of the kind that used to take most.
+/// For each kind of document held in memory: a request with one that took the most memory before.
 #[cfg(target_os = "linux")]
 fn documents() -> Vec<(&'static str, Request)> {
     let parts = |type_of_part: &str| {
@@ -309,7 +309,7 @@ fn documents() -> Vec<(&'static str, Request)> {
     ]
 }
 
-/// KiB of memory of the server, by their name in `/proc`.
+/// Memory of the server in KiB, by the name of its line in `/proc`.
 #[cfg(target_os = "linux")]
 fn kibibytes(server: &Server, name: &str) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
@@ -321,9 +321,9 @@ fn kibibytes(server: &Server, name: &str) -> usize {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_document_takes_at_most_four_times_its_bytes_of_memory() {
-    /// Clients at a time: enough that the memory of one stands out.
+    /// Number of parallel clients: enough to tell the memory of one from noise.
     const CLIENTS: usize = 24;
-    /// Stacks of threads, buffers of sockets, pages of the program.
+    /// Memory not counted: stacks of threads, buffers of sockets, pages of the program.
     const KIBIBYTES_FREE: usize = 16 << 10;
     for (what, request) in documents() {
         let server = Server::fresh();

@@ -22,15 +22,15 @@ struct Row {
     request: Request,
     account: &'static str,
     service: &'static str,
-    /// Letters of `srt` one of which an account SAS must have.
+    /// Letters of `srt`, one of which an account SAS must have.
     types: &'static str,
-    /// Whether all of the letters are asked for, and not one of them.
+    /// Whether all letters are required, or one suffices.
     all: bool,
-    /// Letters that are asked for beside: of headers and parameters that act.
+    /// Letters that are required in addition, for headers and parameters.
     also: &'static str,
-    /// Whether a SAS for the one blob opens it as one for its container does.
+    /// Whether a SAS for the blob suffices, not only one for its container.
     of_blob: bool,
-    /// Whether anonymous clients may, where a container is public.
+    /// Whether anonymous clients may perform the operation in a public container.
     public: bool,
 }
 
@@ -75,12 +75,12 @@ impl Row {
         Row { types, ..self }
     }
 
-    /// Asks for all of its letters.
+    /// Requires all letters instead of one.
     fn all(self) -> Row {
         Row { all: true, ..self }
     }
 
-    /// Asks for these letters beside.
+    /// Requires these letters in addition.
     fn also(self, also: &'static str) -> Row {
         Row { also, ..self }
     }
@@ -96,7 +96,7 @@ impl Row {
     }
 }
 
-/// Where the documentation says something else or nothing, a comment says so.
+/// The operations on blobs. Comments mark deviations from the documentation and gaps in it.
 fn blob_rows() -> Vec<Row> {
     let of = |method: &str, query: &str| blob(method, &format!("/open/b{query}"));
     let container = |method: &str, query: &str| {
@@ -170,7 +170,7 @@ fn blob_rows() -> Vec<Row> {
             "wd",
             "",
         )
-        // No document says what it needs.
+        // Undocumented.
         .types("c")
         .all(),
         row(
@@ -292,7 +292,7 @@ fn blob_rows() -> Vec<Row> {
             copy(of("PUT", "?comp=incrementalcopy")),
             "cw",
         ),
-        // With `c` too from version 2026-06-06 on: see `credentials`.
+        // From API version 2026-06-06 on, `c` suffices too: see `credentials`.
         of_blob("Put Block", of("PUT", "?comp=block&blockid=AAAA"), "w"),
         of_blob(
             "Put Block From URL",
@@ -379,7 +379,7 @@ fn blob_rows() -> Vec<Row> {
             "x",
         ),
         of_blob("Delete Blob", of("DELETE", ""), "d"),
-        // Last: it leaves nothing to ask about.
+        // Last, because it deletes the resources of the other rows.
         row("Delete Container", container("DELETE", ""), "d", ""),
     ]
 }
@@ -500,9 +500,9 @@ fn table_rows() -> Vec<Row> {
             "",
             "",
         ),
-        // No document names it: as Query Tables, or as a read.
+        // Undocumented. Accepts the letter of Query Tables or that of other reads.
         row("Get Table", of("GET", "/Tables('Tab')"), "lr", ""),
-        // Azurite asks for the type of a container, the documentation for that of an object.
+        // The documentation requires type `o`, Azurite type `c`; either suffices here.
         row("Query Entities", of("GET", "/Tab()"), "r", "r").types("oc"),
         row("Get Entity", of("GET", entity), "r", "r"),
         row("Insert Entity", of("POST", "/Tab").json(body), "a", "a"),
@@ -532,7 +532,7 @@ fn table_rows() -> Vec<Row> {
             "au",
         )
         .all(),
-        // Each operation inside has its own needs.
+        // Any of these letters admits the batch. Each operation inside is checked on its own.
         row("Batch", of("POST", "/$batch"), "raud", "raud"),
         row(
             "Delete Entity",
@@ -544,7 +544,7 @@ fn table_rows() -> Vec<Row> {
     ]
 }
 
-/// Whether an answer says that the credentials do not open the operation.
+/// Whether the response says that the credentials do not permit the operation.
 fn is_refused(answer: &Response) -> bool {
     let code = answer.header("x-ms-error-code").unwrap_or_default();
     answer.status == 401
@@ -552,7 +552,7 @@ fn is_refused(answer: &Response) -> bool {
         || code == "AuthenticationFailed"
 }
 
-/// The permission letters of all kinds of SAS.
+/// The letters of the permissions of all kinds of SAS.
 const LETTERS: &str = "rwdxylactmeopiuf";
 
 /// A snapshot or version that requests name. It does not exist: the tests check how far a request
@@ -563,7 +563,7 @@ fn blob(method: &str, target: &str) -> Request {
     Request::new(Service::Blob, method, target)
 }
 
-/// Each letter alone, also with those that a row asks for beside, and all.
+/// Each letter alone and with the row's additional letters, and all letters.
 fn permissions(row: &Row) -> BTreeSet<String> {
     let alone = LETTERS.chars().map(|letter| letter.to_string());
     let beside = LETTERS
@@ -574,13 +574,13 @@ fn permissions(row: &Row) -> BTreeSet<String> {
     alone.chain(beside).chain(more).collect()
 }
 
-/// The permissions of [`permissions`], and all letters but one.
+/// Those of [`permissions`], and all letters but one.
 fn more_permissions(row: &Row) -> BTreeSet<String> {
     let missing = LETTERS.chars().map(|letter| LETTERS.replace(letter, ""));
     permissions(row).into_iter().chain(missing).collect()
 }
 
-/// Puts back what the rows before may have deleted.
+/// Restores the resources that earlier rows may have deleted.
 fn prepare(server: &Server, service: Service) {
     match service {
         Service::Blob => {
@@ -600,12 +600,12 @@ fn prepare(server: &Server, service: Service) {
     }
 }
 
-/// A service SAS or a user delegation SAS, and whether it opens a row with these permissions.
+/// A kind of service SAS or user delegation SAS, and which rows it permits.
 struct Kind {
     name: &'static str,
     resource: &'static str,
     fields: &'static [(&'static str, &'static str)],
-    /// The snapshot or version that is signed.
+    /// The time of the snapshot or version that the SAS is for.
     moment: &'static str,
     opens: fn(&Row) -> bool,
 }
@@ -657,7 +657,7 @@ fn kinds(service: Service) -> Vec<Kind> {
         ],
         Service::Table => vec![
             kind("table", "tab", &[("tn", "Tab")], "", |_| true),
-            // A batch names its table inside.
+            // A batch is checked by the tables inside.
             kind("other table", "other", &[("tn", "Other")], "", |row| {
                 row.name == "Batch"
             }),
@@ -665,7 +665,7 @@ fn kinds(service: Service) -> Vec<Kind> {
     }
 }
 
-/// Asks one service, and notes what opened although it should not have, or the other way round.
+/// Sends the requests of one service, and records those that are wrongly permitted or refused.
 struct Matrix<'a> {
     server: &'a Server,
     service: Service,
@@ -694,7 +694,7 @@ impl<'a> Matrix<'a> {
         answer
     }
 
-    /// Puts back what an operation that was let in may have deleted.
+    /// Restores the test's resources after a permitted operation that may have changed them.
     fn put_back(&self, row: &Row) {
         if ["Delete", "Set", "Rename"]
             .iter()
@@ -764,7 +764,7 @@ impl<'a> Matrix<'a> {
     fn check_others(&mut self, row: &Row) {
         let unsigned = row.request.clone().unsigned();
         self.check(row, "anonymous, public", unsigned.clone(), row.public);
-        // What a private container does not show is not there.
+        // A private container answers 404 to anonymous clients.
         let answer = self.ask(&unsigned.clone().retarget("/open", "/shut"));
         if !is_refused(&answer) && answer.code() != "ResourceNotFound" {
             self.wrong
@@ -772,7 +772,7 @@ impl<'a> Matrix<'a> {
         }
         let by_token = unsigned.header("Authorization", &bearer());
         self.check(row, "bearer", by_token, true);
-        // Only bearers get a key of this kind.
+        // Only bearers of tokens get a user delegation key.
         let is_for_bearers = row.name == "Get User Delegation Key";
         self.check(row, "shared key", row.request.clone(), !is_for_bearers);
     }

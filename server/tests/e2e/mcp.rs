@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::http::Request;
 use crate::server::{Server, Service};
 
-/// A session: its process and the number of its last request.
+/// An MCP session: its process and the id of its last request.
 struct Session {
     process: Child,
     input: Option<ChildStdin>,
@@ -72,7 +72,7 @@ impl Session {
         }
     }
 
-    /// What a tool answers; `Err` if that is a sentence about a failure.
+    /// The result of a tool; `Err` with its sentence if the tool failed.
     fn call(&mut self, name: &str, arguments: Value) -> Result<Value, String> {
         let result = self.ask("tools/call", json!({"name": name, "arguments": arguments}));
         let text = result["content"][0]["text"].as_str().unwrap().to_owned();

@@ -12,7 +12,7 @@ use crate::server::{Server, Service};
 
 const METHODS: &str = "GET GET PUT PUT POST DELETE HEAD MERGE PATCH OPTIONS";
 
-/// Where to ask; a `$` that stands alone becomes a value.
+/// The targets of requests. A `$` that is a segment of its own is replaced with a value.
 const PATHS: &[(Service, &str)] = &[
     (Service::Blob, "/ /con /con/b /con/$ /$root /$logs /$ /$/$"),
     (
@@ -249,7 +249,7 @@ fn path(random: &mut Random, paths: &str) -> String {
     path
 }
 
-/// A value for a place where any character can be written.
+/// A value for a place in which any character is possible.
 fn value(random: &mut Random) -> String {
     match random.below(20) {
         0 => char::from_u32(random.below(0xd800) as u32)

@@ -147,7 +147,7 @@ fn the_debian_package_installs_into_an_empty_root() {
         assert!(fish.contains(part), "{fish}");
     }
     check_manual(&root.path().join("usr/share/man/man1/lazurite.1.gz"));
-    // The commands of Azurite are made by choice.
+    // The package does not install the commands of Azurite; `shim` does.
     let commands = root.path().join("usr/local/bin");
     fs::create_dir_all(&commands).unwrap();
     let program = root.path().join("usr/bin/lazurite");
@@ -158,7 +158,7 @@ fn the_debian_package_installs_into_an_empty_root() {
     assert!(text(&version).starts_with("3."), "{}", text(&version));
 }
 
-/// The man page has the flags and no warning of groff's.
+/// Checks that the man page has the flags, and that groff reports no warnings.
 fn check_manual(page: &Path) {
     let mut shell = Command::new("sh");
     shell.arg("-c");
@@ -196,7 +196,7 @@ fn manifests_name_version_and_repository() {
     assert!(count >= 6, "{count} files");
 }
 
-/// The package of this name, made around the program under test when the first test asks.
+/// The package with this name, made from the tested program on first use.
 fn made(start: &str, end: &str) -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     let directory = MADE.get_or_init(|| {
@@ -226,7 +226,7 @@ fn made(start: &str, end: &str) -> PathBuf {
     directory.join(name.unwrap_or_else(|| panic!("no package {start}*{end} was made")))
 }
 
-/// The fenced block of a README that holds `part`.
+/// The fenced block of a README that contains `part`.
 pub(crate) fn example(readme: &str, language: &str, part: &str) -> String {
     let text = fs::read_to_string(Path::new(ROOT).join(readme)).unwrap();
     let fence = format!("```{language}\n");

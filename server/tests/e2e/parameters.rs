@@ -54,7 +54,7 @@ fn a_timeout_is_a_number_of_seconds() {
                 "{target}"
             );
         }
-        // A large value is cut off by the service, and an empty one is absent.
+        // The service limits a large value and treats an empty one as absent.
         for timeout in ["0", "30", "2147483648", "99999999999999999999", ""] {
             let target = format!("{target}&timeout={timeout}");
             let served = Request::new(service, "GET", &target).send(&server);
@@ -244,7 +244,7 @@ fn flags_of_a_copy_are_true_or_false() {
 #[test]
 fn a_checksum_is_compared_with_the_body_of_every_operation() {
     let server = with_resources();
-    // Of another body, and of nothing.
+    // The MD5 of another body, and that of an empty one.
     let (other, empty) = ("oy4I3uLpHl3VXSIjPxTBxQ==", "1B2M2Y8AsgTpgAmY7PhCfg==");
     let message = "<QueueMessage><MessageText>new</MessageText></QueueMessage>";
     let put = |checksum: &str| {

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What only one system has, as it is spelled in Rust.
+/// Rust code that only exists on one system.
 const MARKS: [&str; 10] = [
     "cfg(unix",
     "cfg(windows",
@@ -63,7 +63,7 @@ fn code_for_one_system_stands_behind_the_seam() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The lines with a mark, by number. Unit tests at the end of a file are not part of the program.
+/// The lines with a mark, by number, except those in unit tests at the end of the file.
 fn marks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let program = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
     let lines = program.lines().map(str::trim).enumerate();

@@ -1,4 +1,4 @@
-//! Stored access policies: one table of rules, which holds for containers, queues and tables.
+//! Stored access policies: the same tests for containers, queues and tables.
 
 use crate::http::Request;
 use crate::server::{Server, Service};

@@ -74,10 +74,10 @@ fn the_port_file_goes_with_its_server() {
     }
     start("data").kill();
     assert!(file.exists());
-    // The file of the server that was killed is replaced.
+    // The file that a killed server left is replaced.
     let first = start("data");
     assert_eq!(blob_port(), u64::from(first.ports.blob));
-    // The file of another server stays.
+    // A server that ends does not remove the file of another.
     let second = start("other");
     first.signal("TERM");
     assert_eq!(blob_port(), u64::from(second.ports.blob));
@@ -85,7 +85,7 @@ fn the_port_file_goes_with_its_server() {
     assert!(!file.exists());
 }
 
-/// Three seconds unless a flag says otherwise.
+/// The default for `--shutdown-timeout` is three seconds.
 #[test]
 fn requests_under_way_have_the_time_they_were_given_to_end() {
     let location = TempDir::new().unwrap();
@@ -100,7 +100,7 @@ fn requests_under_way_have_the_time_they_were_given_to_end() {
             .header("x-ms-blob-type", "BlockBlob")
             .header("Content-Length", "2");
         let mut connection = Connection::open(&server, Service::Blob).unwrap();
-        // The server asks for the body once the request is under way.
+        // The 100 Continue shows that the request is under way.
         connection.send_awaiting(put).unwrap().is(100);
         connection.write(b"a").unwrap();
         (server, connection)
@@ -273,7 +273,7 @@ fn memory_and_a_directory_are_refused_together() {
     let (status, text) = both("--inMemoryPersistence").refused();
     assert_eq!(status.code(), Some(2), "{text}");
     assert!(text.contains(&format!("--location {path}")), "{text}");
-    // The command line names the directory, and the environment asks for memory.
+    // The command line has a directory, and the environment asks for a store in memory.
     let launch = both("--silent").environment("LAZURITE_IN_MEMORY_PERSISTENCE", "1");
     let server = launch.start();
     server.wait_for_log("--location has no effect");
@@ -419,7 +419,7 @@ fn large_bodies_pass_through_little_memory() {
     );
 }
 
-/// Checks that a refusal is one sentence with these words in it, and not a success.
+/// Checks that the exit is a failure, with one sentence that contains these words.
 #[track_caller]
 fn is_refusal(refusal: (std::process::ExitStatus, String), words: &[&str]) {
     let (status, text) = refusal;

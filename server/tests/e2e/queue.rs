@@ -111,7 +111,7 @@ fn messages_as_xml() {
     .is(204);
 }
 
-/// Sends a request whose last bytes come two minutes after its head was read.
+/// Sends a request and, two minutes of the server's clock after its head was read, the last bytes.
 fn send_slowly(server: &Server, request: &Request, method: &str) -> Response {
     let bytes = request.clone().header("Expect", "100-continue").bytes();
     let (most, rest) = bytes.split_at(bytes.len() - 10);
@@ -222,10 +222,10 @@ fn a_body_that_is_needed_has_a_length() {
             .is_error(411, "MissingContentLengthHeader", message);
     }
     acl("GET").send(&server).is(200).has_element("Id", "kept");
-    // An empty list of policies has a length.
+    // An empty list of policies is sent with a Content-Length of 0.
     acl("PUT").send(&server).is(204);
     assert_eq!(acl("GET").send(&server).element("Id"), None);
-    // What needs no body needs no length of one: a message may keep its text.
+    // Operations with an optional body need no Content-Length: a message may keep its text.
     let created = request("PUT", "/q-2").without("Content-Length");
     created.send(&server).is(201);
     let put = put_message(&server, "", "text");
@@ -287,7 +287,7 @@ fn a_document_too_long_for_any_message_is_refused_before_it_is_read() {
     for (method, target) in [("POST", "/q-1/messages"), ("PUT", &update)] {
         let head = request(method, target).header("Content-Length", "400000");
         let mut connection = Connection::open(&server, Service::Queue).unwrap();
-        // Not a byte of the body is sent.
+        // Only the head was sent: no byte of the body.
         let refused = connection.send_bytes(&head.bytes(), method).unwrap();
         refused.is_error(413, "RequestBodyTooLarge", TOO_LARGE);
     }

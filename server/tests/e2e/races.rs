@@ -1,4 +1,4 @@
-//! Many clients at once on one resource: of two that race, one wins and the other gets an error.
+//! Many clients at once on one resource: of two that conflict, one succeeds and the other fails.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -31,7 +31,7 @@ fn all_at_once<T: Send>(
     results.into_inner().unwrap()
 }
 
-/// How often each status occurs.
+/// The number of responses with each status.
 fn statuses(answers: &[Response]) -> BTreeMap<u16, usize> {
     let mut counts = BTreeMap::new();
     for answer in answers {

@@ -1,12 +1,12 @@
-//! Randomness that repeats itself from its seed.
+//! Random numbers that a seed reproduces.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Splitmix64.
+/// A splitmix64 generator.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// A number from 0 to below `limit`.
+    /// A number of at least 0 and below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,7 +37,7 @@ pub(crate) fn environment_number(name: &str, default: u64) -> u64 {
 /// The seeds of a randomized test: one fixed and one fresh, or the one in `LAZURITE_TEST_SEED`.
 /// Prints each as its run begins, so that the last seed in the output of a failure repeats it.
 pub(crate) fn test_seeds() -> impl Iterator<Item = u64> {
-    // Short enough to type.
+    // Shortened so that it is easy to type.
     let fresh = RandomState::new().hash_one(0) >> 32;
     let seeds = match std::env::var("LAZURITE_TEST_SEED") {
         Ok(seed) => vec![seed.parse().expect("LAZURITE_TEST_SEED is a number")],

@@ -17,7 +17,7 @@ use crate::forks::with_names;
 use crate::http::{Request, Response, sign};
 use crate::server::{ACCOUNT, Server, Service};
 
-/// Characters that clients encode in a query.
+/// The characters that clients percent-encode in a query.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-');
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -44,7 +44,7 @@ fn recorded_requests_get_the_recorded_answers_in_a_fork_made_at_first_use() {
     for (service, transcript) in RECORDINGS {
         replay(&server, Some("recorded"), service, transcript);
     }
-    // The fork's tables, queues and containers are not the account's.
+    // The fork's resources are not visible in the account.
     for service in [Service::Blob, Service::Queue] {
         let list = Request::new(service, "GET", "/?comp=list");
         let text = list.send(&server).is(200).text();
@@ -102,7 +102,7 @@ fn request(
         if name == "Date" || name == "x-ms-date" {
             date = Some(value.clone());
         }
-        // These tests sign x-ms-date; Java dates its requests by Date alone.
+        // The tests sign x-ms-date instead; clients for Java only send Date.
         if name == "Date" && service != Service::Table {
             continue;
         }
@@ -111,7 +111,7 @@ fn request(
     if service == Service::Table {
         request = lightly_signed(request, account, &target, &date.expect("a date"));
     }
-    // Bodies end their lines as .NET and HTTP do.
+    // Bodies of .NET clients have CR LF line ends.
     let body = filled(body, names, str::to_owned).replace('\n', "\r\n");
     request.body(body)
 }
@@ -169,7 +169,7 @@ fn compare(response: &Response, expected: &str, names: &mut HashMap<String, Stri
     }
 }
 
-/// What a place names: the value of a header, or the text between a tag and the next.
+/// The value at a place: of a header, or between a tag and the next one.
 fn found(response: &Response, body: &str, place: &str) -> Option<String> {
     if !place.starts_with('<') {
         return response.header(place).map(str::to_owned);
@@ -178,7 +178,7 @@ fn found(response: &Response, body: &str, place: &str) -> Option<String> {
     Some(text.split('<').next()?.to_owned())
 }
 
-/// `text` with the names in braces replaced by their values, as `encoded` writes them.
+/// `text` with the names in braces replaced by their values, encoded by `encoded`.
 fn filled(text: &str, names: &HashMap<String, String>, encoded: impl Fn(&str) -> String) -> String {
     names.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("{{{name}}}"), &encoded(value))

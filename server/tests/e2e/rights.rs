@@ -45,7 +45,7 @@ impl ServiceSas {
         field.map_or("", |(_, value)| value)
     }
 
-    /// The parameters, signed with the account's key; `moment` is that of a snapshot or version.
+    /// The parameters, signed with the account's key. `moment` is a snapshot's or version's time.
     pub(crate) fn sign_at(&self, moment: &str) -> String {
         let label = match self.service {
             Service::Blob => "blob",
@@ -64,7 +64,7 @@ impl ServiceSas {
         lines.extend(names.iter().map(|name| self.get(name)));
         match self.service {
             Service::Blob => {
-                // Before this version neither the kind of resource nor its scope was signed.
+                // Older versions sign neither the kind of resource nor the snapshot.
                 if self.get("sv") >= "2018-11-09" {
                     lines.extend([self.get("sr"), moment]);
                 }
@@ -104,7 +104,7 @@ pub(crate) fn account_sas(permissions: &str) -> String {
     account_sas_with(permissions, &[])
 }
 
-/// For services and types of resources by their letters.
+/// An account SAS for services and types of resources, given by their letters.
 pub(crate) fn account_sas_for(services: &str, types: &str, permissions: &str) -> String {
     let text =
         format!("{ACCOUNT}\n{permissions}\n{services}\n{types}\n\n{EXPIRY}\n\n\n{VERSION}\n\n");
@@ -129,7 +129,7 @@ fn blob(method: &str, target: &str) -> Request {
     Request::new(Service::Blob, method, target)
 }
 
-/// A request with a SAS for its credentials.
+/// A request with a SAS as its credentials.
 fn with_sas(method: &str, target: &str, sas: &str) -> Request {
     blob(method, target).credited(sas)
 }
@@ -138,7 +138,7 @@ fn put(request: Request) -> Request {
     request.header("x-ms-blob-type", "BlockBlob")
 }
 
-/// A server with the container `con`, and the blob `victim` in it.
+/// A server with a container `con` that has a blob `victim`.
 fn prepared() -> Server {
     let server = Server::fresh();
     blob("PUT", "/con?restype=container").send(&server).is(201);
@@ -161,7 +161,7 @@ fn create_permission_never_overwrites_with_any_conditions() {
         .send(&server)
         .is(201);
     let source = format!("{}?{}", url(&server, "/con/from"), account_sas("r"));
-    // A version whose `c` covers block lists.
+    // In this API version, `c` covers block lists.
     let fields = [("sr", "c"), ("sp", "c"), ("sv", "2026-06-06")];
     let newer = service_sas(Service::Blob, "con", &fields).sign();
     let with_lists = [newer.as_str()];
@@ -204,7 +204,7 @@ fn create_permission_never_overwrites_with_any_conditions() {
     assert_eq!(blob("GET", "/con/victim").send(&server).text(), "content");
 }
 
-/// The scheme of a source is a text that the caller writes.
+/// The scheme of a source is a text from the caller and proves nothing.
 #[test]
 fn a_sas_for_https_opens_no_source_of_a_request_over_http() {
     let server = prepared();
@@ -240,7 +240,7 @@ fn a_sas_for_a_container_opens_nothing_of_the_root_container() {
             .send(&server)
             .is_error(403, "AuthenticationFailed", NOT_AUTHENTIC);
     }
-    // Not even the owner makes a name with a slash there.
+    // Not even the owner can create such a name: the root container has none with a slash.
     let by_owner = put(blob("PUT", "/$root/x%2Fy")).body("x").send(&server);
     assert_eq!(by_owner.is(400).code(), "InvalidUri");
     with_sas("GET", "/con/victim", &sas).send(&server).is(200);
@@ -320,9 +320,9 @@ fn a_sas_for_a_blob_opens_that_blob_and_one_for_a_snapshot_that_snapshot() {
         get(&format!("/con/victim?versionid={first}"), &of_snapshot),
         403
     );
-    // One for the container opens them all.
+    // A SAS for the container covers all snapshots.
     assert_eq!(get(&at(&second), &blob_sas("con", "c", "r")), 200);
-    // And before the version that tells them apart, one for the blob does.
+    // In older versions, a SAS for the blob covers its snapshots.
     let old = [("sr", "b"), ("sp", "r"), ("sv", "2018-03-28")];
     let old = service_sas(Service::Blob, "con/victim", &old).sign();
     assert_eq!(get(&at(&first), &old), 200);
@@ -401,7 +401,7 @@ fn a_parameter_that_is_given_twice_is_refused_where_the_values_differ() {
         get(target).is_error(400, "InvalidQueryParameterValue", start);
     }
     get("/con?restype=container&comp=list&COMP=list").is(200);
-    // Lists may come as several values.
+    // A list may be split over several parameters.
     let both = get("/con?restype=container&comp=list&include=copy&include=metadata");
     assert!(both.is(200).text().contains("<Metadata"), "{}", both.text());
     let many = "a=1&".repeat(101);
@@ -588,7 +588,7 @@ fn tags_of_a_source_need_permission_to_read_tags() {
         copy("rt", "wt", option, is_copy).is(copied);
         copy("rt", "w", condition, is_copy).is(copied);
     }
-    // What a public container shows are no tags either.
+    // A public container does not show tags either.
     blob("PUT", "/con?restype=container&comp=acl")
         .header("x-ms-blob-public-access", "container")
         .send(&server)
@@ -606,7 +606,7 @@ fn tags_of_a_source_need_permission_to_read_tags() {
     }
 }
 
-/// The part of a batch is refused what it would be refused alone.
+/// A write in a batch is refused if it would be refused alone.
 #[test]
 fn a_batch_writes_nothing_through_the_secondary_location() {
     let server = prepared();

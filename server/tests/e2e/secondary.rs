@@ -1,4 +1,4 @@
-//! `--secondary-lag`: the secondary endpoint reads the store as it was, and says so.
+//! `--secondary-lag`: the secondary endpoint reads an older state of the store and reports its age.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
@@ -41,7 +41,7 @@ fn now(server: &Server) -> SystemTime {
     httpdate::parse_http_date(response.is(200).header("date").unwrap()).unwrap()
 }
 
-/// Status and LastSyncTime of Get Service Stats.
+/// The Status and the LastSyncTime of Get Service Stats.
 fn stats(server: &Server, service: Service) -> (String, String) {
     let stats = secondary(service, "GET", "/?restype=service&comp=stats").send(server);
     stats.is(200);
@@ -164,7 +164,7 @@ fn secondary_follows_in_real_time_and_its_directories_go() {
     }
     server.kill();
     assert!(copies() > 0);
-    // Also without the flag.
+    // A start without the flag removes the checkpoints too.
     let server = Launch::on(location.path()).start();
     assert!(!directory.exists());
     assert_eq!(read(&server).text(), "third");
@@ -194,7 +194,7 @@ fn secondary_of_a_store_in_memory_lags_too() {
     assert_eq!(read(&server).text(), "first");
 }
 
-/// The clock of the primary moves on while a snapshot of it is read.
+/// Reads of an older state use the present clock of the primary.
 #[test]
 fn snapshot_is_read_by_the_clock_of_the_primary() {
     let location = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! One running server: the binary under test, its ports, the lines it printed. Killed when dropped.
+//! A running server under test: its process, ports and output. Killed on drop.
 
 use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write, pipe};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long the server may take for anything before a test calls it hung.
+/// Maximum time for any step of the server, after which a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The account every start without `AZURITE_ACCOUNTS` has, and its well-known key.
+/// The default account, and its well-known key.
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
 pub(crate) const KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -20,7 +20,7 @@ pub(crate) const KEY: &str =
 /// on it.
 const HELD: &str = "a connection thread was held";
 
-/// The flag with which there is no data directory.
+/// The flag for a server without a data directory.
 const IN_MEMORY: &str = "--inMemoryPersistence";
 
 const STDERR: &str = "stderr.txt";
@@ -39,7 +39,7 @@ impl Service {
     pub(crate) const ALL: [Service; 3] = [Service::Blob, Service::Queue, Service::Table];
 }
 
-/// Port numbers by service; 0 asks for any free port.
+/// The ports by service; 0 stands for any free port.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Ports {
     pub(crate) blob: u16,
@@ -66,7 +66,7 @@ impl Ports {
         text
     }
 
-    /// What the ready lines say.
+    /// The ports in the lines that announce the services.
     pub(crate) fn in_lines(lines: &[String]) -> Ports {
         let of = |service: Service| {
             let start = format!("Azurite {service:?} service is successfully listening at ");
@@ -84,14 +84,14 @@ impl Ports {
     }
 }
 
-/// What to start: the flags every test needs, and those it adds.
+/// How to start a server: the flags that all tests need, and those that one adds.
 pub(crate) struct Launch {
     location: PathBuf,
     ports: Ports,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     program: PathBuf,
-    /// The working directory of a line that is started as it was typed.
+    /// The working directory, for a command line that is started as typed.
     typed_in: Option<PathBuf>,
     stdin: fn() -> Stdio,
     has_unread_stderr: bool,
@@ -111,7 +111,7 @@ impl Launch {
         }
     }
 
-    /// These words, in this working directory, without the flags that other tests need.
+    /// Starts exactly these words in this directory, without the flags that other tests need.
     pub(crate) fn exactly(program: &Path, words: &[String], work: &Path) -> Launch {
         let launch = Launch::on(work).program(program);
         Launch {
@@ -121,13 +121,13 @@ impl Launch {
         }
     }
 
-    /// Standard input stays open until [`Server::end_stdin`].
+    /// Keeps standard input open until [`Server::end_stdin`].
     pub(crate) fn keep_stdin_open(mut self) -> Launch {
         self.stdin = Stdio::piped;
         self
     }
 
-    /// Standard error is a pipe that is full from the start and never read.
+    /// Makes standard error a pipe that is full from the start and never read.
     pub(crate) fn unread_stderr(mut self) -> Launch {
         self.has_unread_stderr = true;
         self
@@ -148,7 +148,7 @@ impl Launch {
         self
     }
 
-    /// The same program under another name.
+    /// Starts another program, such as this one under another name.
     pub(crate) fn program(mut self, program: &Path) -> Launch {
         self.program = program.to_path_buf();
         self
@@ -162,7 +162,7 @@ impl Launch {
             return command;
         }
         if self.arguments.iter().any(|argument| argument == IN_MEMORY) {
-            // What it wrote nevertheless would be there.
+            // Files that the server wrote despite the flag would be in this directory.
             command.current_dir(&self.location);
         } else {
             command.arg("--location").arg(&self.location);
@@ -281,11 +281,11 @@ impl Launch {
     }
 }
 
-/// A pipe that takes nothing more until it is read.
+/// A full pipe, in which a write blocks until it is read.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, writer) = pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();
-    // Ends with an error when the reader is dropped.
+    // The thread ends with an error when the reader is dropped.
     std::thread::spawn(move || while filler.write_all(&[b'.'; 4096]).is_ok() {});
     std::thread::sleep(Duration::from_millis(100));
     (reader, writer)
@@ -309,17 +309,17 @@ pub(crate) struct Server {
     pub(crate) ports: Ports,
     lines: Receiver<String>,
     printed: Vec<String>,
-    /// The port file and what the server wrote to standard error.
+    /// The directory of the port file and of the output on standard error.
     scratch: TempDir,
-    /// Standard error, where it is a pipe without a reader.
+    /// The read end of standard error, if it is a pipe that is never read.
     _unread: Option<PipeReader>,
-    /// The data directory, when it is this server's own.
+    /// The data directory, if the server owns it.
     location: Option<TempDir>,
     secure: bool,
 }
 
 impl Server {
-    /// A server on free ports and an empty directory of its own.
+    /// Starts a server on free ports with an empty data directory.
     pub(crate) fn fresh() -> Server {
         let location = TempDir::new().unwrap();
         let mut server = Launch::on(location.path()).start();
@@ -333,7 +333,7 @@ impl Server {
         Server::start_secure(arguments, |launch| launch)
     }
 
-    /// As [`Server::fresh_secure`], and it trusts the certificate of another as a client.
+    /// Like [`Server::fresh_secure`], for a server that trusts another's certificate as a client.
     pub(crate) fn fresh_trusting(other: &Server, arguments: &[&str]) -> Server {
         let trusted = other.certificate();
         let trusted = trusted.to_str().unwrap();
@@ -369,7 +369,7 @@ impl Server {
         server
     }
 
-    /// The certificate of a server that speaks HTTPS.
+    /// The path of the certificate of a server made by `fresh_secure`.
     pub(crate) fn certificate(&self) -> PathBuf {
         let location = self.location.as_ref().expect("made by fresh_secure");
         location.path().join(CERTIFICATE)
@@ -379,7 +379,7 @@ impl Server {
         self.child.id()
     }
 
-    /// What it wrote to standard error so far.
+    /// The output on standard error so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.scratch.path().join(STDERR)).unwrap_or_default()
     }
@@ -390,7 +390,7 @@ impl Server {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// `http://127.0.0.1:PORT/devstoreaccount1`.
+    /// The endpoint of the account, such as `http://127.0.0.1:PORT/devstoreaccount1`.
     pub(crate) fn endpoint(&self, service: Service) -> String {
         let port = self.ports.of(service);
         format!("{}://127.0.0.1:{port}/{ACCOUNT}", self.scheme())
@@ -404,7 +404,7 @@ impl Server {
         self.ports.connection_string(self.scheme())
     }
 
-    /// Kills it as `kill -9` does: no handler runs, nothing is flushed.
+    /// Kills the server as `kill -9` does: no handler runs, nothing is flushed.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -425,13 +425,13 @@ impl Server {
         )
     }
 
-    /// Waits for the exit.
+    /// Waits for the exit and returns its status.
     pub(crate) fn ends(mut self) -> ExitStatus {
         while self.read_line() {}
         self.child.wait().unwrap()
     }
 
-    /// Closes standard input and waits for the exit: every line standard output ever held.
+    /// Closes standard input and waits for the exit. Returns all lines of standard output.
     pub(crate) fn end_stdin(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
         while self.read_line() {}
@@ -439,7 +439,7 @@ impl Server {
         std::mem::take(&mut self.printed)
     }
 
-    /// Waits for a line of standard output that holds `part`.
+    /// Waits for a line of standard output that contains `part`.
     pub(crate) fn wait_for_line(&mut self, part: &str) -> String {
         loop {
             if let Some(line) = self.printed.iter().find(|line| line.contains(part)) {
@@ -467,7 +467,7 @@ impl Server {
         }
     }
 
-    /// False when standard output has ended.
+    /// Reads a line; false at the end of standard output.
     fn read_line(&mut self) -> bool {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => self.printed.push(line),
@@ -484,14 +484,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already gone after `kill` and `signal`.
+        // Fails harmlessly after `kill` and `signal`.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
             eprintln!("the server's standard error:\n{}", self.log());
             return;
         }
-        // Only debug builds measure it.
+        // Only debug builds report requests that hold a thread.
         let log = self.log();
         let held: Vec<_> = log.lines().filter(|line| line.contains(HELD)).collect();
         assert!(held.is_empty(), "{held:#?}");
@@ -537,7 +537,7 @@ impl Launch {
 }
 
 impl Unread {
-    /// Sends the signal that ends it, and waits so long.
+    /// Sends SIGTERM and waits at most `patience`; `None` if the server has not ended by then.
     pub(crate) fn ends_within(mut self, patience: Duration) -> Option<ExitStatus> {
         let id = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &id]).status().unwrap();

@@ -13,14 +13,14 @@ use crate::server::{Server, Service};
 
 const MIB: usize = 1 << 20;
 
-/// How many clients of each kind stall.
+/// Number of stalled clients of each kind.
 const CLIENTS: usize = 150;
 
 /// The budget for bodies, and 100 KiB for each connection. 65 MiB in all were observed; before
 /// there was a budget, three times as many.
 const MEMORY_MAX: usize = 40 * MIB + 3 * CLIENTS * (100 << 10);
 
-/// A connection on which something was begun and not ended.
+/// A connection with an incomplete request.
 fn stall(server: &Server, bytes: &[u8]) -> TcpStream {
     stall_on(server, Service::Blob, bytes)
 }
@@ -30,12 +30,12 @@ fn stall_on(server: &Server, service: Service, bytes: &[u8]) -> TcpStream {
     stream
         .set_write_timeout(Some(Duration::from_millis(200)))
         .unwrap();
-    // The server may take less than that before it waits for memory.
+    // The write may fail: the server stops reading when it waits for memory.
     let _ = stream.write_all(bytes);
     stream
 }
 
-/// Bytes that the server has sent before it closed the connection; `None` if it is open then.
+/// Number of bytes received before the server closed; `None` if it is still open at `until`.
 fn sent_before_close(stream: &mut TcpStream, until: Instant) -> Option<usize> {
     let patience = until.saturating_duration_since(Instant::now());
     let patience = patience.max(Duration::from_millis(100));
@@ -54,7 +54,7 @@ fn sent_before_close(stream: &mut TcpStream, until: Instant) -> Option<usize> {
     }
 }
 
-/// Memory of the server that is not that of files.
+/// Anonymous memory of the server in bytes.
 fn anonymous_bytes(server: &Server) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status
@@ -64,7 +64,7 @@ fn anonymous_bytes(server: &Server) -> usize {
     kibibytes.unwrap().parse::<usize>().unwrap() << 10
 }
 
-/// Files and connections that the server has open.
+/// Number of files and connections that the server has open.
 fn open_files(server: &Server) -> usize {
     let handles = std::fs::read_dir(format!("/proc/{}/fd", server.pid()));
     handles.unwrap().count()
@@ -108,14 +108,14 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
     while began.elapsed() < Duration::from_secs(45) {
         let asked = Instant::now();
         neighbour.send(&small).unwrap().is(200);
-        // A request that waits for a stalled client waits for half a minute.
+        // A request that waits for a stalled client would take 30 seconds.
         assert!(asked.elapsed() < Duration::from_secs(15));
         std::thread::sleep(Duration::from_millis(200));
     }
     // Half a minute of waiting for memory, half a minute for the client, and the time that a busy
     // machine takes to deliver the answer. Without the limits they would wait for ever.
     let until = began + Duration::from_secs(180);
-    // The server still sends to a reader that it has not given up.
+    // The server may keep sending to a reader that still makes progress.
     while open_files(&server) > files + CLIENTS / 10 {
         assert!(Instant::now() < until, "{} files", open_files(&server));
         std::thread::sleep(Duration::from_millis(200));
@@ -130,12 +130,12 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
             assert!(sent.is_some_and(|sent| sent < 32 * MIB), "{what}: {sent:?}");
         }
     }
-    // The server can be asked for large bodies as before.
+    // Afterwards the server answers requests for large blobs as before.
     let blob = request("GET", "/slow/large").send(&server);
     assert_eq!(blob.is(200).body.len(), 32 * MIB);
 }
 
-/// Pages are made whole: those that no client takes have room, or are not made.
+/// Pages are rendered as a whole: memory is reserved for each, or it is not rendered.
 #[test]
 fn pages_that_are_not_taken_cost_little() {
     let server = Server::fresh();
@@ -164,7 +164,7 @@ fn pages_that_are_not_taken_cost_little() {
     std::thread::sleep(Duration::from_secs(1));
     let held = anonymous_bytes(&server).saturating_sub(before);
     assert!(held < 160 * MIB, "{} MiB", held / MIB);
-    // Others wait until those have been given up.
+    // Other requests wait until the stalled ones are given up.
     let began = Instant::now();
     page.send(&server).is(200);
     assert!(
@@ -175,7 +175,7 @@ fn pages_that_are_not_taken_cost_little() {
     readers.clear();
 }
 
-/// Bodies that are announced and hardly come hold no memory that others need.
+/// Large announced bodies that hardly arrive must not hold memory that others need.
 #[test]
 fn slow_batches_leave_room_for_the_uploads_of_others() {
     let server = Server::fresh();
@@ -215,7 +215,7 @@ fn slow_batches_leave_room_for_the_uploads_of_others() {
     );
 }
 
-/// Uploads of more than 64 KiB used to wait for half a minute and were then refused.
+/// Regression test: uploads over 64 KiB waited for 30 seconds and were refused.
 #[test]
 fn slow_uploads_with_one_sas_leave_room_for_the_uploads_of_others() {
     let server = Server::fresh();
@@ -374,7 +374,7 @@ fn large_batches_do_not_hold_a_connection_thread() {
     let page = Request::new(Service::Table, "GET", "/Heavy()").send(&server);
     assert!(page.is(200).body.len() > 2 * MIB);
     let signed = |deletion: Request| deletion;
-    // The signature is compared with that of every form of the request before it is refused.
+    // Before the refusal, the signature is compared with those of all forms of the request.
     let badly_signed = |deletion: Request| {
         let deletion = deletion.header("x-ms-client-request-id", &"x".repeat(8000));
         deletion.header("Authorization", "SharedKey devstoreaccount1:AAAA")
@@ -397,7 +397,7 @@ fn large_batches_do_not_hold_a_connection_thread() {
     }
 }
 
-/// A change of a container waits for the writes to its blobs, on another thread.
+/// A change of a container waits for writes to its blobs, and does so on the blocking pool.
 #[test]
 fn container_changes_during_writes_do_not_block_a_connection_thread() {
     let server = Server::fresh();
@@ -426,7 +426,7 @@ fn container_changes_during_writes_do_not_block_a_connection_thread() {
     });
 }
 
-/// Idle connections are probed: one whose client is gone without a word is noticed.
+/// Idle connections are probed, to notice clients that vanished.
 #[test]
 fn accepted_connections_are_kept_alive() {
     let server = Server::fresh();

@@ -43,12 +43,12 @@ fn snapshots(server: &Server) -> Names {
         .collect()
 }
 
-/// The request that writes a name, as a container.
+/// A request that creates a container with this name.
 pub(crate) fn put(name: &str) -> Request {
     Request::new(Service::Blob, "PUT", &format!("/{name}?restype=container"))
 }
 
-/// All names in the store.
+/// The names of all containers.
 pub(crate) fn names(server: &Server) -> Names {
     let (mut names, mut marker) = (Names::new(), String::new());
     loop {
@@ -118,7 +118,7 @@ fn clock_of_a_store_ends_with_it_and_comes_back_with_its_snapshot() {
     assert!((3595.0..3605.0).contains(&offset()));
 }
 
-/// One attempt to write, by the time of the client.
+/// An attempt to write, with times by the client's clock.
 struct Attempt {
     name: String,
     began: Instant,
@@ -126,7 +126,7 @@ struct Attempt {
     status: u16,
 }
 
-/// Writes new names until it is told to stop.
+/// Creates containers with new names until `is_over`.
 fn write_on(mut connection: Connection, writer: usize, is_over: &AtomicBool) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -149,7 +149,7 @@ fn write_on(mut connection: Connection, writer: usize, is_over: &AtomicBool) -> 
     attempts
 }
 
-/// Runs `operate` while writers write, and answers their attempts.
+/// Runs `operate` while several clients write, and returns their attempts.
 fn under_load(server: &Server, operate: impl FnOnce()) -> Vec<Attempt> {
     const WRITERS: usize = 4;
     let is_over = AtomicBool::new(false);
@@ -271,7 +271,7 @@ fn snapshots_outlive_resets_restarts_and_each_other() {
     verify(location.path(), &["(snapshot two.b)", "nothing is damaged"]);
 }
 
-/// Runs `lazurite verify`, which finds no damage and prints these parts.
+/// Checks that `lazurite verify` finds no damage and prints these parts.
 fn verify(directory: &Path, parts: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lazurite"));
     let output = command.arg("verify").arg(directory).output().unwrap();
@@ -414,7 +414,7 @@ fn store_in_memory_is_reset_kept_and_restored() {
     assert_eq!(std::fs::read_dir(location.path()).unwrap().count(), 0);
 }
 
-/// What one client knows of a store that is killed while it works.
+/// The state that one client expects of a store that is killed under load.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 struct Model {
     names: Names,
@@ -422,7 +422,7 @@ struct Model {
 }
 
 impl Model {
-    /// A random operation: its request, and the model after it.
+    /// A random operation: its request, and the model afterwards.
     fn next(&self, random: &mut Random, number: u64) -> (Request, Model) {
         let mut next = self.clone();
         let snapshot = random.one_of(&["one", "two"]).to_owned();

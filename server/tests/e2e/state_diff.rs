@@ -1,4 +1,4 @@
-//! `/_lazurite/state/diff`: what differs between snapshots, the store and forks.
+//! `/_lazurite/state/diff`: the differences between snapshots, the store and forks.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn send_all(server: &Server, requests: &[Request]) {
     }
 }
 
-/// A store with everything of which the tests change parts.
+/// A store with all kinds of resources that the tests change.
 fn filled() -> Server {
     let server = Server::fresh();
     let made = [
@@ -79,7 +79,7 @@ fn filled() -> Server {
     server
 }
 
-/// Each change in a line: what happened to what, and the values of a changed one.
+/// A line for each change: its kind and resource, and the values that differ.
 fn lines(answer: &Value) -> Vec<String> {
     let names = [
         "container",
@@ -126,14 +126,14 @@ fn every_kind_of_change_is_seen_and_nothing_where_nothing_changed() {
     let writes = [
         put("new").header("x-ms-meta-a", "b"),
         blob("DELETE", "/gone?restype=container"),
-        // Written again with the same bytes: its ETag changes, and nothing else.
+        // Rewritten with the same bytes, so that only the ETag differs.
         blob("PUT", "/con/same")
             .body("same")
             .header("x-ms-meta-k", "v"),
         blob("PUT", "/con/content").body("after!"),
         blob("PUT", "/con/longer").body("123"),
         blob("PUT", "/con/facts?comp=metadata").header("x-ms-meta-k", "2"),
-        // Clears the properties that it does not name.
+        // The request clears the properties that it does not name.
         blob("PUT", "/con/facts?comp=properties").header("x-ms-blob-content-type", "c/d"),
         blob("PUT", "/con/facts?comp=tags")
             .body("<Tags><TagSet><Tag><Key>t</Key><Value>v</Value></Tag></TagSet></Tags>"),

@@ -32,7 +32,7 @@ fn put_blob(target: &str) -> Request {
     Request::new(Service::Blob, "PUT", target).header("x-ms-blob-type", "BlockBlob")
 }
 
-/// Two containers, queues and tables, the first of each with something in it.
+/// Creates two containers, queues and tables. The first of each is not empty.
 fn fill(server: &Server) {
     let made = [
         put("aaa"),
@@ -56,7 +56,7 @@ fn fill(server: &Server) {
     }
 }
 
-/// The names of all services.
+/// The names of the resources of all services.
 fn everything(server: &Server) -> Vec<String> {
     let mut all: Vec<_> = names(server).into_iter().collect();
     let queues = queue("GET", "/?comp=list").send(server).is(200).text();
@@ -102,7 +102,7 @@ fn reset_of_a_name_or_a_service_leaves_the_others() {
         fill(&server);
         reset(&server, &part).is(200);
         assert_eq!(everything(&server), left, "{part}");
-        // Its names are free, and nothing is left under them.
+        // The names can be used again, and the new resources are empty.
         for request in [put("aaa"), queue("PUT", "/one"), make_table("First")] {
             let status = request.send(&server).status;
             assert!([201, 204, 409].contains(&status), "{part}: {status}");
@@ -222,7 +222,7 @@ fn names_that_contradict_each_other_or_are_unknown_are_refused_and_nothing_is_de
     let refused = state("POST", "reset").body(twice).send(&server);
     assert!(refused.text().contains("container comes twice"));
     assert_eq!(everything(&server), before);
-    // An object without a field, however it is written, is a reset of everything.
+    // An object without fields resets everything, however it is formatted.
     state("POST", "reset").body("{ }\n").send(&server).is(200);
     assert!(everything(&server).is_empty());
 }
@@ -276,7 +276,7 @@ fn write_under_way_lands_before_a_reset_or_is_refused_and_others_go_on() {
             std::thread::sleep(Duration::from_millis(10));
             let began = Instant::now();
             let status = reset(&server, &json!({"container": "aaa"})).status;
-            // The writer may not have made it again yet.
+            // 404 if the writer has not created the container again yet.
             assert!([200, 404].contains(&status), "{status}");
             if status == 200 {
                 resets.push((began, Instant::now()));
@@ -300,7 +300,7 @@ fn write_under_way_lands_before_a_reset_or_is_refused_and_others_go_on() {
             "{name} was written after the reset"
         );
     }
-    // No write to another container is lost.
+    // Writes to other containers are not lost.
     let number = others.len();
     assert!(number > 20, "{number}");
     let last = &others.last().unwrap().0;

@@ -1,4 +1,4 @@
-//! `lazurite status`: what a server is, how much it stores, and what takes the disk.
+//! `lazurite status`: the facts about a server, its contents and its disk space.
 
 use std::process::Command;
 
@@ -31,7 +31,7 @@ fn status_shows_addresses_bytes_and_what_snapshots_and_forks_hold() {
     let bytes = |value: &Value| value.as_u64().unwrap();
     assert!(bytes(&status["live_bytes"]) > 2 << 20, "{status}");
     let on_disk = bytes(&status["disk_bytes"]);
-    // The snapshot shares its files with the store.
+    // The snapshot shares its files with the store, so they count once.
     assert!((2 << 20..6 << 20).contains(&on_disk), "{status}");
     let snapshot = &status["snapshots"][0];
     assert_eq!(snapshot["name"], "seed");

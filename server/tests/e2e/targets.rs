@@ -218,7 +218,7 @@ fn names_of_what_was_deleted_are_free_once_their_time_has_passed() {
         refused.is(409).json()["odata.error"]["code"],
         "TableBeingDeleted"
     );
-    // Of a table, all operations are refused so; of a container and a queue, creation alone.
+    // All operations on a table fail; on a container or queue, only its creation does.
     insert(&server, "p", "r").is(409);
     blob("GET", "/con?restype=container&comp=list")
         .send(&server)

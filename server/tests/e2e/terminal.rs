@@ -9,7 +9,7 @@ use crate::http::Request;
 use crate::server::{Server, Service};
 use crate::transfers::wait_until;
 
-/// Runs a command with this standard input: whether it succeeded, standard output, standard error.
+/// Runs a command. Returns whether it succeeded, and its output on both streams.
 fn run(server: &Server, arguments: &[&str], input: &[u8]) -> (bool, String, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_lazurite"))
         .args(arguments)
@@ -70,7 +70,7 @@ fn standard_input_of_any_length_is_put_in_blocks() {
     }
 }
 
-/// The system says other lengths of these files than they have.
+/// Files of `/proc` report a length that is not that of their content.
 #[test]
 #[cfg(target_os = "linux")]
 fn files_of_the_system_are_put_whole() {

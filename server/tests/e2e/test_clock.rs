@@ -1,4 +1,4 @@
-//! `/_lazurite/clock`: tests move the clock of the store, which never goes back.
+//! `/_lazurite/clock`: tests move the store's clock, which never goes back.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ fn move_by(server: &Server, step: &Value) -> Response {
     page("PUT", "clock").body(body).send(server)
 }
 
-/// Lets that many seconds pass on the clock of the server.
+/// Advances the clock of the server by this number of seconds.
 pub(crate) fn advance(server: &Server, seconds: u32) {
     move_by(server, &json!({"advance": format!("PT{seconds}S")})).is(200);
 }
@@ -200,7 +200,7 @@ fn servers_with_own_keys_have_their_clock_moved_with_the_password_alone() {
     assert!(!output.0 && output.1.contains("password"), "{}", output.1);
 }
 
-/// Runs a command of the program against a server: whether it succeeded, and what it printed.
+/// Runs a command against a server. Returns whether it succeeded, and its output.
 pub(crate) fn lazurite(server: &Server, words: &[&str], password: Option<&str>) -> (bool, String) {
     lazurite_with(&server.connection_string(), words, password)
 }
@@ -219,7 +219,7 @@ fn lazurite_with(connection: &str, words: &[&str], password: Option<&str>) -> (b
     (output.status.success(), text)
 }
 
-/// A connection string may name any server: the password of the console is not for it.
+/// A connection string may name any server, which must not get the console's password.
 #[test]
 fn the_password_goes_to_no_server_but_one_that_asks_for_that_of_a_console() {
     for answer in [
@@ -237,7 +237,7 @@ fn the_password_goes_to_no_server_but_one_that_asks_for_that_of_a_console() {
             );
             let answer = format!("HTTP/1.1 {answer}Content-Length: 0\r\nConnection: close\r\n\r\n");
             let (heads, received) = mpsc::channel();
-            // Ends with the process: it waits for connections that may not come.
+            // Ends only with the process: it waits for connections that may not come.
             thread::spawn(move || {
                 for stream in listener.incoming() {
                     let mut stream = BufReader::new(stream.unwrap());

@@ -30,7 +30,7 @@ fn testcontainers_for_python_start_the_image() {
     };
     let mut pytest = Command::new(environment.join("bin/python"));
     pytest.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]);
-    // The settings of pytest are this directory's, not those of one above it.
+    // Without it, pytest would use settings from a directory above.
     pytest.arg("--rootdir").arg(SOURCES);
     run(pytest.arg(Path::new(SOURCES).join("azurite.py")), " passed");
 }
@@ -56,7 +56,7 @@ fn testcontainers_for_node_start_the_image() {
     run(&mut tests, "# fail 0");
 }
 
-/// What `install` makes, or a line that says why there is no test.
+/// The result of `install`, or a printed reason why the test is skipped.
 fn installed(language: &str, install: fn() -> Result<PathBuf, String>) -> Option<PathBuf> {
     let made = install();
     if let Err(reason) = &made {
@@ -89,7 +89,7 @@ fn install_python() -> Result<PathBuf, String> {
     })
 }
 
-/// The directory of a virtual environment's packages.
+/// The package directory of a virtual environment.
 fn library(environment: &Path) -> PathBuf {
     let mut versions = std::fs::read_dir(environment.join("lib")).unwrap();
     versions
@@ -118,13 +118,13 @@ fn install_node() -> Result<PathBuf, String> {
     })
 }
 
-/// Runs a suite against a daemon of its own.
+/// Runs a test suite with its own daemon.
 fn run(suite: &mut Command, passed: &str) {
     let daemon = Daemon::start();
     suite
         .env("DOCKER_HOST", &daemon.address)
         .env("LAZURITE_IMAGE", "lazurite:0.1.0")
-        // The container that removes what a dead test leaves behind; the daemon does that itself.
+        // Disables the container that cleans up after dead tests: the daemon does that.
         .env("TESTCONTAINERS_RYUK_DISABLED", "true");
     let output = finish(suite, SCRIPT_TIME_MAX, MISSING);
     let printed = text(&output);
@@ -157,7 +157,7 @@ impl Daemon {
     }
 }
 
-/// Closes the daemon's standard input, upon which it ends its containers and itself.
+/// Closes the daemon's standard input, which makes it end its containers and itself.
 impl Drop for Daemon {
     fn drop(&mut self) {
         drop(self.process.stdin.take());

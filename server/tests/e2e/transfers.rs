@@ -82,12 +82,12 @@ fn wait_for_no_left_overs(location: &TempDir, server: &Server) {
     });
 }
 
-/// An archive with these files, compressed.
+/// A compressed archive with these files.
 fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (name, content) in files {
         let mut header = tar::Header::new_gnu();
-        // As bytes: the library refuses names that lead out of the archive.
+        // Set as bytes, because the library refuses names that lead out of the archive.
         header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
         header.set_size(content.len() as u64);
         header.set_mode(0o644);
@@ -169,7 +169,7 @@ fn snapshots_forks_and_accounts_are_exported_and_imported_by_name() {
         let file = format!("blobs/{container}/name");
         archive(&[(&file, "content"), (MANIFEST, "{\"format\":1}")])
     };
-    // Of exports, only the names are compared.
+    // For exports, compares only the names.
     let holds = |query: &str, container: &str| {
         let exported = send(export(query));
         let archive = zstd::decode_all(&exported.is(200).body[..]).unwrap();
@@ -218,7 +218,7 @@ fn snapshots_forks_and_accounts_are_exported_and_imported_by_name() {
     ] {
         refused(&send(import(query, archive("x"))), status, code);
     }
-    // Without the password, nothing is shown.
+    // Without the password, exports and imports are refused.
     assert_eq!(export("?account=two").send(&server).status, 401);
     assert_eq!(import("", archive("x")).send(&server).status, 401);
     assert_eq!(
@@ -246,7 +246,7 @@ fn archives_are_exported_and_imported_from_this_machine_only_and_by_no_foreign_p
             assert_eq!(refused.status, 403, "{header}");
         }
     }
-    // A link of another site would begin work, unlike one to a page.
+    // A link from another site is refused because it would start work, unlike a link to a page.
     let link = export("").header("Sec-Fetch-Site", "cross-site");
     let link = link.header("Sec-Fetch-Mode", "navigate");
     assert_eq!(
@@ -260,7 +260,7 @@ fn archives_are_exported_and_imported_from_this_machine_only_and_by_no_foreign_p
     let location = TempDir::new().unwrap();
     let launch = Launch::on(location.path()).environment("LAZURITE_ACCOUNTS", accounts);
     let server = launch.start();
-    // Accounts with keys of their own are not shown without a password, and nothing is changed.
+    // Without a password, other accounts are not shown, and imports are refused.
     assert_eq!(export("?account=mine").send(&server).status, 404);
     export(&format!("?account={ACCOUNT}")).send(&server).is(200);
     assert_eq!(import("", archive).send(&server).status, 403);
@@ -379,7 +379,7 @@ fn second_import_and_third_export_wait_for_none_of_the_first() {
     put("aaa").send(&server).is(201);
     put_blob(&server, "large", noise(1, 24 << 20));
     let body = export("").send(&server).is(200).body.clone();
-    // Exports whose clients read nothing.
+    // The clients of these exports read nothing.
     let unread = || {
         let mut connection = Connection::open(&server, Service::Blob).unwrap();
         connection.write(&export("").bytes()).unwrap();
@@ -389,7 +389,7 @@ fn second_import_and_third_export_wait_for_none_of_the_first() {
     let exports = [unread(), unread()];
     let message = refused(&export("").send(&server), 409, "TransferUnderWay");
     assert!(message.contains("Two exports are under way"), "{message}");
-    // An import that is half there.
+    // An import of which half has arrived.
     let mut first = Connection::open(&server, Service::Blob).unwrap();
     let bytes = import("?existing=skip", body.clone()).bytes();
     let (begin, end) = bytes.split_at(bytes.len() / 2);
@@ -400,7 +400,7 @@ fn second_import_and_third_export_wait_for_none_of_the_first() {
     let message = refused(&import("", body).send(&server), 409, "TransferUnderWay");
     assert!(message.contains("Another import is under way"), "{message}");
     first.send_bytes(end, "POST").unwrap().is(200);
-    // The clients leave.
+    // The clients disconnect.
     drop(exports);
     wait_for_no_left_overs(&location, &server);
     export("").send(&server).is(200);
@@ -425,7 +425,7 @@ fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_noth
     drop(leaving);
     wait_for_no_left_overs(&location, &server);
     let archive = archive(&[("blobs/bbb/name", "content"), (MANIFEST, "{\"format\":1}")]);
-    // An import gives its place back after its files are gone.
+    // The permit of an import is released only after its files are removed.
     let wait_for_place = || {
         wait_until("an import may begin", || {
             import("", b"").send(&server).status == 400
@@ -444,7 +444,7 @@ fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_noth
         wait_for_no_left_overs(&location, &server);
     }
     assert_eq!(names(&server), set(&["aaa"]));
-    // One that was received is completed.
+    // An import that was received completely is completed although its client disconnects.
     wait_for_place();
     let mut leaving = Connection::open(&server, Service::Blob).unwrap();
     leaving.write(&import("", archive).bytes()).unwrap();
@@ -453,7 +453,7 @@ fn client_that_leaves_ends_its_export_and_an_upload_that_breaks_off_changes_noth
         names(&server) == set(&["aaa", "bbb"])
     });
     wait_for_no_left_overs(&location, &server);
-    // The records of requests are those of clients; the access log has all.
+    // The ring has only the clients' requests; the access log has the import's too.
     let requests = "/_lazurite/api/requests?filter=GetBlob";
     let requests = Request::exactly(Service::Blob, "GET", requests).unsigned();
     let kept = requests.send(&server).is(200).json();
@@ -512,13 +512,13 @@ fn fork_does_not_end_by_its_lifetime_while_an_import_into_it_is_uploaded() {
         (importing, last.to_vec())
     };
     let (mut importing, last) = begin();
-    // The lists of forks are no requests of a fork.
+    // Listing the forks does not count as a use of one.
     wait_until("the idle fork has ended", || forks(&server).len() == 1);
     importing.write(&last).unwrap();
     let imported = importing.read("POST").unwrap();
     assert_eq!(imported.is(200).json()["imported"]["blobs"], 1);
 
-    // One that is released under its import is not taken for another of its name.
+    // A new fork with the name of a released one must not get the import's data.
     let (mut importing, last) = begin();
     state("DELETE", "forks/imported").send(&server).is(200);
     make("imported");
@@ -566,7 +566,7 @@ fn full_disk_is_said_of_exports_and_imports() {
     }
     let message = refused(&export("").send(&server), 507, "InsufficientStorage");
     assert!(message.contains("/.transfer-"), "{message}");
-    // Of two at a time, the disk may have room again when the second one fails.
+    // When the second of two concurrent imports fails, the disk may have space again.
     for _ in 0..4 {
         std::thread::scope(|scope| {
             let connections = [(), ()].map(|()| Connection::open(&server, Service::Blob).unwrap());
@@ -579,7 +579,7 @@ fn full_disk_is_said_of_exports_and_imports() {
             }
         });
     }
-    // Nothing is left: once the files of the exported fork are gone, there is room again.
+    // Once the files of the exported fork are removed, the space is free again.
     let again = Request::new(Service::Blob, "PUT", "/aaa/b5").header("x-ms-blob-type", "BlockBlob");
     let again = again.body(noise(5, 4 << 20));
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -631,7 +631,7 @@ fn import_takes_header_values_with_a_tab() {
 #[test]
 fn import_that_fails_in_the_middle_says_that_a_part_is_there() {
     let server = Server::fresh();
-    // Each of them is right, and the server refuses them together.
+    // Each file is valid, but the server refuses them together.
     let container = "{\"defaultEncryptionScope\":\"one\",\"denyEncryptionScopeOverride\":\"true\"}";
     let blob = "{\"name\":\"secret\",\"encryptionScope\":\"two\"}";
     let archive = archive(&[
@@ -765,7 +765,7 @@ fn import_that_a_stop_of_the_server_ends_says_that_a_part_may_be_there() {
     );
 }
 
-/// The most memory that a server had, in MiB.
+/// Peak memory of the server in MiB.
 #[cfg(target_os = "linux")]
 fn peak(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
@@ -801,7 +801,7 @@ fn large_stores_pass_through_little_memory() {
     }
 }
 
-/// The ports on which a process of this machine listens.
+/// The ports on which a process listens.
 #[cfg(target_os = "linux")]
 fn listening(pid: u32) -> BTreeSet<u16> {
     let sockets = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
@@ -822,7 +822,7 @@ fn listening(pid: u32) -> BTreeSet<u16> {
     ports.collect()
 }
 
-/// Sends requests to a port that the server has for itself.
+/// Sends requests to a port for the server's own requests.
 #[cfg(target_os = "linux")]
 fn ask(port: u16) -> Vec<TcpStream> {
     let targets = [
@@ -840,7 +840,7 @@ fn ask(port: u16) -> Vec<TcpStream> {
     asked.into_iter().flatten().collect()
 }
 
-/// Whether a request was answered, which is a refusal then. It is not if the export ended before.
+/// Whether the request was answered, which must be a refusal. False if the export ended first.
 #[cfg(target_os = "linux")]
 fn is_refused(mut socket: TcpStream) -> bool {
     let mut answer = String::new();
@@ -852,7 +852,7 @@ fn is_refused(mut socket: TcpStream) -> bool {
     is_answered
 }
 
-/// Stops the server, or lets it go on.
+/// Sends the server a signal, such as one that stops or continues it.
 #[cfg(target_os = "linux")]
 fn kill(server: &Server, signal: &str) {
     let pid = server.pid().to_string();
@@ -876,7 +876,7 @@ fn ports_of_the_server_for_itself_serve_nobody_else() {
         std::thread::scope(|scope| {
             let exporting = scope.spawn(move || connection.send(&export("")).unwrap().status);
             std::thread::sleep(Duration::from_millis(delay));
-            // The search for ports may take longer than an export.
+            // Stop the server while its ports are found, which may take longer than the export.
             kill(&server, "-STOP");
             let ports = listening(server.pid());
             let asked: Vec<_> = ports
@@ -951,7 +951,7 @@ fn an_import_can_be_stopped_and_the_next_one_runs() {
     assert_eq!(names(&server), set(&["bbb"]));
 }
 
-/// 150 MiB of zeros are some kilobytes of an archive.
+/// 150 MiB of zeros take a few kilobytes in an archive.
 #[test]
 fn an_archive_counts_against_the_quota() {
     let (location, server) = with_names(&[], &["--disk-quota=256"]);

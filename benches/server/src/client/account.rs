@@ -1,4 +1,4 @@
-//! An account and where its three services listen, read from a connection string in Azure's format.
+//! An account and the endpoints of its services, parsed from a connection string of Azure's format.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// One of the three services; selects the endpoint and the string to sign.
+/// One of the three services. Determines the endpoint and the string to sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     Table,
@@ -32,7 +32,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The development account on `127.0.0.1` at these ports.
+    /// The development account, with its services at these ports of `127.0.0.1`.
     pub(crate) fn development(blob: u16, queue: u16, table: u16) -> Account {
         let endpoint = |port: u16| format!("http://127.0.0.1:{port}/{DEVELOPMENT_ACCOUNT}");
         Account {
@@ -81,7 +81,7 @@ impl Account {
         }
     }
 
-    /// Host and port of `service`, and the path that its resources' paths begin with.
+    /// Host and port of `service`, and the prefix of all its paths.
     pub(crate) fn address(&self, service: Service) -> (&str, &str) {
         let rest = self.endpoint(service).trim_start_matches("http://");
         let path_at = rest.find('/').unwrap_or(rest.len());

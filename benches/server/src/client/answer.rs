@@ -1,19 +1,19 @@
-//! Reads an answer: its head, then a body with a length or in chunks, or none.
+//! Reads a response: its head, and then a body with a length or in chunks, or none.
 
 use lazurite_bench_common::Outcome;
 
-/// More headers than any answer has.
+/// Maximum number of headers in a response.
 const HEADERS_MAX: usize = 64;
 
-/// An answer that was read whole.
+/// A response that was read completely.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Bytes of the body, without what frames chunks.
+    /// Length of the body in bytes, without chunk framing.
     pub(crate) body_bytes: usize,
-    /// The status line and the headers, if they were to be kept.
+    /// The status line and the headers; empty unless they are kept.
     pub(crate) head: Vec<u8>,
-    /// The body, if it was to be kept.
+    /// The body; empty unless it is kept.
     pub(crate) body: Vec<u8>,
 }
 
@@ -22,7 +22,7 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// The value of a header, if the head was kept and has it.
+    /// The value of a header; `None` if it is absent or the head is not kept.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut head = httparse::Response::new(&mut headers);
@@ -33,23 +33,23 @@ impl Answer {
     }
 }
 
-/// Where in the answer the reader is.
+/// The part of the response that the reader expects next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
     Head,
-    /// The number of bytes of the body that are still missing.
+    /// Number of bytes of the body still to come.
     Body(usize),
-    /// Before the line with the size of a chunk.
+    /// The line with the size of a chunk.
     ChunkSize,
-    /// The number of bytes of a chunk, and of the line end after it, that are still missing.
+    /// Number of bytes still to come of a chunk and the line end after it.
     Chunk(usize),
-    /// In the lines after the last chunk.
+    /// The lines after the last chunk.
     Trailer,
     Over,
 }
 
-/// Reads one answer from pieces as they arrive.
+/// Reads one response from pieces, as they arrive.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     place: Place,
@@ -58,7 +58,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Forgets the last answer; of the next one head and body are kept or only counted.
+    /// Starts the next response, of which head and body are kept or only counted.
     pub(crate) fn begin(&mut self, is_kept: bool) {
         self.place = Place::Head;
         self.is_kept = is_kept;
@@ -99,7 +99,7 @@ impl Reader {
             return Ok(0);
         };
         self.answer.status = head.code.ok_or("an answer has no status")?;
-        // A refusal says why.
+        // The body of a refusal is always kept, because it has the reason.
         self.is_kept |= self.answer.status >= 400;
         if self.is_kept {
             self.answer.head.extend_from_slice(&bytes[..length]);
@@ -147,7 +147,7 @@ impl Reader {
         count
     }
 
-    /// Trailers do not occur: there is only the empty line.
+    /// Expects only the empty line: the services send no trailers.
     fn take_trailer(&mut self, bytes: &[u8]) -> usize {
         if bytes.len() < LINE_END.len() {
             return 0;
@@ -187,7 +187,7 @@ fn place_of_body(headers: &[httparse::Header]) -> Outcome<Place> {
 mod tests {
     use super::*;
 
-    /// Reads `text` whole and in pieces of every size, and answers status and body.
+    /// Reads `text` in pieces of every size. Returns the status and the body.
     fn read(text: &str) -> (u16, String) {
         let mut found = Vec::new();
         for piece in 1..=text.len() {

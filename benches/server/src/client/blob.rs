@@ -17,10 +17,10 @@ pub(crate) struct ListBlobs {
 /// One page of a listing, in the order of the answer.
 #[derive(Default)]
 pub(crate) struct BlobPage {
-    /// Names and content lengths.
+    /// The name and the content length of each blob.
     pub(crate) blobs: Vec<(String, u64)>,
     pub(crate) prefixes: Vec<String>,
-    /// Where the next page begins; empty after the last.
+    /// The marker of the next page; empty after the last page.
     pub(crate) next_marker: String,
 }
 
@@ -35,7 +35,7 @@ impl Client {
         self.send(on_container("DELETE", container)).map(|_| ())
     }
 
-    /// Put Blob: a block blob, whole.
+    /// Put Blob of a block blob with all its content.
     pub(crate) fn put_blob(
         &self,
         container: &str,
@@ -46,7 +46,7 @@ impl Client {
         self.send(put.body(content)).map(|_| ())
     }
 
-    /// Put Blob: an empty append blob.
+    /// Put Blob of an empty append blob.
     pub(crate) fn put_append_blob(&self, container: &str, name: &str) -> Result<(), Error> {
         let put = on_blob("PUT", container, name).header("x-ms-blob-type", "AppendBlob");
         self.send(put).map(|_| ())
@@ -63,7 +63,7 @@ impl Client {
         self.send(append.body(content)).map(|_| ())
     }
 
-    /// Put Blob: a page blob of `bytes` zeros.
+    /// Put Blob of a page blob with `bytes` zeros.
     pub(crate) fn put_page_blob(
         &self,
         container: &str,
@@ -76,7 +76,7 @@ impl Client {
         self.send(put).map(|_| ())
     }
 
-    /// Put Page: whole pages at `offset`.
+    /// Put Page of whole pages at `offset`.
     pub(crate) fn put_page(
         &self,
         container: &str,
@@ -103,7 +103,7 @@ impl Client {
         self.send(snapshot).map(|_| ())
     }
 
-    /// Copy Blob, from another blob of the container.
+    /// Copy Blob from another blob of the container.
     pub(crate) fn copy_blob(
         &self,
         container: &str,
@@ -116,7 +116,7 @@ impl Client {
         self.send(copy).map(|_| ())
     }
 
-    /// Get Blob: `bytes` bytes from `offset`.
+    /// Get Blob of the range of `bytes` bytes from `offset`.
     pub(crate) fn get_blob_range(
         &self,
         container: &str,
@@ -130,7 +130,7 @@ impl Client {
         Ok(self.send(get)?.body)
     }
 
-    /// Get Blob: the content. `None` if there is no such blob.
+    /// Get Blob of the whole content; `None` if the blob does not exist.
     pub(crate) fn get_blob(&self, container: &str, name: &str) -> Result<Option<Vec<u8>>, Error> {
         match self.send(on_blob("GET", container, name)) {
             Ok(answer) => Ok(Some(answer.body)),
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// List Blobs: the page at `marker`, the first if it is empty.
+    /// List Blobs: the page at `marker`; the first page if `marker` is empty.
     pub(crate) fn list_blobs(
         &self,
         container: &str,

@@ -1,4 +1,4 @@
-//! Failures of requests, and whether the server may have done the work all the same.
+//! Failures of requests, and whether the server may have executed them anyway.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ pub(crate) enum Error {
     /// No connection was made, so nothing was done.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// The request was sent and its answer was lost, so it may have been done or not.
+    /// The request was sent and the response was lost, so it may have been executed or not.
     #[error("the answer was lost: {0}")]
     InDoubt(String),
-    /// The server answered, and the answer is a refusal.
+    /// The server refused the request.
     #[error("{operation}: {status} {code}: {message}")]
     Refused {
         operation: String,
@@ -19,7 +19,7 @@ pub(crate) enum Error {
         code: String,
         message: String,
     },
-    /// The server answered with success, and the answer cannot be parsed.
+    /// The response is a success that cannot be parsed.
     #[error("{0}")]
     Malformed(String),
     /// The user has asked the program to stop.
@@ -36,20 +36,20 @@ impl Error {
         matches!(self, Error::Refused { code: found, .. } if found == code)
     }
 
-    /// Whether the server was away or busy, so that asking again is the thing to do.
+    /// Whether the server was unreachable or busy, so that the request should be repeated.
     pub(crate) fn is_outage(&self) -> bool {
         let busy = matches!(self, Error::Refused { status: 503, .. });
         busy || matches!(self, Error::Unreachable(_) | Error::InDoubt(_))
     }
 }
 
-/// The beginning of an error body, fit for a line of a report.
+/// The beginning of an error body on one line, for reports.
 pub(super) fn one_line(body: &str) -> String {
     let line = body.replace(['\r', '\n'], " ");
     line.chars().take(200).collect()
 }
 
-/// The code in an OData error body, which may be followed by anything.
+/// The code in an OData error body, which other text may follow.
 pub(super) fn error_code(body: &str) -> Option<String> {
     let mut values = serde_json::Deserializer::from_str(body).into_iter::<Value>();
     let value = values.next()?.ok()?;

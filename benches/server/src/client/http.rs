@@ -15,41 +15,41 @@ use crate::client::error::{Error, error_code, one_line};
 use crate::client::request::{Request, escape};
 use crate::client::shared_key::{Signable, Signer};
 
-/// How long a connection may take to be made, and a server to send more of an answer.
+/// Maximum time for connecting, and between two parts of a response.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// The room for an answer at first.
+/// Initial size of the buffer for a response.
 const BUFFER_BYTES: usize = 16 << 10;
-/// How long a server may be away before its clients give up: killed, started again, log replayed.
+/// Maximum outage before clients give up. Covers a kill, a restart and the replay of the log.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
 
-/// Of the shared access signatures that are made here.
+/// API version and expiry of the shared access signatures made here.
 const SAS_VERSION: &str = "2019-02-02";
 const SAS_EXPIRY: &str = "2099-01-01T00:00:00Z";
 
-/// Sees every request of a client.
+/// Observes every request of a client.
 pub(crate) trait Observer: Send + Sync {
-    /// Before a request is sent. An error is answered in its place.
+    /// Called before a request is sent. An error takes the place of the response.
     fn before(&self) -> Result<(), Error>;
-    /// After an answer that was read whole, with any status.
+    /// Called after a response was read completely, whatever its status.
     fn answered(&self, request: &Request, answer: &Answer);
 }
 
-/// The client: an account and its idle connections. Threads share one.
+/// A client of one account, with its idle connections. Threads may share it.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(super) account: Account,
     signer: Signer,
     idle: Arc<Mutex<Vec<(Service, TcpStream)>>>,
     observer: Option<Arc<dyn Observer>>,
-    /// The query of a shared access signature, which is sent in place of the account's signature.
+    /// A shared access signature that is sent instead of the account's signature.
     sas: Option<String>,
-    /// Whether the advisor of our server is asked to ignore the requests.
+    /// Whether the server's advisor is asked to ignore the requests.
     is_unwatched: bool,
 }
 
 impl Client {
-    /// A client of `account`. Opens nothing yet.
+    /// A client of `account`. Does not connect yet.
     pub(crate) fn new(account: Account) -> Client {
         let signer = Signer::new(&account.name, &account.key);
         Client {
@@ -62,7 +62,7 @@ impl Client {
         }
     }
 
-    /// The same client with no more than a shared access signature.
+    /// The same client with a shared access signature as its only credentials.
     pub(crate) fn with_sas(&self, sas: String) -> Client {
         Client {
             sas: Some(sas),
@@ -94,7 +94,7 @@ impl Client {
         }
     }
 
-    /// The same client, whose requests no observer counts and the advisor of our server ignores.
+    /// The same client, without an observer, whose requests the server's advisor ignores.
     pub(crate) fn unwatched(&self) -> Client {
         Client {
             observer: None,
@@ -103,7 +103,7 @@ impl Client {
         }
     }
 
-    /// Sends `request` once and reads the whole answer.
+    /// Sends `request` once and reads the whole response.
     pub(crate) fn send(&self, mut request: Request) -> Result<Answer, Error> {
         if self.is_unwatched {
             request = request.header("x-lazurite-advisor", "ignore");
@@ -151,7 +151,7 @@ impl Client {
         }
     }
 
-    /// The request line and the headers, signed unless a shared access signature is sent.
+    /// The request line and the headers, with the account's signature unless there is a SAS.
     fn head(&self, request: &Request) -> String {
         let (host, base) = self.account.address(request.service);
         let (path, query) = (format!("{base}{}", request.path), request.encoded_query());
@@ -174,7 +174,7 @@ impl Client {
         request.head(host, &format!("{path}{query}{sas}"), &headers) + "\r\n"
     }
 
-    /// Sends head and body over a connection of its own, which is kept for the next request.
+    /// Sends head and body over an idle or new connection, which is kept for the next request.
     fn exchange(&self, service: Service, head: &str, body: &[u8]) -> Result<Answer, Error> {
         let unreachable = |error: io::Error| Error::Unreachable(error.to_string());
         let mut stream = match self.idle(service) {
@@ -182,7 +182,7 @@ impl Client {
             None => self.connect(service).map_err(unreachable)?,
         };
         let text = [head.as_bytes(), body].concat();
-        // A server may answer, and hang up, before it has read the body.
+        // Ignored at first: a server may answer and hang up before it has read the body.
         let sent = stream.write_all(&text);
         let in_doubt = |error: Box<dyn std::error::Error + Send + Sync>| {
             Error::InDoubt(
@@ -200,7 +200,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// A connection that is idle, and that the server has not closed.
+    /// An idle connection that the server has not closed.
     fn idle(&self, service: Service) -> Option<TcpStream> {
         let mut idle = self.idle.lock().expect("no request panics");
         while let Some(at) = idle.iter().rposition(|(known, _)| *known == service) {
@@ -214,7 +214,7 @@ impl Client {
 
     fn connect(&self, service: Service) -> io::Result<TcpStream> {
         let (host, _) = self.account.address(service);
-        // A host without a port is none for the first call.
+        // `to_socket_addrs` fails for a host without a port.
         let addresses = host.to_socket_addrs();
         let address = addresses.or_else(|_| (host, 80).to_socket_addrs())?.next();
         let address = address.ok_or_else(|| io::Error::other(format!("{host} has no address")))?;
@@ -225,7 +225,7 @@ impl Client {
     }
 }
 
-/// Whether nothing has come, the end included.
+/// Whether nothing has arrived on the connection, not even its end.
 fn is_open(stream: &TcpStream) -> io::Result<bool> {
     stream.set_nonblocking(true)?;
     let peeked = stream.peek(&mut [0]);
@@ -253,7 +253,7 @@ fn read_answer(stream: &mut TcpStream) -> Outcome<Answer> {
     Ok(reader.answer)
 }
 
-/// An answer with success; an error of any other, which names the operation.
+/// The response if it is a success; otherwise an error that names the operation.
 fn accepted(answer: Answer, operation: impl FnOnce() -> String) -> Result<Answer, Error> {
     if answer.is_success() {
         return Ok(answer);
@@ -268,7 +268,7 @@ fn accepted(answer: Answer, operation: impl FnOnce() -> String) -> Result<Answer
     })
 }
 
-/// The time since a server was first found away, and the patience left.
+/// When a server was first found unreachable, which limits how long requests are repeated.
 #[derive(Default)]
 pub(crate) struct Outage {
     since: Option<Instant>,

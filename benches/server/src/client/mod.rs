@@ -1,4 +1,4 @@
-//! A small client of the three services, with the operations that the benches need.
+//! A small client of the three services, with the operations that the benchmarks need.
 
 mod account;
 mod answer;

@@ -13,10 +13,10 @@ use crate::client::xml::{self, Element};
 pub(crate) struct Message {
     pub(crate) id: String,
     pub(crate) pop_receipt: String,
-    /// Deliveries so far, this one included.
+    /// Number of deliveries, this one included.
     pub(crate) dequeue_count: u32,
     pub(crate) text: String,
-    /// Times are cut to seconds.
+    /// The times are cut to whole seconds.
     pub(crate) inserted_at: SystemTime,
     pub(crate) expires_at: SystemTime,
     pub(crate) visible_at: SystemTime,
@@ -40,7 +40,7 @@ impl Client {
         self.send(put.body(body.as_bytes())).map(|_| ())
     }
 
-    /// Put Message with a time to live (-1: for ever); when it expires.
+    /// Put Message with a time to live (-1: forever). Returns the time of its expiry.
     pub(crate) fn put_message_for(
         &self,
         queue: &str,
@@ -62,7 +62,7 @@ impl Client {
         time(expiry)
     }
 
-    /// Peek Messages: the texts of up to `count`.
+    /// Peek Messages: the texts of at most `count` messages.
     pub(crate) fn peek_messages(&self, queue: &str, count: u32) -> Result<Vec<String>, Error> {
         let peek = on_queue("GET", queue, "/messages")
             .query("peekonly", "true")
@@ -95,7 +95,7 @@ impl Client {
         Ok((header("x-ms-popreceipt").to_owned(), visible_at))
     }
 
-    /// Get Messages: up to `count`, hidden from others for `visibility_seconds`.
+    /// Get Messages: at most `count`, which are hidden for `visibility_seconds`.
     pub(crate) fn get_messages(
         &self,
         queue: &str,
@@ -109,7 +109,7 @@ impl Client {
         root.children.iter().map(message).collect()
     }
 
-    /// Update Message: a new visibility timeout; the text stays.
+    /// Update Message with a new visibility timeout, without changing the text.
     pub(crate) fn hide_message(
         &self,
         queue: &str,

@@ -7,7 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::client::account::Service;
 
-/// Characters that need no escape anywhere in a URL. Source: RFC 3986, section 2.3.
+/// The bytes that are percent-encoded in a URL. Source: RFC 3986, section 2.3.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -15,12 +15,12 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'~');
 const ESCAPED_BUT_SLASH: &AsciiSet = &ESCAPED.remove(b'/');
 
-/// `text` as it may stand in a query value or inside a quoted key of a table path.
+/// Percent-encodes a text for a query value or a quoted key in a table path.
 pub(crate) fn escape(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// A blob name as it may stand in a path: slashes stay.
+/// Percent-encodes a blob's name for a path, keeping slashes.
 pub(crate) fn escape_path(name: &str) -> String {
     utf8_percent_encode(name, ESCAPED_BUT_SLASH).to_string()
 }
@@ -33,9 +33,9 @@ pub(crate) struct Request<'a> {
     /// Percent-encoded, below the account's endpoint, with its leading slash; empty for the account
     /// itself.
     pub(crate) path: String,
-    /// Names and decoded values.
+    /// The names and the decoded values.
     pub(crate) query: Vec<(&'static str, String)>,
-    /// Lower-case names.
+    /// The headers, with names in lower case.
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: &'a [u8],
 }
@@ -67,12 +67,12 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Whether the verb carries a body, and so a Content-Length even when there is none.
+    /// Whether the method has a body, so that Content-Length is sent even if it is empty.
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.method, "PUT" | "POST" | "PATCH")
     }
 
-    /// The headers as they are sent at `now`, but for `authorization`.
+    /// All headers that are sent at `now`, except `authorization`.
     pub(super) fn headers_sent(&self, now: SystemTime) -> Vec<(&'static str, String)> {
         let mut headers = self.headers.clone();
         let is_length_given = headers.iter().any(|(name, _)| *name == "content-length");
@@ -84,7 +84,7 @@ impl<'a> Request<'a> {
         headers
     }
 
-    /// The request line and the lines of the headers, without the empty line at their end.
+    /// The request line and the header lines, without the final empty line.
     pub(super) fn head(
         &self,
         host: &str,
@@ -98,7 +98,7 @@ impl<'a> Request<'a> {
         head
     }
 
-    /// The part of the URL after the path: `?name=value&…`, or nothing.
+    /// The query in the URL, `?name=value&…`; empty without parameters.
     pub(crate) fn encoded_query(&self) -> String {
         let pairs = self
             .query
@@ -113,7 +113,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The version that current SDKs send.
+/// The API version that current SDKs send.
 fn version(service: Service) -> &'static str {
     match service {
         Service::Blob | Service::Queue => "2026-10-06",

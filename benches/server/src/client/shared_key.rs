@@ -20,7 +20,7 @@ pub(crate) struct Signable<'a> {
     pub(crate) headers: &'a [(&'a str, String)],
 }
 
-/// Makes `Authorization` headers of one account. The key's part of the work is done once.
+/// Makes `Authorization` headers for one account. Processes the key only once.
 #[derive(Clone)]
 pub(super) struct Signer {
     account: String,
@@ -36,7 +36,7 @@ impl Signer {
         }
     }
 
-    /// The value of the header for `request`.
+    /// The `Authorization` value for `request`.
     pub(super) fn authorization(&self, request: &Signable) -> String {
         let mut value = Vec::new();
         self.sign(
@@ -46,14 +46,14 @@ impl Signer {
         String::from_utf8(value).expect("account and base64 are text")
     }
 
-    /// The signature of `text` in base64, as shared access signatures have it.
+    /// The base64 signature of `text`, as in shared access signatures.
     pub(super) fn signature(&self, text: &str) -> String {
         let mut mac = self.mac.clone();
         mac.update(text.as_bytes());
         BASE64_STANDARD.encode(mac.finalize().into_bytes())
     }
 
-    /// Appends the value of the header for the string to sign that `pieces` make together.
+    /// Appends the `Authorization` value for the string to sign that `pieces` form together.
     pub(super) fn sign<'a>(&self, value: &mut Vec<u8>, pieces: impl IntoIterator<Item = &'a [u8]>) {
         let mut mac = self.mac.clone();
         pieces.into_iter().for_each(|piece| mac.update(piece));
@@ -68,7 +68,7 @@ impl Signer {
     }
 }
 
-/// 32 bytes in base64.
+/// Length of 32 bytes in base64.
 const SIGNATURE_BYTES: usize = 44;
 
 /// The standard headers of Blob and Queue in the order they are signed, after the verb. `date` is
@@ -115,7 +115,7 @@ impl Signable<'_> {
         let mut text = format!("{}\n", self.method);
         for name in SIGNED_HEADERS {
             let value = self.header(name);
-            // From version 2015-02-21 a length of zero is signed as nothing.
+            // Since version 2015-02-21, a Content-Length of 0 is signed as an empty line.
             let empty_length = name == "content-length" && value == "0";
             text.push_str(if empty_length { "" } else { value });
             text.push('\n');
@@ -167,7 +167,7 @@ mod tests {
             .collect()
     }
 
-    /// Signs a request of `myaccount`, whose key is the bytes 0 to 63, dated and with `headers`.
+    /// Signs a dated request of `myaccount` with `headers`. The key is the bytes 0 to 63.
     fn sign(
         service: Service,
         (method, path): (&str, &str),
@@ -187,7 +187,7 @@ mod tests {
         signed.replace("SharedKey myaccount:", "")
     }
 
-    // The expected signatures were produced by the unmodified Python and JavaScript SDKs.
+    // The unmodified Python and JavaScript SDKs produced the expected signatures.
 
     #[test]
     fn signs_a_blob_request_as_the_sdks_do() {

@@ -20,22 +20,22 @@ pub(crate) struct Query {
     pub(crate) top: usize,
 }
 
-/// The ways to write an entity.
+/// How to write an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
     Insert,
-    /// Insert Or Replace Entity.
+    /// The operation Insert Or Replace Entity.
     Replace,
-    /// Insert Or Merge Entity.
+    /// The operation Insert Or Merge Entity.
     Merge,
     Delete,
 }
 
-/// One write, by itself or in an entity group transaction. The keys are among the properties.
+/// A write of one entity, alone or in a transaction. The keys are among the properties.
 pub(crate) struct Change {
     pub(crate) write: Write,
     pub(crate) entity: Value,
-    /// `If-Match`: makes an upsert an update. A deletion without it deletes any version.
+    /// `If-Match`. Turns an upsert into an update. Without it, a deletion deletes any version.
     pub(crate) etag: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Change {
         }
     }
 
-    /// The same, only of the version with this ETag.
+    /// The same change on condition that the entity has this ETag.
     pub(crate) fn if_match(self, etag: String) -> Change {
         Change {
             etag: Some(etag),
@@ -65,7 +65,7 @@ impl Change {
         }
     }
 
-    /// The path below the account.
+    /// The path of the request below the account.
     fn path(&self, table: &str) -> String {
         let key = |name: &str| quoted(self.entity[name].as_str().unwrap_or_default());
         match self.write {
@@ -91,7 +91,7 @@ impl Change {
     }
 }
 
-/// One page of a query, and where the next begins.
+/// One page of a query, and the start of the next page if there is one.
 pub(crate) struct EntityPage {
     pub(crate) entities: Vec<Entity>,
     pub(crate) next: Option<Continuation>,
@@ -150,7 +150,7 @@ impl Client {
         self.send(write.body(body.as_bytes())).map(|_| ())
     }
 
-    /// One entity group transaction: all of `changes` (1 to 100, one PartitionKey), or none.
+    /// Executes an entity group transaction: 1 to 100 changes with one PartitionKey, all or none.
     pub(crate) fn transact(&self, table: &str, changes: &[Change]) -> Result<(), Error> {
         let endpoint = self.account.endpoint(Service::Table);
         let mut body = String::from(CHANGESET_BEGIN);
@@ -195,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Query Entities, page after page.
+    /// Query Entities, over all pages.
     pub(crate) fn query(&self, table: &str, query: &Query) -> Result<Vec<Entity>, Error> {
         let mut entities = Vec::new();
         let mut from = None;
@@ -220,7 +220,7 @@ impl Client {
         Ok(found.map(|(entity, _)| entity))
     }
 
-    /// Query Entities: the page of `query` at `from`, the first page if `None`.
+    /// Query Entities: the page of `query` at `from`; the first page if `from` is `None`.
     pub(crate) fn query_page(
         &self,
         table: &str,
@@ -254,7 +254,7 @@ impl Client {
     }
 }
 
-/// A key inside its quotes in a path: quotes doubled, then percent-encoded.
+/// A key for the quotes in a path: single quotes doubled, then percent-encoded.
 fn quoted(key: &str) -> String {
     escape(&key.replace('\'', "''"))
 }

@@ -13,33 +13,33 @@ use crate::client::shared_key::{Signable, Signer};
 /// Stands for the value number N in a path, a query value or a header of the request that a
 /// template is made of. Values in a path are put there as they are, those in a query are escaped.
 const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
-/// Stands for the length of the body.
+/// The placeholder for the length of the body.
 const LENGTH: char = '\u{5}';
 /// The age at which a date is replaced; the services accept dates within 15 minutes.
 const DATE_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// A request with places to be filled in.
+/// A request with placeholders, which is signed anew for each set of values.
 pub(crate) struct Template {
     account: Account,
     prototype: Request<'static>,
     signer: Signer,
-    /// When its date was set.
+    /// The time of the request's date.
     dated: SystemTime,
     head: Vec<Piece>,
     to_sign: Vec<Piece>,
 }
 
-/// One request as it goes over the wire.
+/// A request in the bytes that are sent.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    /// The head, and a body that is short.
+    /// The head, followed by the body if it is short.
     pub(crate) text: Vec<u8>,
-    /// A long body, shared between requests, and the range to send.
+    /// A long body, which several requests share, and the range of it to send.
     pub(crate) content: Option<(Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl Outgoing {
-    /// The rest after `sent` bytes: of the text, and of the content.
+    /// The parts of text and content that remain after `sent` bytes.
     pub(crate) fn after(&self, sent: usize) -> (&[u8], &[u8]) {
         let text = self.text.get(sent..).unwrap_or_default();
         let content = match &self.content {
@@ -51,7 +51,7 @@ impl Outgoing {
     }
 }
 
-/// A part of a text.
+/// A part of a text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Text(String),
@@ -80,12 +80,12 @@ impl Template {
         template
     }
 
-    /// The placeholder of the value number `index`, up to 3.
+    /// The placeholder for value `index`, from 0 to 3.
     pub(crate) fn mark(index: usize) -> char {
         MARKS[index]
     }
 
-    /// Makes `out` this request with `values` in its places and a short `body`.
+    /// Writes the request to `out`, with `values` for the placeholders and a short `body`.
     pub(crate) fn write(&mut self, out: &mut Outgoing, values: &[&str], body: &[u8]) {
         self.write_head(out, values, body.len());
         out.text.extend_from_slice(body);
@@ -106,12 +106,12 @@ impl Template {
 
     fn write_head(&mut self, out: &mut Outgoing, values: &[&str], length: usize) {
         let now = SystemTime::now();
-        // An error means that the clock was set back.
+        // An error means that the clock was set back, so the date is replaced.
         if now.duration_since(self.dated).unwrap_or(Duration::MAX) > DATE_AGE_MAX {
             self.date(now);
         }
         let length = length.to_string();
-        // From version 2015-02-21 a length of zero is signed as nothing.
+        // Since version 2015-02-21, a Content-Length of 0 is signed as an empty line.
         let signed_length = if length == "0" { "" } else { &length };
         out.content = None;
         out.text.clear();
@@ -130,7 +130,7 @@ impl Template {
         out.text.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Rebuilds both texts with `now` as their date.
+    /// Rebuilds the head and the string to sign with `now` as their date.
     fn date(&mut self, now: SystemTime) {
         self.dated = now;
         let (host, base) = self.account.address(self.prototype.service);
@@ -163,7 +163,7 @@ impl Piece {
         }
     }
 
-    /// The place that `mark` stands for, if it is a mark.
+    /// The piece for the placeholder `mark`; `None` for other characters.
     fn of(mark: char, is_escaped: bool) -> Option<Piece> {
         let value = |index| Piece::Value { index, is_escaped };
         let index = MARKS.iter().position(|known| *known == mark);
@@ -173,7 +173,7 @@ impl Piece {
     }
 }
 
-/// `text` cut at its marks, be they as they are or percent-encoded.
+/// Splits `text` at its placeholders, which may be percent-encoded.
 fn pieces(text: &str) -> Vec<Piece> {
     let (mut pieces, mut start, mut at) = (Vec::new(), 0, 0);
     while let Some(next) = text[at..].chars().next() {
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::client::account::Service;
 
-    /// The path, query values and body of a request, with marks, or with values in their places.
+    /// A request with these texts, which may be placeholders, in path, query and body.
     fn request<'a>(id: &str, receipt: &str, body: &'a [u8]) -> Request<'a> {
         Request::new(Service::Queue, "PUT", format!("/q/messages/{id}"))
             .query("popreceipt", receipt)

@@ -1,4 +1,4 @@
-//! The XML answers of Blob and Queue as a small tree; they are pages of bounded size.
+//! Parses XML responses of Blob and Queue into a tree. They are pages of bounded size.
 
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
@@ -6,7 +6,7 @@ use quick_xml::events::Event;
 
 use crate::client::error::Error;
 
-/// One element: its name, its own text with entities resolved, its children in order.
+/// An element: its name, its own text with references resolved, and its children in order.
 #[derive(Debug, Default)]
 pub(crate) struct Element {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ impl Element {
     }
 }
 
-/// The root element of `document`. Errors: `Malformed` if it is not well-formed.
+/// Parses `document` and returns its root element. Error: `Malformed`.
 pub(crate) fn parse(document: &[u8]) -> Result<Element, Error> {
     let malformed = |what: String| Error::Malformed(format!("the answer is not XML: {what}"));
     let text = std::str::from_utf8(document).map_err(|error| malformed(error.to_string()))?;
@@ -57,7 +57,7 @@ pub(crate) fn parse(document: &[u8]) -> Result<Element, Error> {
         .ok_or_else(|| malformed("the end is missing".into()))
 }
 
-/// `text` as it may stand between two tags.
+/// `text` escaped as the content of an element.
 pub(crate) fn escape(text: &str) -> String {
     quick_xml::escape::escape(text).into_owned()
 }
@@ -84,7 +84,7 @@ fn push_text(open: &mut [Element], text: &str) {
     }
 }
 
-/// The character of an entity reference: `amp`, `#10`, `#xA`.
+/// The character of a reference such as `amp`, `#10` or `#xA`.
 fn resolve(name: &str) -> Option<String> {
     let number = match name.strip_prefix('#') {
         None => return resolve_predefined_entity(name).map(str::to_owned),

@@ -1,4 +1,4 @@
-//! One kept-alive connection: a request goes out, its answer comes in, never two at a time.
+//! One kept-alive connection with at most one request at a time.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,21 +13,21 @@ use crate::load::expected::Expected;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Whether there is an answer.
+/// Whether the response is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Waits,
     Answered,
 }
 
-/// A connection and its request.
+/// A connection and its current request.
 pub(super) struct Connection {
     stream: mio::net::TcpStream,
-    /// The request that is under way, or was last.
+    /// The request under way, or else the last one.
     pub(super) out: Outgoing,
     sent: usize,
     buffer: Vec<u8>,
-    /// The part of the buffer that is filled and was not yet taken by the reader.
+    /// The range of the buffer that was received but not passed to the reader.
     unread: std::ops::Range<usize>,
     reader: Reader,
     is_busy: bool,
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and blocks until that is done.
+    /// Connects, and waits until the connection is established.
     pub(super) fn open(
         address: SocketAddr,
         registry: &Registry,
@@ -60,7 +60,7 @@ impl Connection {
         })
     }
 
-    /// Begins to send `out`. The answer is kept if the load looks at it.
+    /// Starts to send `out`. The response is kept if the load inspects it.
     pub(super) fn begin(&mut self, expected: Expected) -> Outcome<()> {
         self.expected = expected;
         self.reader.begin(expected.is_seen);
@@ -77,17 +77,17 @@ impl Connection {
         self.is_busy
     }
 
-    /// From the beginning of the request until now.
+    /// The time since the request was started.
     pub(super) fn latency(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The last answer.
+    /// The last response.
     pub(super) fn answer(&self) -> &Answer {
         &self.reader.answer
     }
 
-    /// The first line of the request.
+    /// The request line.
     pub(super) fn request_line(&self) -> String {
         let line = self.out.text.split(|byte| *byte == b'\r').next();
         String::from_utf8_lossy(line.unwrap_or_default()).into_owned()
@@ -112,7 +112,7 @@ impl Connection {
         Ok(Progress::Waits)
     }
 
-    /// Answers whether all is sent.
+    /// Sends what the socket accepts. Returns whether everything was sent.
     fn send(&mut self) -> io::Result<bool> {
         loop {
             let (text, content) = self.out.after(self.sent);
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Answers whether something came.
+    /// Receives what has arrived. Returns whether anything has.
     fn receive(&mut self) -> Outcome<bool> {
         if self.unread.is_empty() {
             self.unread = 0..0;

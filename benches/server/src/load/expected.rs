@@ -1,17 +1,17 @@
-//! What a load expects of an answer.
+//! The response that a load expects.
 
-/// The answer that a request must have.
+/// The response that a request must have.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Expected {
-    /// Answers of one kind have their latencies together; counted from zero.
+    /// The kind of the response, from 0. The latencies of each kind are recorded together.
     pub(crate) kind: usize,
     pub(crate) status: u16,
-    /// Whether the load inspects head and body; otherwise only the length of the body is known.
+    /// Whether the load inspects head and body. Otherwise only the body's length is kept.
     pub(crate) is_seen: bool,
 }
 
 impl Expected {
-    /// An answer of kind 0 whose body is not inspected.
+    /// A response of kind 0 that is not inspected.
     pub(crate) fn status(status: u16) -> Expected {
         Expected {
             status,
@@ -19,12 +19,12 @@ impl Expected {
         }
     }
 
-    /// The answer as one of another kind.
+    /// The same response as one of another kind.
     pub(crate) fn kind(self, kind: usize) -> Expected {
         Expected { kind, ..self }
     }
 
-    /// The answer, whose head and body the load inspects.
+    /// The same response, inspected by the load.
     pub(crate) fn seen(self) -> Expected {
         Expected {
             is_seen: true,

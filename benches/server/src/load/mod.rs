@@ -20,15 +20,15 @@ use connection::{Connection, Progress};
 pub(crate) use expected::Expected;
 pub(crate) use observations::Observations;
 
-/// The longest wait for an answer.
+/// Maximum time without progress on any connection.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// The requests of all connections.
+/// Generates the requests of all connections and checks the responses.
 pub(crate) trait Load {
-    /// Makes `out` the next request of `connection`; `None` if there is nothing more to send on it.
+    /// Writes the next request of `connection` to `out`; `None` ends the connection's requests.
     fn next(&mut self, connection: usize, out: &mut Outgoing) -> Option<Expected>;
 
-    /// Whether `connection` may stop now, and leaves nothing half done.
+    /// Whether `connection` may stop now without leaving anything half done.
     fn may_end(&self, _connection: usize) -> bool {
         true
     }
@@ -40,13 +40,13 @@ pub(crate) trait Load {
     }
 }
 
-/// A load of one kind of request: [`repeated`].
+/// A load with one kind of request: see [`repeated`].
 pub(crate) struct Repeated<N, C> {
     next: N,
     check: C,
 }
 
-/// Sends on every connection what `next` writes, as long as it does, and checks every answer.
+/// Sends the requests that `next` writes, on all connections, and checks every response.
 pub(crate) fn repeated<N, C>(next: N, check: C) -> Repeated<N, C>
 where
     N: FnMut(&mut Outgoing) -> Option<Expected>,
@@ -69,7 +69,7 @@ where
     }
 }
 
-/// The check of answers whose status says all.
+/// A check that accepts every response with the expected status.
 pub(crate) fn any(_answer: &Answer) -> Result<(), String> {
     Ok(())
 }
@@ -97,21 +97,21 @@ impl Limit {
         }
     }
 
-    /// As long as the load has requests.
+    /// No limit: the load runs until it has no more requests.
     pub(crate) const NONE: Limit = Limit {
         time: Duration::MAX,
         requests: u64::MAX,
     };
 }
 
-/// The connections, kept open from one load to the next.
+/// The connections of loads, which stay open from one load to the next.
 pub(crate) struct Driver {
     poll: Poll,
     connections: Vec<Connection>,
 }
 
 impl Driver {
-    /// Opens `connections` to `address`, which is `host:port`.
+    /// Opens `connections` connections to `address`, given as `host:port`.
     pub(crate) fn connect(address: &str, connections: usize) -> Outcome<Driver> {
         let address = address.to_socket_addrs()?.next();
         let address: SocketAddr = address.ok_or("the server has no address")?;
@@ -138,7 +138,7 @@ impl Driver {
         let mut events = Events::with_capacity(256);
         while run.under_way > 0 {
             match self.poll.poll(&mut events, Some(SILENCE_MAX)) {
-                // The process was stopped and continued.
+                // A signal interrupted the wait, for example because the process was stopped.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 polled => polled?,
             }
@@ -155,7 +155,7 @@ impl Driver {
     }
 }
 
-/// A load while it runs.
+/// The state of a running load.
 struct Run<'a> {
     load: &'a mut dyn Load,
     limit: Limit,
@@ -166,7 +166,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Sends the next request of a connection that has none under way, unless the load is over.
+    /// Sends the next request of an idle connection, unless the load is over.
     fn send(&mut self, index: usize, connection: &mut Connection) -> Outcome<()> {
         let elapsed = self.started.elapsed();
         let is_over = self.sent >= self.limit.requests || elapsed >= self.limit.time;

@@ -4,17 +4,16 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Wrong answers that are kept in words.
+/// Maximum number of wrong responses that are described.
 const WRONG_MAX: usize = 5;
 
-/// The observations of a load.
 pub(crate) struct Observations {
     pub(crate) elapsed: Duration,
-    /// By kind, in nanoseconds.
+    /// The latencies by kind of response, in nanoseconds.
     pub(crate) latencies: Vec<Histogram<u64>>,
-    /// Wrong answers.
+    /// Number of wrong responses.
     pub(crate) mismatches: usize,
-    /// The first few of them in words.
+    /// Descriptions of the first wrong responses.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -28,7 +27,7 @@ impl Observations {
         }
     }
 
-    /// Adds those of another part of the same load.
+    /// Adds the observations of another part of the same load.
     pub(crate) fn add(&mut self, other: Observations) {
         self.elapsed += other.elapsed;
         for (kind, latencies) in other.latencies.iter().enumerate() {
@@ -38,14 +37,14 @@ impl Observations {
         self.add_mismatches(other.mismatches, other.wrong);
     }
 
-    /// Adds wrong answers of another load.
+    /// Adds the wrong responses of another load.
     pub(crate) fn add_mismatches(&mut self, mismatches: usize, wrong: Vec<String>) {
         self.mismatches += mismatches;
         self.wrong.extend(wrong);
         self.wrong.truncate(WRONG_MAX);
     }
 
-    /// Answers of that kind.
+    /// Number of responses of this kind.
     pub(crate) fn count(&self, kind: usize) -> u64 {
         self.latencies.get(kind).map_or(0, Histogram::len)
     }

@@ -1,4 +1,4 @@
-//! The arguments of `run`.
+//! The command line arguments of `run`.
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use lazurite_bench_common::ReportFiles;

@@ -42,13 +42,13 @@ pub(crate) struct Settings {
     pub(super) beside: Beside,
 }
 
-/// One run over the workloads.
+/// One run of the chosen workloads.
 pub(super) struct Bench<'a> {
     pub(super) settings: &'a Settings,
     /// The servers that are compared.
     pub(super) peers: Vec<Peer>,
     pub(super) results: Results,
-    /// Loads so far, so that each can have keys of its own.
+    /// Number of loads so far, which gives each load its own keys.
     serial: u64,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// `full` at this scale, at least `least`.
+    /// `full` times the scale, but at least `least`.
     pub(super) fn scaled(&self, full: f64, least: u64) -> u64 {
         ((full * self.settings.scale) as u64).max(least)
     }
@@ -83,23 +83,23 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// `full` at this scale, at least one.
+    /// `full` times the scale, but at least 1.
     pub(super) fn share(&self, full: usize) -> usize {
         self.scaled(full as f64, 1) as usize
     }
 
-    /// `full` seconds at this scale.
+    /// `full` seconds times the square root of the scale, but at least 20 ms.
     pub(super) fn time(&self, full: f64) -> Duration {
         Duration::from_secs_f64((full * self.settings.scale.sqrt()).max(0.02))
     }
 
-    /// Starts our server on an empty directory, with these flags.
+    /// Starts our server on an empty directory with these flags.
     pub(super) fn start(&self, flags: &[&str]) -> Outcome<Running> {
         self.refuse_beside()?;
         Running::start(Peer::Lazurite, &self.settings.launch, flags)
     }
 
-    /// Starts those of `peers` that take part, with nothing but what loads of `service` work on.
+    /// Starts the chosen ones of `peers`, and creates the resource for loads of `service`.
     pub(super) fn start_all(&self, peers: &[Peer], service: Service) -> Outcome<Vec<Running>> {
         self.refuse_beside()?;
         let peers = self.start_all_with(peers, &[])?;
@@ -107,7 +107,7 @@ impl<'a> Bench<'a> {
         Ok(peers)
     }
 
-    /// Starts those of `peers` that take part, our server with these flags.
+    /// Starts the chosen ones of `peers`, our server with these flags.
     fn start_all_with(&self, peers: &[Peer], flags: &[&str]) -> Outcome<Vec<Running>> {
         let taking_part = peers.iter().filter(|peer| self.peers.contains(peer));
         taking_part
@@ -115,7 +115,7 @@ impl<'a> Bench<'a> {
             .collect()
     }
 
-    /// Only [`Bench::compare`] starts servers of two builds.
+    /// Refuses `--beside`: only [`Bench::compare`] can start servers of two builds.
     fn refuse_beside(&self) -> Outcome<()> {
         if self.settings.beside.is_asked() {
             return Err("it starts servers of one build, and cannot run with --beside".into());
@@ -123,7 +123,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs the load of `plan` on new servers, each in turn, the requested number of times.
+    /// Measures the plan on new servers, one after the other, as often as requested.
     pub(super) fn compare(&mut self, plan: &Plan) -> Outcome<()> {
         let beside = &self.settings.beside;
         if beside.is_asked() {
@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
         self.repeat(plan, &peers)
     }
 
-    /// Measures a plan on servers that run and are prepared.
+    /// Measures a plan on running servers that are already prepared.
     pub(super) fn repeat(&mut self, plan: &Plan, peers: &[Running]) -> Outcome<()> {
         for _ in 0..self.settings.runs {
             for &connections in plan.connections {
@@ -146,7 +146,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Runs the load of `plan` once on a server that is prepared.
+    /// Measures the plan once on a prepared server.
     pub(super) fn once(&mut self, plan: &Plan, peer: &Running, connections: usize) -> Outcome<()> {
         self.serial += 1;
         let scene = Scene {
@@ -168,14 +168,14 @@ impl<'a> Bench<'a> {
         self.results.add(case, peer.name(), findings);
     }
 
-    /// Sets one figure of our server.
+    /// Records one figure of our server.
     pub(super) fn set(&mut self, case: &str, figure: &str, value: f64) {
         let mut findings = Findings::default();
         findings.set(figure, value);
         self.results.add(case, OURS, findings);
     }
 
-    /// Counts a wrong answer unless `is_right`, and prints it.
+    /// Unless `is_right`, counts a wrong answer and prints it.
     pub(super) fn check(&mut self, case: &str, is_right: bool, wrong: impl FnOnce() -> String) {
         if !is_right {
             eprintln!("  mismatch: {case}: {}", wrong());
@@ -187,21 +187,21 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The median and the longest of some times.
+    /// Records the median and the maximum of these times.
     pub(super) fn set_times(&mut self, case: &str, times: &[Duration]) {
         let most = times.iter().max().copied().unwrap_or_default();
         self.set(case, "p50_ms", millis(median_time(times)));
         self.set(case, "max_ms", millis(most));
     }
 
-    /// The quantiles of latencies in nanoseconds.
+    /// Records the quantiles of latencies in nanoseconds.
     pub(super) fn set_latencies(&mut self, case: &str, latencies: &Histogram<u64>) {
         let mut findings = Findings::default();
         set_latencies(&mut findings, "", latencies);
         self.results.add(case, OURS, findings);
     }
 
-    /// Does work on several threads, and adds its figures.
+    /// Runs work on several threads, and records its figures.
     pub(super) fn tally(
         &mut self,
         case: &str,
@@ -213,7 +213,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The rate and the latencies of what threads did, and what was wrong.
+    /// Records the rate, the latencies and the wrong answers of the threads' work.
     pub(super) fn set_tally(&mut self, case: &str, tally: Tally) {
         let (per_s, latencies, wrong) = tally.into_parts();
         self.set(case, "per_s", per_s);

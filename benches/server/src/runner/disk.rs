@@ -1,4 +1,4 @@
-//! The disk alone: the rate of a sequential write, and the time of a small write with its sync.
+//! The disk without a server: the rate of a sequential write, and the time of a synced small write.
 
 use lazurite_bench_common::{Outcome, Random};
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// MiB a second for a file of `mib` MiB below `directory`, synced at its end.
+/// The rate, in MiB per second, of writing a file of `mib` MiB in `directory` and syncing it.
 pub(super) fn sequential_write(directory: &Path, mib: u64) -> Outcome<f64> {
     let mut chunk = vec![0; CHUNK_BYTES];
     Random::new(3).fill(&mut chunk);

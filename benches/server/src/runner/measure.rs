@@ -12,7 +12,7 @@ use crate::runner::peers::Running;
 use crate::runner::plan::Plan;
 use lazurite_bench_common::process::{Process, machine_busy};
 
-/// CPU time so far: of the server, of us, of the whole machine.
+/// CPU time so far of the server, of this process, and of the whole machine.
 struct Cpu([Duration; 3]);
 
 impl Cpu {
@@ -66,7 +66,7 @@ pub(super) fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-/// Adds the wrong answers of a load, and prints them.
+/// Adds the wrong responses of a load to the findings, and prints them.
 pub(super) fn add_mismatches(findings: &mut Findings, observed: &Observations) {
     findings.mismatches += observed.mismatches;
     for wrong in &observed.wrong {
@@ -74,7 +74,7 @@ pub(super) fn add_mismatches(findings: &mut Findings, observed: &Observations) {
     }
 }
 
-/// The quantiles of latencies in nanoseconds, with the name of their kind before theirs.
+/// Sets the quantiles of latencies in nanoseconds, with names that begin with their kind.
 pub(super) fn set_latencies(findings: &mut Findings, kind: &str, latencies: &Histogram<u64>) {
     let prefix = match kind {
         "" => String::new(),

@@ -1,4 +1,4 @@
-//! `run`: the workloads, each measured, checked, and compared with its bars.
+//! `run`: measures the workloads, checks their responses, and compares them with the bars.
 
 mod args;
 mod bars;

@@ -31,14 +31,14 @@ pub(crate) struct Beside {
     theirs: Vec<String>,
 }
 
-/// One of the two servers with its connections and its load.
+/// One of the two servers, with its connections and its load.
 struct Side {
     server: Running,
     driver: Driver,
     loads: Loads,
 }
 
-/// What a side did in one window, or in all.
+/// The work of a side in one window, or in all windows.
 #[derive(Clone, Copy, Default)]
 struct Work {
     operations: u64,
@@ -47,12 +47,12 @@ struct Work {
 }
 
 impl Beside {
-    /// Whether another build was named.
+    /// Whether another build is to be compared.
     pub(super) fn is_asked(&self) -> bool {
         self.binary.is_some()
     }
 
-    /// Runs `plan` on both, at each number of connections, and prints a line for each.
+    /// Runs `plan` on both builds, and prints a line for each number of connections.
     pub(super) fn compare(&self, launch: &Launch, plan: &Plan) -> Outcome<()> {
         let other = self.binary.as_deref().ok_or("no other build was named")?;
         for &connections in plan.connections {
@@ -72,7 +72,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Measures the pairs. The sides take turns to begin one.
+    /// Measures the pairs of windows. The sides alternate in going first.
     fn measure(&self, sides: &mut [Side; 2]) -> Outcome<String> {
         let window = Duration::from_millis(self.window_ms);
         for side in &mut *sides {
@@ -101,7 +101,7 @@ impl Beside {
 }
 
 impl Side {
-    /// A server that is filled, and has its connections.
+    /// A prepared server with connections and loads.
     fn start(plan: &Plan, connections: usize, server: Running) -> Outcome<Side> {
         plan.prepare(&server)?;
         let loads = plan.loads(&Scene {
@@ -117,7 +117,7 @@ impl Side {
         })
     }
 
-    /// Error: a wrong answer.
+    /// Runs the load for one window. Error: a response was wrong.
     fn run(&mut self, window: Duration) -> Outcome<Work> {
         let before = self.server.process().cpu();
         let observed = self.loads.run(&mut self.driver, window)?;

@@ -1,4 +1,4 @@
-//! The servers that are compared, each a process of its own.
+//! The servers that are compared, each in its own process.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -20,9 +20,9 @@ use lazurite_bench_common::process::{self, Memory, Process};
 const IDLE_WINDOWS: usize = 3;
 const IDLE_CPU: Duration = Duration::from_millis(20);
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(120);
-/// The directory of our server, below that of the peer. Its log and its ports stand beside it.
+/// Our server's directory, relative to that of the peer, which also has its log and port file.
 const DATA: &str = "data";
-/// The table, the queue and the container that loads work on.
+/// The name of the table, queue and container that loads use.
 pub(super) const RESOURCE: &str = "bench";
 
 /// A target of the requests, in the order in which they are measured.
@@ -64,7 +64,7 @@ fn beside_this_program() -> PathBuf {
 }
 
 impl Launch {
-    /// A new directory in the one that was named.
+    /// A new temporary directory, inside the given one if there is one.
     pub(super) fn scratch(&self) -> Outcome<TempDir> {
         Ok(match &self.dir {
             Some(directory) => tempfile::tempdir_in(directory),
@@ -80,7 +80,7 @@ pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
     if peers.contains(&Peer::Azurite)
         && let Err(error) = azurite::install()
     {
-        // A peer that was requested by name must be there.
+        // A peer that was requested by name must be available.
         if !asked.is_empty() {
             return Err(error);
         }
@@ -90,11 +90,11 @@ pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
     Ok(peers)
 }
 
-/// A peer that runs, ended when dropped.
+/// A running peer, stopped on drop.
 pub(super) struct Running {
     account: Account,
     program: Program,
-    /// Removed after the program has ended: fields are dropped in their order.
+    /// Declared after `program`, so that the program has ended when the directory is removed.
     data: TempDir,
 }
 
@@ -104,7 +104,7 @@ enum Program {
 }
 
 impl Running {
-    /// Starts `peer` on an empty directory, our server with these arguments.
+    /// Starts `peer` on an empty directory; our server gets these arguments.
     pub(super) fn start(peer: Peer, launch: &Launch, arguments: &[&str]) -> Outcome<Running> {
         match peer {
             Peer::Lazurite => Running::start_build(&launch.spawn, launch, arguments),
@@ -158,7 +158,7 @@ impl Running {
         Ok(())
     }
 
-    /// A client for what need not be fast.
+    /// A client for requests that need not be fast.
     pub(super) fn client(&self) -> Client {
         Client::new(self.account.clone())
     }
@@ -170,12 +170,12 @@ impl Running {
         }
     }
 
-    /// Connections for loads.
+    /// Opens the connections for loads.
     pub(super) fn connect(&self, service: Service, connections: usize) -> Outcome<Driver> {
         Driver::connect(self.account.address(service).0, connections)
     }
 
-    /// Runs `load` to its end without measuring it. Errors if an answer was wrong.
+    /// Runs `load` to its end without measuring it. Error: a response was wrong.
     pub(super) fn fill(
         &self,
         service: Service,
@@ -204,12 +204,12 @@ impl Running {
         self.process().memory()
     }
 
-    /// The data directory of our server.
+    /// The data directory; our server only.
     pub(super) fn directory(&self) -> PathBuf {
         self.data.path().join(DATA)
     }
 
-    /// Our server. Error: another one runs here.
+    /// Our server. Error: the peer is another one.
     pub(super) fn server(&mut self) -> Outcome<&mut Server> {
         match &mut self.program {
             Program::Lazurite(server) => Ok(server),
@@ -217,7 +217,7 @@ impl Running {
         }
     }
 
-    /// Kills the program, and leaves its data.
+    /// Kills the program and keeps its data directory.
     pub(super) fn into_data(self) -> TempDir {
         drop(self.program);
         self.data

@@ -1,4 +1,4 @@
-//! A plan: a load for any peer, what must be there before it, and what restores what it took away.
+//! A plan: a load for any peer, its preparation, and a load that restores what it uses up.
 
 use std::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use crate::client::{Account, Service};
 use crate::load::{Driver, Limit, Load, Observations};
 use crate::runner::peers::{Peer, Running};
 
-/// How long a load is measured, and how long it runs before, at scale 1.
+/// Duration of a measurement and of the warm-up before it, in seconds at scale 1.
 pub(super) const SPAN_SECONDS: f64 = 2.0;
 pub(super) const WARM_UP_SECONDS: f64 = 0.4;
 
-/// The circumstances that a load is made for.
+/// The circumstances for which a load is made.
 pub(super) struct Scene<'a> {
     pub(super) account: &'a Account,
     pub(super) connections: usize,
-    /// Unique to each load, and never 0, which stands for the data of the preparation.
+    /// Unique for each load, and never 0, which is that of the preparation's data.
     pub(super) serial: u64,
 }
 
@@ -31,20 +31,20 @@ pub(super) struct Plan<'a> {
     pub(super) service: Service,
     fill: Fill<'a>,
     load: Make<'a>,
-    /// Restores what each round of the load took away, and the requests of a round.
+    /// A load that restores what the main load uses up, and the number of requests before it.
     restore: Option<(Make<'a>, u64)>,
     pub(super) connections: &'a [usize],
     pub(super) peers: &'a [Peer],
-    /// The names of the kinds of answers; those of the first are counted.
+    /// The names of the kinds of responses. Those of the first kind count as operations.
     pub(super) kinds: &'a [&'a str],
-    /// Items in one operation; rates and CPU time are of items.
+    /// Number of items in one operation. Rates and CPU time are per item.
     pub(super) items: f64,
-    /// Arguments for our server.
+    /// The arguments for our server.
     pub(super) arguments: &'a [&'a str],
 }
 
 impl<'a> Plan<'a> {
-    /// One kind of answer, one item, all servers, at 1, 16 and 64 connections.
+    /// A plan with one kind of response and one item, for all servers, at 1, 16 and 64 connections.
     pub(super) fn new<L: Load + 'static>(
         name: impl Into<String>,
         service: Service,
@@ -64,7 +64,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// `fill` comes first.
+    /// Adds a preparation that fills the server.
     pub(super) fn filled(self, fill: impl Fn(&Running) -> Outcome<()> + 'a) -> Plan<'a> {
         Plan {
             fill: Box::new(fill),
@@ -98,7 +98,7 @@ impl<'a> Plan<'a> {
         Plan { peers, ..self }
     }
 
-    /// Several kinds of answers. Operations are counted by the first.
+    /// Sets several kinds of responses. Those of the first kind count as operations.
     pub(super) fn kinds(self, kinds: &'a [&'a str]) -> Plan<'a> {
         Plan { kinds, ..self }
     }
@@ -107,28 +107,28 @@ impl<'a> Plan<'a> {
         Plan { items, ..self }
     }
 
-    /// Our server with these arguments.
+    /// Sets the arguments for our server.
     pub(super) fn arguments(self, arguments: &'a [&'a str]) -> Plan<'a> {
         Plan { arguments, ..self }
     }
 
-    /// The name at this number of connections.
+    /// The name of the case with this number of connections.
     pub(super) fn case(&self, connections: usize) -> String {
         format!("{} @{connections}", self.name)
     }
 
-    /// Creates what the load works on, and fills it.
+    /// Creates the resource of the load, and fills it.
     pub(super) fn prepare(&self, peer: &Running) -> Outcome<()> {
         peer.create(self.service)?;
         self.fill(peer)
     }
 
-    /// Fills it.
+    /// Fills the resource of the load.
     pub(super) fn fill(&self, peer: &Running) -> Outcome<()> {
         (self.fill)(peer)
     }
 
-    /// The loads for a server.
+    /// The loads of the plan for a server.
     pub(super) fn loads(&self, scene: &Scene) -> Loads {
         let restore = self.restore.as_ref();
         Loads {
@@ -138,14 +138,14 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The loads of a plan on one server. They go on where they were.
+/// The loads of a plan on one server. A further run continues where the last one ended.
 pub(super) struct Loads {
     load: Box<dyn Load>,
     restore: Option<(Box<dyn Load>, u64)>,
 }
 
 impl Loads {
-    /// Runs for `time`. What restores counts only for wrong answers.
+    /// Runs for `time`. Restoring is not measured, but its wrong responses count.
     pub(super) fn run(&mut self, driver: &mut Driver, time: Duration) -> Outcome<Observations> {
         let Some((restore, requests)) = &mut self.restore else {
             return driver.run(&mut *self.load, Limit::time(time));

@@ -1,8 +1,8 @@
-//! The figures of a run: tables for the terminal, and the report that a later run is compared with.
+//! The figures of a run: tables for the terminal, and a report for comparison with later runs.
 
 use lazurite_bench_common::{Better, MachineUse, Results, RunReport, number};
 
-/// The figures that have a column: their name, and what stands above it.
+/// The figures with a column: name and heading.
 const COLUMNS: [(&str, &str); 9] = [
     ("per_s", "per s"),
     ("p50_us", "p50 us"),
@@ -15,7 +15,7 @@ const COLUMNS: [(&str, &str); 9] = [
     ("other_cores", "others"),
 ];
 
-/// Figures of the machine and of the client, which are not compared with those of a later run.
+/// Figures of the machine and of the client. They are not compared with other runs.
 const NOT_COMPARED: [&str; 3] = ["client_us", "client_cores", "other_cores"];
 
 /// Prints all cases on standard output.
@@ -31,7 +31,7 @@ pub(super) fn print(results: &Results) {
     }
 }
 
-/// A line of the figures in columns, if there are any, and one of the other figures.
+/// Prints the figures that have columns, if there are any, and a line with the others.
 fn print_peer(results: &Results, case: &str, peer: &str) {
     let names = results.figure_names(case, peer);
     let of = |name: &str| results.figure(case, peer, name).map_or("-".into(), number);
@@ -50,7 +50,7 @@ fn print_peer(results: &Results, case: &str, peer: &str) {
     }
 }
 
-/// The figures of every server.
+/// The report with the figures of all servers.
 pub(super) fn report(results: &Results, machine: &MachineUse) -> RunReport {
     let mut measurements = Vec::new();
     for case in results.cases() {

@@ -1,4 +1,4 @@
-//! Runs the workloads that were asked for, and prints what they found.
+//! Runs the requested workloads and prints their results.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome<usize> {
         return Ok(0);
     }
     let old = args.files.old()?;
-    // The CPU time of the servers, which come and go, is part of each case's figures.
+    // The CPU time of the servers is part of each case's figures, so it is not watched here.
     let watch = MachineWatch::start_beside_unknown();
     let compares = workloads.iter().any(|workload| workload.group.compares());
     let peers = if compares {
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &RunArgs) -> Outcome<usize> {
     ended.map(|()| bench.results.mismatches() + missed)
 }
 
-/// The workloads of these names and groups, in the order of the table.
+/// The workloads with these names, or in these groups, in the order of the table.
 fn chosen(names: &[String]) -> Vec<&'static Workload> {
     let is_chosen = |workload: &&Workload| workload.is_among(names);
     WORKLOADS.iter().filter(is_chosen).collect()

@@ -13,14 +13,14 @@ use lazurite_bench_common::number;
 use crate::client::Error;
 
 const THREADS: usize = 4;
-/// Wrong answers that are kept in words.
+/// Maximum number of wrong answers that are described.
 const WRONG_MAX: usize = 5;
 
-/// The observations of threads, which share it.
+/// The observations of several threads, which share this value.
 pub(super) struct Tally {
     began: Instant,
     done: AtomicU64,
-    /// In nanoseconds, of requests that were answered with success.
+    /// The latencies of successful requests, in nanoseconds.
     latencies: Mutex<Histogram<u64>>,
     wrong: Mutex<Vec<String>>,
 }
@@ -46,7 +46,7 @@ impl Tally {
         Ok(answer)
     }
 
-    /// Counts items as done.
+    /// Adds to the number of items done.
     pub(super) fn add(&self, items: usize) {
         self.done.fetch_add(items as u64, Ordering::Relaxed);
     }
@@ -55,7 +55,7 @@ impl Tally {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Records a wrong answer unless `holds`.
+    /// Unless `holds`, records a wrong answer.
     pub(super) fn check(&self, holds: bool, wrong: impl FnOnce() -> String) {
         let mut all = self.wrong.lock().expect("no request panics");
         if !holds && all.len() < WRONG_MAX {
@@ -63,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// Items a second, latencies, and the first few wrong answers.
+    /// The items per second, the latencies, and the first wrong answers.
     pub(super) fn into_parts(self) -> (f64, Histogram<u64>, Vec<String>) {
         let seconds = self.began.elapsed().as_secs_f64().max(1e-6);
         let per_s = self.done.into_inner() as f64 / seconds;

@@ -1,4 +1,4 @@
-//! A workload: one measurement with its set-up and its checks.
+//! A workload: one measurement with its preparation and its checks.
 
 use lazurite_bench_common::Outcome;
 
@@ -9,28 +9,28 @@ use crate::runner::bench::Bench;
 pub(crate) struct Workload {
     pub(super) name: &'static str,
     pub(super) group: Group,
-    /// Fills servers, measures them and checks their answers.
+    /// Prepares servers, measures them and checks their responses.
     pub(super) run: fn(&mut Bench) -> Outcome<()>,
     pub(super) help: &'static str,
 }
 
-/// What a workload is about.
+/// The subject of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// Operations of one service, on several servers in turn.
+    /// Operations of one service, compared between several servers.
     Table,
     Queue,
     Blob,
-    /// Space that comes back.
+    /// Disk space, and whether it is freed.
     Space,
-    /// All others.
+    /// Everything else about our server.
     Server,
 }
 
 use Group::{Blob, Queue, Space, Table};
 
 impl Group {
-    /// Names of one or several groups.
+    /// The names that stand for groups on the command line, with their help.
     pub(super) const NAMED: [(&str, &[Group], &str); 5] = [
         ("services", &[Table, Queue, Blob], "All operations"),
         ("table", &[Table], "Operations on entities"),
@@ -47,7 +47,7 @@ impl Group {
 }
 
 impl Workload {
-    /// Whether one of these names is that of the workload, or of its group.
+    /// Whether the names include that of the workload or of its group.
     pub(super) fn is_among(&self, names: &[String]) -> bool {
         let has_group = |name: &String| {
             let mut named = Group::NAMED.iter().filter(|(known, ..)| known == name);

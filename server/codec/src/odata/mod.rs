@@ -10,13 +10,13 @@ mod write;
 pub use read::{EntityBody, read_entity};
 pub use write::{Frame, entity_path, table_list, table_single};
 
-/// How much an answer says about itself.
+/// How much metadata a response contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Values alone.
+    /// Only values.
     None,
-    /// Types that JSON does not show.
+    /// The types that JSON values do not show.
     Minimal,
-    /// Types, addresses and names of all.
+    /// All types, and the addresses of entities.
     Full,
 }

@@ -1,4 +1,4 @@
-//! The body of a write: names, values and the types that are named next to them.
+//! Reads the body of a write: names, values, and the type annotations of the values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,11 +12,11 @@ use std::fmt;
 /// properties are dropped.
 #[derive(Debug, Default, PartialEq)]
 pub struct EntityBody {
-    /// `PartitionKey`
+    /// The value of `PartitionKey`.
     pub partition_key: Option<String>,
-    /// `RowKey`
+    /// The value of `RowKey`.
     pub row_key: Option<String>,
-    /// Whether a key is said to be of another type than a string.
+    /// Whether a key is annotated with a type other than string.
     pub has_typed_key: bool,
     /// All other properties, in the order sent.
     pub properties: Vec<(String, Value)>,
@@ -60,7 +60,7 @@ pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
             }
         }
     }
-    // The service sees only the properties that are left.
+    // The store checks only the remaining properties, so check the dropped nulls here.
     if has_null && has_repeated_name(&members) {
         return Err(Error::DuplicatePropertiesSpecified);
     }
@@ -103,7 +103,7 @@ impl<'a> Annotations<'a> {
     }
 }
 
-/// The service finds duplicate properties; duplicate keys are found here.
+/// Sets a key unless it is null. Repeated properties are found later; repeated keys are found here.
 fn set_key(key: &mut Option<String>, raw: &RawValue) -> Result<(), Error> {
     if raw.get() == "null" {
         return Ok(());
@@ -169,12 +169,12 @@ impl<'de> Visitor<'de> for TextVisitor {
     }
 }
 
-/// The text of a string; `None` if the value is none.
+/// The text of a JSON string; `None` if the value is not a string.
 fn text_of(raw: &RawValue) -> Option<Cow<'_, str>> {
     serde_json::from_str(raw.get()).ok().map(|Text(text)| text)
 }
 
-/// One property's value; `None` for null.
+/// The value of a property; `None` for null.
 fn read_value(name: &str, raw: &str, annotation: Option<&str>) -> Result<Option<Value>, Error> {
     let invalid = || Error::InvalidInput(InvalidInput::Request);
     let text = match raw.as_bytes().first() {
@@ -216,7 +216,7 @@ fn read_bare(raw: &str) -> Option<Value> {
     }
 }
 
-/// Values too large for a double are refused; only the words mean the infinities.
+/// Only the words mean infinity: numbers too large for a double are refused.
 fn read_double(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),

@@ -1,4 +1,4 @@
-//! Types and annotations, in and out. Source: Payload Format for Table Service Operations.
+//! Tests of types and annotations. Source: Payload Format for Table Service Operations.
 
 use super::*;
 use lazurite_table::{DateTime, Entity, Error, Value};
@@ -272,7 +272,7 @@ fn tables_have_the_annotations_of_their_level() {
     );
 }
 
-/// The JavaScript client takes braces in an answer of a batch for an error document.
+/// The JavaScript client takes braces in a part of a batch for an error document.
 #[test]
 fn a_path_of_an_entity_has_no_braces() {
     assert_eq!(

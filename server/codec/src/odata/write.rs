@@ -1,4 +1,4 @@
-//! Answers, written from stored rows as they are read: no tree of values, no copy of an entity.
+//! Writes responses from stored rows as they are read, without copying entities.
 
 use crate::chunks::all_bytes;
 use crate::odata::Level;
@@ -11,23 +11,23 @@ use std::fmt::Write;
 /// The context of responses with entities of a table.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame<'a> {
-    /// How much metadata the client asks for.
+    /// The metadata level that the client asks for.
     pub level: Level,
-    /// The URL of the service, without a slash at its end.
+    /// The URL of the service, without a final slash.
     pub base_url: &'a str,
     /// The account of the table.
     pub account: &'a str,
     /// The name of the table.
     pub table: &'a str,
-    /// The properties asked for; `None` for all.
+    /// The properties to write; `None` for all.
     pub select: Option<&'a [String]>,
 }
 
-/// Room that the JSON of an entity is given to begin with.
+/// Initial capacity for the JSON of an entity, in bytes.
 const ENTITY_BYTES_USUAL: usize = 1536;
 
 impl Frame<'_> {
-    /// An entity that is an answer of its own: of Insert or Get Entity.
+    /// The whole response to Insert Entity or Get Entity.
     pub fn single(&self, entity: &EntityView<'_>) -> Result<String, Error> {
         let mut out = String::with_capacity(ENTITY_BYTES_USUAL);
         out.push('{');
@@ -51,7 +51,7 @@ impl Frame<'_> {
         out
     }
 
-    /// One more entity of a page.
+    /// Appends an entity to a page.
     pub fn entity(&self, out: &mut String, entity: &EntityView<'_>) -> Result<(), Error> {
         out.push_str(if out.ends_with('[') { "{" } else { ",{" });
         self.members(out, entity)?;
@@ -59,7 +59,7 @@ impl Frame<'_> {
         Ok(())
     }
 
-    /// Writes the text after the entities of a page.
+    /// Appends the text after the entities of a page.
     pub fn end_list(&self, out: &mut String) {
         out.push_str("]}");
     }
@@ -76,7 +76,7 @@ impl Frame<'_> {
         out.push('"');
     }
 
-    /// `odata.*` first: readers that stream rely on it.
+    /// Metadata comes before the properties, as streaming readers require.
     fn members(&self, out: &mut String, entity: &EntityView<'_>) -> Result<(), Error> {
         let instant = entity.timestamp().to_full_text();
         if self.level == Level::Full {
@@ -154,7 +154,7 @@ impl Frame<'_> {
             }
         }
         comma(out);
-        // The name of a property holds nothing that JSON escapes.
+        // Names of properties have no characters that JSON escapes.
         for part in ["\"", name, "\":"] {
             out.push_str(part);
         }
@@ -162,7 +162,7 @@ impl Frame<'_> {
     }
 }
 
-/// An ETag has quotes at fixed places and nothing else to escape: `W/"datetime'…'"`.
+/// Appends `odata.etag`: `W/"datetime'…'"`, in which only the fixed quotes need escapes.
 fn etag(out: &mut String, instant: &str) {
     comma(out);
     out.push_str("\"odata.etag\":\"W/\\\"datetime'");
@@ -178,7 +178,7 @@ fn etag(out: &mut String, instant: &str) {
     out.push_str("'\\\"\"");
 }
 
-/// The type of a value that JSON alone does not show.
+/// The type to annotate; `None` if JSON shows the type.
 fn annotation(value: ValueRef<'_>) -> Option<&'static str> {
     match value {
         ValueRef::String(_) | ValueRef::Int32(_) | ValueRef::Boolean(_) => None,
@@ -199,7 +199,7 @@ fn write_value(out: &mut String, value: ValueRef<'_>) {
         }
         ValueRef::Int32(number) => write!(out, "{number}"),
         ValueRef::Int64(number) => write!(out, "\"{number}\""),
-        // The debug form is the shortest that reads back, and always has a point or an exponent.
+        // The debug form is the shortest that parses back, and always has a point or an exponent.
         ValueRef::Double(number) if number.is_finite() => write!(out, "{number:?}"),
         ValueRef::Double(number) if number.is_nan() => out.write_str("\"NaN\""),
         ValueRef::Double(number) => {
@@ -221,7 +221,7 @@ fn write_value(out: &mut String, value: ValueRef<'_>) {
     written.expect("writing to a string does not fail");
 }
 
-/// `T(PartitionKey='p',RowKey='r')`, quotes doubled, percent-encoded.
+/// The path `T(PartitionKey='p',RowKey='r')`, with quotes doubled and characters percent-encoded.
 pub fn entity_path(table: &str, partition_key: &str, row_key: &str) -> String {
     let escape = |key: &str| utf8_percent_encode(&key.replace('\'', "''"), IN_KEYS).to_string();
     format!(
@@ -246,13 +246,13 @@ const IN_KEYS: &AsciiSet = &CONTROLS
     .add(b'&')
     .add(b'/')
     .add(b'\\')
-    // The JavaScript client takes braces in an answer of a batch for an error document.
+    // The JavaScript client takes braces in a part of a batch for an error document.
     .add(b'{')
     .add(b'|')
     .add(b'}')
     .add(b'^');
 
-/// The answer about one table. Source: Create Table, "Response body".
+/// The response with one table. Source: Create Table, "Response body".
 pub fn table_single(level: Level, base_url: &str, account: &str, table: &str) -> String {
     let mut out = String::from("{");
     if level != Level::None {
@@ -267,7 +267,7 @@ pub fn table_single(level: Level, base_url: &str, account: &str, table: &str) ->
     out
 }
 
-/// A page of tables. Source: Query Tables, "Response body".
+/// The response with a page of tables. Source: Query Tables, "Response body".
 pub fn table_list(level: Level, base_url: &str, account: &str, tables: &[String]) -> String {
     let mut out = String::from("{");
     if level != Level::None {

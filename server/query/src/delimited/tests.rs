@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 type Records = Vec<Vec<Vec<u8>>>;
 
-/// All records, with the content in pieces of `piece` bytes.
+/// Reads all records, passing the content in pieces of `piece` bytes.
 fn records(dialect: &Dialect, content: &[u8], piece: usize) -> Records {
     let mut reader = DelimitedReader::new(dialect);
     let mut found = Records::new();
@@ -87,14 +87,14 @@ fn records_are_independent_of_the_pieces_of_content() {
             &[&["a", "b"], &["c\r", "d\r"], &["e", ""], &["f\r"]],
         ),
         (&usual, "", &[]),
-        // Records that end with CR LF end with nothing else.
+        // If records end with CR LF, neither character alone ends one.
         (&windows, "a,b\r\nc,d", &[&["a", "b"], &["c", "d"]]),
         (
             &windows,
             "a,b\nc,d\r\ne\r,f\r\r\n",
             &[&["a", "b\nc", "d"], &["e\r", "f\r"]],
         ),
-        // An escape counts without a quote, and outside of quotes.
+        // An escape counts in dialects without a quote, and outside quotes.
         (
             &escaped,
             "a\\,b,c\\\\\\\nd\n\\\r\n",
@@ -102,7 +102,7 @@ fn records_are_independent_of_the_pieces_of_content() {
         ),
         (&both, "a\\,b,\"c\\\"\"\"\"d\\,", &[&["a,b", "c\"\"d,"]]),
         (&escaped, "a,b\\", &[&["a", "b\\"]]),
-        // Quotes count at the beginning of a value only, and may be followed by more of it.
+        // A quote counts only at a value's start. More of the value may follow the closing quote.
         (
             &usual,
             "a\"b\",\"c\"d\"e\n\"\"\n\"f,\ng",
@@ -129,7 +129,7 @@ fn records_are_independent_of_the_pieces_of_content() {
             );
         }
     }
-    // The beginning of a byte order mark is content.
+    // An incomplete byte order mark is content.
     for content in [&b"\xef\xbb,\"b\""[..], b"\xef", b"\xef\xbb\"\n"] {
         let whole = records(&usual, content, 100);
         assert_eq!(whole[0][0][0], 0xef);
@@ -167,7 +167,7 @@ fn values_are_quoted_or_escaped_only_where_needed() {
         ),
         (dialect(",", "\n", "", ""), &["a,b", "\""], "a,b,\"\n"),
         (dialect(",", "\n", "\"", ""), &[""], "\"\"\n"),
-        // The end of one value and the separator after it would be read the other way round.
+        // Unquoted, the end of the value and the separator would be read in the wrong order.
         (dialect("::", "\n", "\"", ""), &["a:", "b"], "\"a:\"::b\n"),
     ] {
         let out = written(&dialect, &of(&[record]));
@@ -243,7 +243,7 @@ fn dialects() -> impl Strategy<Value = Dialect> {
     )
 }
 
-/// Bytes that mean something in some dialect, and others.
+/// Bytes with a meaning in some dialect, and other bytes.
 fn value() -> impl Strategy<Value = Vec<u8>> {
     let part = prop::sample::select(vec![
         &b"a"[..],
@@ -270,7 +270,7 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(part, 0..6).prop_map(|parts| parts.concat())
 }
 
-/// Whether a record can be written so that it is read back.
+/// Whether a record can be written so that reading returns the same record.
 fn is_written_whole(dialect: &Dialect, record: &[Vec<u8>]) -> bool {
     let (column, record_separator) = dialect.separators();
     let is_plain = |value: &Vec<u8>| {

@@ -6,10 +6,10 @@ use std::io;
 
 /// Content with random access.
 pub trait Content: Send + Sync + 'static {
-    /// The length in bytes.
+    /// Length of the content in bytes.
     fn length(&self) -> u64;
 
-    /// Reads `length` bytes at `offset`, which are within the content. Blocks.
+    /// Reads `length` bytes at `offset`, which must be within the content. Waits for the read.
     fn read(&self, offset: u64, length: usize) -> io::Result<Bytes>;
 }
 

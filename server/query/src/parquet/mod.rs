@@ -31,14 +31,14 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Longest footer, in bytes. The decoded footer takes several times as much memory.
+/// Maximum length of a footer in bytes. Decoded, it takes several times as much memory.
 const FOOTER_BYTES_MAX: u64 = 8 << 20;
 /// Longest value of a fixed-length column, in bytes: some encodings allocate it for each row of a
 /// batch.
 const FIXED_BYTES_MAX: i32 = 64 << 10;
-/// Rows decoded at a time.
+/// Number of rows decoded at a time.
 const BATCH_ROWS: usize = 256;
-/// Bytes read ahead for all columns together, and the limits for one column.
+/// Bytes read ahead for all columns together, and the bounds for each column.
 const WINDOWS_BYTES: usize = 32 << 20;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 const WINDOW_BYTES_MIN: usize = 8 << 10;
@@ -48,15 +48,15 @@ const PAGE_VALUES_MAX: u64 = i32::MAX as u64;
 const MAGIC: &[u8] = b"PAR1";
 const MAGIC_ENCRYPTED: &[u8] = b"PARE";
 
-/// The result of a step.
+/// The result of one step of the reader.
 pub enum Step {
     /// The names of the selected columns.
     Columns(Vec<String>),
     /// A row group was opened.
     RowGroup,
-    /// A row, as an object.
+    /// A row, as an object, or its error.
     Row(std::result::Result<Json, RowError>),
-    /// That many rows without columns.
+    /// A number of rows without columns.
     EmptyRows(u64),
     End,
 }
@@ -67,18 +67,18 @@ pub struct ParquetReader {
     memory: Memory,
     file: Option<File>,
     next_group: usize,
-    /// The remaining rows of a row group.
+    /// The rows of the current row group that were not returned yet.
     rows: Option<Box<ReaderIter>>,
-    /// Bytes of the row groups opened so far, and the offset of the current one.
+    /// Number of bytes of the row groups opened so far, and the offset of the current one.
     pub taken: u64,
     pub record_start: u64,
 }
 
-/// What [`ParquetReader::open_first`] found.
+/// The result of [`ParquetReader::open_first`].
 pub struct Opened {
-    /// Names and types of all columns.
+    /// The names and types of all columns.
     pub columns: Vec<(String, String)>,
-    /// The columns of the rows that follow.
+    /// The names of the columns in the rows that follow.
     pub shown: Vec<String>,
     pub rows: u64,
 }
@@ -106,7 +106,7 @@ impl ParquetReader {
     /// Reads the next row. The first call returns the columns. With `fields` these are the named
     /// columns, and the names are changed to their spelling in the file; without, all columns.
     pub fn next(&mut self, fields: Option<&mut [Field]>) -> std::result::Result<Step, Fatal> {
-        // After a panic the reader is not used again, since the query ends.
+        // Unwind-safe: after a panic the query ends and does not use the reader again.
         let step = decoding(|| match &self.file {
             None => self.open(fields),
             Some(_) => self.row(),
@@ -257,7 +257,7 @@ impl ParquetReader {
         // Frees the pages of the last row group before those of the next one are read.
         self.rows = None;
         match self.row_count(group)? {
-            // Such a group may be without pages.
+            // A row group without rows may have no pages.
             0 => Ok(Step::RowGroup),
             rows if file.schema.num_columns() == 0 => Ok(Step::EmptyRows(rows)),
             _ => {
@@ -322,7 +322,7 @@ pub fn is_decoding() -> bool {
     IS_DECODING.get()
 }
 
-/// Runs a step of the decoder, whose panics are errors.
+/// Runs a step of the decoder. A panic in it becomes an error.
 fn decoding<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
     let outer = IS_DECODING.replace(true);
     let done = catch_unwind(AssertUnwindSafe(step));
@@ -330,7 +330,7 @@ fn decoding<T>(step: impl FnOnce() -> Result<T>) -> Result<T> {
     done.unwrap_or_else(|_| Err(failed("the file cannot be decoded")))
 }
 
-/// The type of a column, as the file names it.
+/// The name of a column's type, as the file gives it.
 fn type_text(column: &Type) -> String {
     if !column.is_primitive() {
         return "group".to_owned();

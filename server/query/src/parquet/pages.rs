@@ -16,14 +16,14 @@ use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum number of bytes of pages in memory for one query.
+/// Maximum number of bytes of pages that one query holds in memory.
 pub const MEMORY_BYTES_MAX: usize = 128 << 20;
-/// Longest header of a page, including statistics.
+/// Maximum length of a page header in bytes, including its statistics.
 const HEADER_BYTES_MAX: usize = 1 << 20;
-/// Bytes of memory for an entry of a dictionary, without its content.
+/// Bytes of memory for each entry of a dictionary, in addition to its content.
 const ENTRY_BYTES: usize = 48;
 
-/// The memory used by the pages of one query.
+/// Counts the memory that the pages of one query use.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Arc<AtomicUsize>);
 
@@ -56,7 +56,7 @@ impl Drop for Reserved {
     }
 }
 
-/// The content of a page, counted while a value refers to it.
+/// The content of a page. Its memory stays counted while a value refers to it.
 struct Counted {
     content: Vec<u8>,
     _reserved: Reserved,
@@ -78,7 +78,7 @@ struct Header {
     encoding: usize,
     definition_encoding: usize,
     repetition_encoding: usize,
-    /// The rest is for data pages of version 2.
+    /// These and the following fields are for data pages of version 2.
     nulls: usize,
     rows: usize,
     definition_bytes: usize,
@@ -97,18 +97,18 @@ pub struct Pages {
     memory: Memory,
     compression: Compression,
     physical: Type,
-    /// Least number of bytes of a value.
+    /// Minimum number of bytes of a value.
     value_bytes: usize,
-    /// The range of the chunk that is not read yet.
+    /// The offsets of the part of the chunk that was not read yet.
     at: u64,
     end: u64,
-    /// Content read ahead.
+    /// Content that was read ahead, and its offset.
     window: Bytes,
     window_at: u64,
     window_bytes: usize,
     next_header: Option<Header>,
     has_dictionary: bool,
-    /// Values of the chunk that no page has had yet.
+    /// Number of values of the chunk that were not in a page yet.
     values_left: u64,
 }
 
@@ -261,7 +261,7 @@ impl Pages {
         Ok(page)
     }
 
-    /// Counts the values of a page that is read or skipped.
+    /// Subtracts the values of a page that is read or skipped.
     fn pass(&mut self, header: &Header) -> Result<()> {
         if header.kind == DICTIONARY_PAGE {
             self.has_dictionary = true;
@@ -273,7 +273,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Fails at the end of the chunk if values are missing: the decoder would make up nulls.
+    /// Fails if values are missing at the end of the chunk: the decoder would return nulls.
     fn check_complete(&self) -> Result<()> {
         match self.values_left {
             0 => Ok(()),
@@ -469,7 +469,7 @@ fn level_encoding(number: usize) -> Result<Encoding> {
     }
 }
 
-/// Decompresses to exactly `bytes` bytes. Allocates no more, even if `compressed` declares more.
+/// Decompresses to exactly `bytes` bytes, even if `compressed` declares more, or fails.
 fn decompress(compression: Compression, compressed: &[u8], bytes: usize) -> Result<Vec<u8>> {
     let unequal = || failed("a page does not have its declared size");
     if compressed.is_empty() && bytes == 0 {

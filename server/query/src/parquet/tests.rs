@@ -107,7 +107,7 @@ fn the_head_of_a_file_has_its_columns_and_its_first_rows() {
     assert_eq!(found.rows.len(), 2);
     assert_eq!(found.rows[1][..3], [text("2"), text("Bob"), None]);
     assert_eq!(found.rows[0][8], text("2020-01-02T03:04:05.678Z"));
-    // A list is named, and left out of the rows.
+    // The column with lists is named, but its values are not in the rows.
     let lists = head(LISTS, 20, 5).unwrap();
     assert!(lists.shown.len() < lists.columns.len());
     assert!(head(b"PAR1 no file PAR1", 5, 5).is_err());
@@ -171,7 +171,7 @@ fn unreadable_files_end_the_result_with_an_error() {
     assert_eq!(of("SELECT * FROM BlobStorage", &long), fatal);
 }
 
-/// Writes a file with the required columns `a` and `t` (texts), with that many rows in each group.
+/// Writes a file with the required text columns `a` and `t`, and groups of these numbers of rows.
 fn written(
     groups: &[usize],
     change: impl Fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
@@ -311,7 +311,7 @@ fn declared_numbers_of_rows_are_not_believed() {
             assert_eq!(found.errors.len(), 1, "{sql}: {rows} {values}");
         }
     }
-    // Pages could hold that many. They do not, which is seen where they are read.
+    // Pages could hold this many rows. That they do not is detected when they are read.
     for rows in [4, 1 << 31] {
         let declaring = declaring(&content, rows, rows);
         for sql in &all[1..] {
@@ -322,7 +322,7 @@ fn declared_numbers_of_rows_are_not_believed() {
     }
 }
 
-/// A file that declared 2^62 rows kept a query running for ever.
+/// Regression test: a file that declared 2^62 rows kept a query running forever.
 #[test]
 fn rows_without_content_are_counted_at_once() {
     for sql in [
@@ -331,7 +331,7 @@ fn rows_without_content_are_counted_at_once() {
     ] {
         assert_eq!(run(sql, json(), ENDLESS).errors.len(), 1, "{sql}");
     }
-    // As many as its pages could hold: 10 bytes could be two pages.
+    // The maximum for these bytes: 10 bytes could be two pages.
     let most = 2 * i64::from(i32::MAX);
     let content = declaring(ENDLESS, most, most);
     let count = answer("SELECT COUNT(*) FROM BlobStorage", &content);
@@ -341,7 +341,7 @@ fn rows_without_content_are_counted_at_once() {
 #[test]
 fn a_page_without_its_dictionary_is_an_error_and_no_panic() {
     let mut content = written(&[3], |properties| properties);
-    // The kind of the first page: the dictionary becomes an index, which is skipped.
+    // Byte 5 is the kind of the first page. The dictionary becomes an index page, which is skipped.
     assert_eq!(content[4..6], [0x15, 0x04]);
     content[5] = 0x02;
     let mut reader = ParquetReader::new(Arc::new(InMemory(content.into())));

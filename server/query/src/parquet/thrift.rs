@@ -4,10 +4,10 @@
 
 /// Maximum number of elements of one list.
 const LIST_ELEMENTS_MAX: usize = 64 << 10;
-/// Deepest nesting of structs and lists.
+/// Maximum nesting of structs and lists.
 const DEPTH_MAX: usize = 16;
 
-/// Why bytes could not be read.
+/// Why bytes could not be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// The bytes end before the value does.
@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// Reads values from front to back.
+/// Reads values of the compact protocol in order.
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     pub at: usize,
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads an integer of up to 64 bits.
+    /// Reads a zigzag-encoded integer of up to 64 bits.
     pub fn integer(&mut self) -> Result<i64> {
         let number = self.varint()?;
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
@@ -202,7 +202,7 @@ fn schema_children(cursor: &mut Cursor<'_>) -> Result<usize> {
 
 /// Checks that the elements are in pre-order: each comes before its children.
 fn check_schema(children: &[usize]) -> Result<()> {
-    // For each open group, from the root: the number of its remaining children.
+    // For each open group, from the root on: the number of children still to come.
     let mut open: Vec<usize> = Vec::new();
     for (place, &count) in children.iter().enumerate() {
         if place > 0 {
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn lists_with_too_many_declared_elements_are_invalid() {
-        // Field 4, a list of 2^32 structs.
+        // Field 4 is declared as a list of 2^32 structs.
         let huge = [0x49, 0xfc, 0x80, 0x80, 0x80, 0x80, 0x10, 0];
         assert_eq!(check_footer(&huge), Err(Error::Invalid));
         let short = [0x49, 0x5c, 0];

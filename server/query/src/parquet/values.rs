@@ -49,7 +49,7 @@ fn json(field: Field, schema: &Type) -> Converted {
             _ => Json::Integer(number),
         },
         Field::Float16(number) => Json::Float(number.to_f64()),
-        // By way of the shortest text: the same value in 64 bits would show more digits.
+        // Via the shortest text: a direct conversion to 64 bits would show more digits.
         Field::Float(number) => Json::Float(number.to_string().parse().unwrap_or(number.into())),
         Field::Double(number) => Json::Float(number),
         Field::Decimal(decimal) => Json::Number(decimal_text(&decimal)?),
@@ -64,7 +64,7 @@ fn json(field: Field, schema: &Type) -> Converted {
         Field::TimestampMillis(milliseconds) => timestamp(milliseconds, 1)?,
         Field::TimestampMicros(microseconds) => timestamp(microseconds, 1_000)?,
         Field::Group(row) => object(row, schema)?,
-        // `ParquetReader` refuses columns with repetition.
+        // Does not occur: `ParquetReader` refuses repeated columns.
         Field::ListInternal(_) | Field::MapInternal(_) => return Err(RowError::conversion()),
     })
 }
@@ -77,7 +77,7 @@ fn per_millisecond(unit: &TimeUnit) -> i64 {
     }
 }
 
-/// Converts a time since 1970, rounded down to milliseconds.
+/// A timestamp from a time since 1970, rounded down to milliseconds.
 fn timestamp(number: i64, per_millisecond: i64) -> Converted {
     let timestamp = Timestamp::of_milliseconds(number.div_euclid(per_millisecond));
     timestamp
@@ -85,7 +85,7 @@ fn timestamp(number: i64, per_millisecond: i64) -> Converted {
         .ok_or_else(RowError::overflow)
 }
 
-/// Converts a time since midnight.
+/// A time of day as text, from a time since midnight.
 fn clock(number: i64, per_millisecond: i64) -> Json {
     let milliseconds = number / per_millisecond;
     let (seconds, milliseconds) = (milliseconds / 1_000, milliseconds % 1_000);
@@ -95,7 +95,7 @@ fn clock(number: i64, per_millisecond: i64) -> Json {
     ))
 }
 
-/// Formats a decimal, whose unscaled value has up to 16 bytes, big-endian.
+/// Formats a decimal. Its unscaled value has up to 16 bytes, big-endian.
 fn decimal_text(decimal: &Decimal) -> Result<String, RowError> {
     let (bytes, scale) = (decimal.data(), decimal.scale());
     let scale = usize::try_from(scale).map_err(|_| RowError::overflow())?;

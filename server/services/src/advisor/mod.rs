@@ -25,10 +25,10 @@ use lazurite_table::Entity;
 /// store get no advice about their own reads.
 pub const HEADER: &str = "x-lazurite-advisor";
 
-/// A sampled request that is under way.
+/// A sampled request that is being served.
 #[derive(Debug)]
 pub struct Watched {
-    /// How many requests it stands for.
+    /// The number of requests that the sample stands for.
     weight: u32,
     request: Request,
     /// The request has no credentials. Such requests count only if they succeed, so that anonymous
@@ -36,27 +36,27 @@ pub struct Watched {
     is_anonymous: bool,
 }
 
-/// What a transaction wrote: only its handler knows.
+/// The writes of a transaction. Only its handler knows them.
 #[derive(Debug, Clone)]
 pub struct TransactionFacts {
     pub table: String,
     pub partition_key: String,
     pub entities: u32,
-    /// Empty unless somebody records.
+    /// Empty unless a recorder is active.
     pub row_keys: Vec<String>,
 }
 
-/// The partition of which a page examined most rows: only its handler knows.
+/// The partition of which a query page examined the most rows. Only its handler knows it.
 #[derive(Debug, Clone)]
 pub struct BusiestPartition {
     pub key: String,
     pub rows: u64,
 }
 
-/// Fewer rows of a page do not make a partition hot.
+/// A page that examined fewer rows of a partition does not show that it is hot.
 const BUSY_ROWS: u32 = 100;
 
-/// Notes the partition of which a page examined most rows, unless it is few.
+/// The partition to report to the advisor; `None` if few of its rows were examined.
 pub fn busiest(partition: Option<(String, u32)>) -> Option<BusiestPartition> {
     let (key, rows) = partition.filter(|(_, rows)| *rows >= BUSY_ROWS)?;
     let rows = rows.into();
@@ -70,10 +70,10 @@ pub fn note<T: Clone + Send + Sync + 'static>(response: &mut Response<Body>, fac
     }
 }
 
-/// Entities with fewer properties cannot be large: a value has at most 64 KiB, a name 510 bytes.
+/// Entities with fewer properties cannot be large: a value has at most 64 KiB and a name 510 bytes.
 const LARGE_PROPERTIES_MIN: usize = LARGE_BYTES as usize / (66 * 1024);
 
-/// The size of an entity if it is near a limit.
+/// The size of an entity; `None` if it is not near a limit.
 pub fn large_entity(entity: &Entity) -> Option<EntitySize> {
     if entity.properties.len() < LARGE_PROPERTIES_MIN {
         return None;
@@ -99,7 +99,7 @@ pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<D
 impl Observer for Box<Watched> {
     type Sink = Advisor;
 
-    /// The facts in the head of a request, if the advisor wants it.
+    /// The facts in the head of a request; `None` if the advisor does not sample the request.
     fn authenticated(
         _: Option<Self>,
         advisor: &Advisor,
@@ -140,10 +140,10 @@ impl Observer for Box<Watched> {
         }))
     }
 
-    /// Adds the facts of the answer.
+    /// Adds the facts of the answer's head.
     fn answered(&mut self, _: &Advisor, exchange: &ExchangeFacts, answer: &mut Answer) -> bool {
         let request = &mut self.request;
-        // Without the time that the client takes for the answer.
+        // Excludes the time that the client takes to receive the answer.
         request.duration = exchange.answered_after;
         request.status = exchange.status.as_u16();
         if matches!(request.status, 401 | 403) || (self.is_anonymous && request.status >= 400) {
@@ -175,7 +175,7 @@ impl Observer for Box<Watched> {
             query.examined = number(headers, "x-lazurite-examined");
             query.returned = number(headers, "x-lazurite-returned");
             let rows = text(headers, "x-lazurite-azure-examined");
-            // An estimate begins with a tilde.
+            // A tilde before the number marks an estimate.
             let rows = rows.trim_start_matches('~').parse();
             query.azure_examined = rows.unwrap_or_default();
             query.busiest = busiest.map(|BusiestPartition { key, rows }| (key, rows));
@@ -193,7 +193,7 @@ impl Observer for Box<Watched> {
     }
 }
 
-/// One line for each piece of advice, the first time.
+/// Logs one line for each new piece of advice.
 fn log_new(new: &[Advice]) {
     for advice in new {
         let finding = advice.finding.escape_debug();
@@ -207,7 +207,7 @@ fn log_new(new: &[Advice]) {
     }
 }
 
-/// The table, the keys and the query that a request addresses.
+/// Reads the table, the keys and the query from the resource of a request.
 fn read_table(context: &Context, request: &mut Request) {
     let Ok(address) = Address::parse(&context.resource) else {
         return;
@@ -233,7 +233,7 @@ fn read_table(context: &Context, request: &mut Request) {
     }
 }
 
-/// The queue, or the container and the blob.
+/// Reads the queue, or the container and the blob, from the resource of a request.
 fn read_path(context: &Context, request: &mut Request) {
     let (resource, rest) = match context.resource.split_once('/') {
         Some((resource, rest)) => (resource, Some(rest)),
@@ -247,7 +247,7 @@ fn read_path(context: &Context, request: &mut Request) {
     }
 }
 
-/// The keys in the address of an entity that was inserted.
+/// The keys of an inserted entity, from the address in its `Location` header.
 fn inserted_keys(location: &str, table: &str) -> Option<Keys> {
     let at = location.find(&format!("/{table}("))?;
     match Address::parse(&location[at + 1..]) {
@@ -264,7 +264,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     value.unwrap_or_default()
 }
 
-/// A header that is a whole number; 0 if there is none.
+/// The whole number in a header; 0 if the header is absent or malformed.
 fn number(headers: &HeaderMap, name: &str) -> u64 {
     text(headers, name).parse().unwrap_or_default()
 }

@@ -16,12 +16,12 @@ use serde::Serialize;
 use std::net::IpAddr;
 use std::time::SystemTime;
 
-/// What is asked for.
+/// The report that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Page {
     Advice,
     HeatMap,
-    /// The requests behind a position, and those of the next seconds from now on.
+    /// The requests recorded after this position. Asking keeps the recorder on for ten seconds.
     Record {
         after: Option<u64>,
     },
@@ -76,7 +76,7 @@ pub fn answer(
     }
 }
 
-/// Answers the owner of an account, about it alone.
+/// Answers the owner of an account, with the facts of that account alone.
 pub fn answer_owner(
     advisor: &Advisor,
     page: Page,
@@ -91,7 +91,7 @@ pub fn answer_owner(
     }
 }
 
-/// All advice so far about the accounts that are shown. Writes new advice into the log.
+/// All advice so far about the accounts that `is_shown` accepts. Logs new advice.
 pub fn report(advisor: &Advisor, is_shown: &dyn Fn(&str) -> bool) -> Report {
     let (mut report, new) = advisor.report();
     log_new(&new);
@@ -99,7 +99,7 @@ pub fn report(advisor: &Advisor, is_shown: &dyn Fn(&str) -> bool) -> Report {
     report
 }
 
-/// The heat map of the accounts that are shown. Writes new advice into the log.
+/// The heat map of the accounts that `is_shown` accepts. Logs new advice.
 pub fn heat_map(advisor: &Advisor, is_shown: &dyn Fn(&str) -> bool, now: SystemTime) -> HeatMap {
     let (mut map, new) = advisor.heat_map(now);
     log_new(&new);

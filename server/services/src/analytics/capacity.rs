@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// The contents of an account, counted by a walk over its blobs.
+/// The contents of an account, counted by listing its blobs.
 #[derive(Debug, Default)]
 struct Capacity {
     bytes: u64,
@@ -45,7 +45,7 @@ pub async fn write_all(inputs: Inputs, stop: Arc<AtomicBool>) {
 fn write(services: &Services, account: &str, now: SystemTime, stop: &AtomicBool) -> Result<()> {
     let (tables, day) = (&services.tables, Grain::Hour.interval(now));
     let day = format!("{}T0000", &day[..8]);
-    // The log keeps the order: with the rows, the table is there as well.
+    // The WAL keeps the order, so once the rows are durable, the table is. No ticket is needed.
     drop(tables.make_metrics_table(account, CAPACITY_TABLE)?);
     match tables.get_entity(account, CAPACITY_TABLE, &day, "data") {
         Err(Error::ResourceNotFound) => {}
@@ -68,7 +68,7 @@ fn write(services: &Services, account: &str, now: SystemTime, stop: &AtomicBool)
     Ok(())
 }
 
-/// The capacity of the blobs of clients, and of the logs; `None` if `stop` was set.
+/// The capacities of clients' blobs and of the logs, in this order; `None` if `stop` was set.
 fn capacities(
     blobs: &BlobService,
     account: &str,
@@ -110,7 +110,7 @@ fn add_container(
     };
     loop {
         let page = match blobs.list_blobs(account, container, &request) {
-            // It was deleted meanwhile.
+            // The container was deleted in the meantime.
             Err(lazurite_blob::Error::ContainerNotFound) => return Ok(()),
             page => page?,
         };
@@ -118,7 +118,7 @@ fn add_container(
             let BlobEntry::Blob(listed) = entry else {
                 continue;
             };
-            // Snapshots, versions and deleted blobs take space, but do not count as blobs.
+            // Snapshots, versions and deleted blobs add to the bytes, but not to the number.
             let is_blob = |blob: &Blob| blob.is_current && blob.deleted.is_none();
             held.objects += u64::from(listed.blob.as_ref().is_none_or(is_blob));
             held.bytes += listed.blob.map_or(0, |blob| blob.length);

@@ -1,4 +1,4 @@
-//! One request in a log: what is known of it, and its line.
+//! One request as an entry of a log: its facts and its line.
 
 use crate::auth::Caller;
 use crate::codec::date;
@@ -39,7 +39,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// What a request claims before its credentials are checked.
+    /// The access that a request claims, before its credentials are checked.
     fn claimed(context: &Context) -> Access {
         match context.header("authorization") {
             Some(token) if token.starts_with("Bearer ") => Access::Bearer {
@@ -73,7 +73,7 @@ impl Access {
         }
     }
 
-    /// The prefix of statuses of this access.
+    /// The prefix that this access adds to a status in the log.
     fn prefix(&self) -> &'static str {
         match self {
             Access::Authenticated => "",
@@ -84,15 +84,15 @@ impl Access {
     }
 }
 
-/// A request and how it went.
+/// A request and its outcome, for logs and metrics.
 #[derive(Debug, Clone)]
 pub struct Entry {
     pub account: String,
     pub service: ServiceKind,
-    /// Whether the secondary endpoint was asked.
+    /// Whether the request used the secondary endpoint.
     pub secondary: bool,
     pub operation: Logged,
-    /// Whether the account wants such in its log.
+    /// Whether the account logs operations of this class.
     wanted: bool,
     /// The metrics settings when the request arrived, in the order of [`Grain::ALL`]. Later changes
     /// apply to later requests.
@@ -108,12 +108,12 @@ pub struct Entry {
     request_id: String,
     peer: SocketAddr,
     version: String,
-    /// Whether statuses of errors are error codes.
+    /// Whether the statuses of errors are written as error codes.
     tells_codes: bool,
     request: Side,
-    /// The length of the request's body as its head declares it.
+    /// The length of the request's body as its head declares it, in bytes.
     declared: u64,
-    /// The request says how long it may take.
+    /// Whether the request limits how long it may take.
     has_time_limit: bool,
     conditions: String,
     status: u16,
@@ -126,18 +126,18 @@ pub struct Entry {
 /// The contribution of a request to the figures of its account.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
-    /// The prefix of the counters of this access, and their suffix.
+    /// The prefix of the counters for this access, and the suffix for this ending.
     pub access: &'static str,
     pub ending: &'static str,
-    /// Until the answer ended, and until it began.
+    /// From the request's arrival: to the end of the answer, and to its start.
     pub took: Duration,
     pub answered_after: Duration,
-    /// Bytes.
+    /// Number of bytes received and sent.
     pub ingress: u64,
     pub egress: u64,
 }
 
-/// The bytes on the wire in one direction.
+/// The number of bytes in one direction, and the headers that a log shows.
 #[derive(Debug, Clone, Default)]
 struct Side {
     head_bytes: usize,
@@ -149,7 +149,7 @@ struct Side {
 }
 
 impl Side {
-    /// Of a head; the bytes of the body are known at the end.
+    /// The side of a message whose head is known. The end of the exchange adds the body's bytes.
     fn of(headers: &HeaderMap) -> Side {
         let size = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
             name.as_str().len() + value.len() + 4
@@ -226,7 +226,7 @@ impl Entry {
         }
     }
 
-    /// Takes the head of the answer.
+    /// Adds the facts of the answer's head.
     pub fn answer(&mut self, exchange: &ExchangeFacts, headers: &HeaderMap) {
         self.status = exchange.status.as_u16();
         self.error_code = Some(text(headers, "x-ms-error-code")).filter(|code| !code.is_empty());
@@ -236,7 +236,7 @@ impl Entry {
         self.answered_after = exchange.answered_after;
     }
 
-    /// The entry of the caller whose credentials were checked.
+    /// Sets the access to that of the caller, whose credentials were checked.
     pub fn of_caller(mut self: Box<Entry>, caller: &Caller) -> Box<Entry> {
         self.access = Access::of(caller);
         self
@@ -250,7 +250,7 @@ impl Entry {
         self.how = end.how;
     }
 
-    /// When the answer had ended, by the clock of the services.
+    /// The time at which the answer ended, by the clock of the services.
     pub fn ended_at(&self) -> SystemTime {
         self.started_at + self.took
     }
@@ -301,7 +301,7 @@ impl Entry {
         self.error_code.as_deref() == Some(code)
     }
 
-    /// The figures for the metrics, which count bearers like owners.
+    /// The figures for the metrics, which count bearers of tokens as owners.
     pub fn outcome(&self) -> Outcome {
         Outcome {
             access: match self.access {
@@ -378,7 +378,7 @@ impl Entry {
                 } => (&object_id[..], &tenant_id[..]),
                 _ => ("", ""),
             };
-            // The id is from the token, whose signature is not checked.
+            // The ids are those in the token, whose signature is not checked.
             line.id(object_id);
             line.id(tenant_id);
             (0..6).for_each(|_| line.plain(""));
@@ -388,7 +388,7 @@ impl Entry {
     }
 }
 
-/// A line as it grows, with semicolons between its fields.
+/// A line under construction. Semicolons separate its fields.
 struct Line(String);
 
 impl Line {
@@ -403,14 +403,14 @@ impl Line {
     }
 
     fn plain(&mut self, text: &str) {
-        // The version comes first, and is never empty.
+        // Safe as a test for the first field: that is the version, which is never empty.
         if !self.0.is_empty() {
             self.0.push(';');
         }
         self.0.push_str(text);
     }
 
-    /// A field that may hold anything: in quotes, and escaped. Empty ones have none.
+    /// Writes a field with any text: quoted and escaped. An empty field has no quotes.
     fn quoted(&mut self, text: &str) {
         self.plain("");
         if text.is_empty() {
@@ -443,7 +443,7 @@ fn url(context: &Context) -> String {
     format!("{scheme}://{}{target}", host.unwrap_or_default())
 }
 
-/// As logs of the hosted service have it.
+/// A URL with its signatures replaced as in logs of the hosted service.
 fn without_signatures(url: &str) -> String {
     redact(url).replace("=REDACTED", "=XXXXX")
 }
@@ -485,7 +485,7 @@ mod tests {
         Logged { name, class }
     }
 
-    /// Properties that want writes in the log.
+    /// Properties with which writes are logged, and nothing else.
     fn writes_logged() -> ServiceProperties {
         let mut properties = ServiceProperties::default();
         properties.logging.write = true;
@@ -504,7 +504,7 @@ mod tests {
         Entry { access, ..entry }
     }
 
-    /// An entry whose answer of four bytes has ended.
+    /// An entry whose four-byte answer has ended.
     fn ended(mut entry: Entry, status: u16, headers: &[(&str, &str)], how: HowEnded) -> Entry {
         let mut answer = Response::builder().status(status);
         for (name, value) in headers {

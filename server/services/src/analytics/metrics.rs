@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where figures belong.
+/// The table and the interval that figures belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct MetricsKey {
     account: String,
@@ -35,14 +35,14 @@ struct MetricsKey {
 struct Figures {
     ingress: u64,
     egress: u64,
-    /// Milliseconds of successful requests, until their answers ended and until they began.
+    /// Sums over successful requests, in milliseconds: to the end of the answer, and to its start.
     latency: f64,
     server_latency: f64,
-    /// Numbers of requests, by the name of the counter.
+    /// The number of requests, by the name of the counter.
     counts: BTreeMap<String, u64>,
 }
 
-/// The counters of a row, in the order of the schema: for each ending one of each access.
+/// The endings of the counters of a row, in the schema's order. Each has a counter per access.
 const ENDINGS: [&str; 8] = [
     "Success",
     "ThrottlingError",
@@ -83,7 +83,7 @@ impl Figures {
         self.counts.get(&counter).copied().unwrap_or_default()
     }
 
-    /// The number of requests with one of these endings, of any access.
+    /// The number of requests with one of these endings, over all kinds of access.
     fn ended(&self, endings: &[&str]) -> u64 {
         let counts = endings.iter().flat_map(|ending| {
             let of_ending = |access: &&str| self.count(access, ending);
@@ -144,7 +144,7 @@ impl Figures {
         properties
     }
 
-    /// The figures that a row was written from.
+    /// The figures that a stored row holds.
     fn of(row: &Entity) -> Figures {
         let mut figures = Figures::default();
         let whole = |value: &i64| u64::try_from(*value).unwrap_or_default();
@@ -169,12 +169,12 @@ impl Figures {
     }
 }
 
-/// Figures as they are gathered.
+/// Figures that are not written yet.
 #[derive(Debug, Default)]
 pub struct PendingMetrics(HashMap<MetricsKey, BTreeMap<String, Figures>>);
 
 impl PendingMetrics {
-    /// Counts a request, if its account wants that.
+    /// Adds a request to the figures, for each grain that its account has enabled.
     pub fn take(&mut self, entry: &Entry) {
         let outcome = entry.outcome();
         for (grain, settings) in Grain::ALL.into_iter().zip(&entry.metrics) {
@@ -200,7 +200,7 @@ impl PendingMetrics {
         }
     }
 
-    /// Sees to it that there is a row for the present interval even if no request comes.
+    /// Ensures that each enabled grain has a row for the present interval, even without requests.
     pub fn begin(&mut self, accounts: &Accounts, store: &PropertiesStore, now: SystemTime) {
         for account in accounts.names() {
             for service in ServiceKind::ALL {
@@ -222,7 +222,7 @@ impl PendingMetrics {
         }
     }
 
-    /// The rows of a place, by operation; `None` if too many places wait.
+    /// The figures for a key, by operation; `None` if too many keys wait to be written.
     fn rows(&mut self, key: MetricsKey) -> Option<&mut BTreeMap<String, Figures>> {
         if self.0.len() >= PLACES_WAITING_MAX && !self.0.contains_key(&key) {
             return None;
@@ -234,7 +234,7 @@ impl PendingMetrics {
         self.0.is_empty()
     }
 
-    /// Adds all figures to the tables. Figures that cannot be written stay here.
+    /// Adds all figures to the tables. After an error, the unwritten figures stay here.
     pub fn write(&mut self, tables: &TableService) -> Result<()> {
         while let Some(key) = self.0.keys().next().cloned() {
             if let Some(rows) = self.0.get_mut(&key) {
@@ -246,7 +246,7 @@ impl PendingMetrics {
     }
 }
 
-/// Takes each row out as it is written, so that a later failure does not add it twice.
+/// Removes each row once it is written, so that a later failure does not add it twice.
 fn write_rows(
     tables: &TableService,
     key: &MetricsKey,
@@ -275,7 +275,7 @@ fn write_rows(
     Ok(())
 }
 
-/// Deletes figures of intervals that began longer ago than the properties of a service say.
+/// Deletes figures that are older than the retention in the properties of the service.
 pub fn remove_old(
     tables: &TableService,
     account: &str,

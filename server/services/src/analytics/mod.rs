@@ -24,13 +24,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Entries that wait to be taken.
+/// Maximum number of entries that wait for the writer. Further ones are dropped and counted.
 const ENTRIES_WAITING_MAX: usize = 16 * 1024;
 
-/// Takes entries, once the task that writes them runs.
+/// Queues entries for the task that writes them, once it runs.
 #[derive(Debug, Default)]
 pub struct Analytics {
-    /// `None` ends the task.
+    /// A sent `None` ends the task.
     entries: OnceLock<mpsc::Sender<Option<Box<Entry>>>>,
     dropped: Arc<AtomicU64>,
 }
@@ -49,7 +49,7 @@ impl Analytics {
         ))
     }
 
-    /// The entries, without a task that writes them.
+    /// Receives the queued entries in place of the task.
     #[cfg(test)]
     pub fn entries_for_tests(&self) -> mpsc::Receiver<Option<Box<Entry>>> {
         let (sender, receiver) = mpsc::channel(ENTRIES_WAITING_MAX);
@@ -57,19 +57,19 @@ impl Analytics {
         receiver
     }
 
-    /// Takes one entry, or drops it.
+    /// Queues an entry. Drops it if the queue is full or the task does not run.
     pub fn take(&self, entry: Box<Entry>) {
         let sent = self
             .entries
             .get()
             .map(|entries| entries.try_send(Some(entry)).is_ok());
-        // Said here as well: the task that says the number may be waiting for the disk.
+        // Warns here too: the task that logs the count may be waiting for the disk.
         if sent == Some(false) && self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::warn!("requests come faster than they can be logged and counted");
         }
     }
 
-    /// Ends the log: entries that come later are dropped.
+    /// Ends the task after the queued entries. Later entries are dropped.
     pub async fn close(&self) {
         if let Some(entries) = self.entries.get() {
             let _ = entries.send(None).await;

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// A log that has come to this many bytes is written at once.
+/// A log that reaches this many bytes is written at once.
 const LOG_BYTES_MAX: usize = 4 << 20;
 /// A log that could not be written is tried at once again when it has come to this many bytes. If
 /// that fails too, it is lost.
@@ -36,10 +36,10 @@ const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
 const UNWRITTEN_MAX: usize = 8;
 /// Interval of retention cleanup; shorter if the write interval is.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
-/// Logs that are removed at a time.
+/// Maximum number of logs that are removed at a time.
 const REMOVALS_MAX: u32 = 1000;
 
-/// Which log an entry belongs to: the hour is that of its end, as in the log's name.
+/// The log that an entry belongs to. The hour is that of the entry's end, as in the log's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LogKey {
     account: String,
@@ -47,7 +47,7 @@ struct LogKey {
     hour: String,
 }
 
-/// A log as it grows.
+/// A log that is not written yet.
 #[derive(Debug, Clone)]
 struct Log {
     text: String,
@@ -56,11 +56,11 @@ struct Log {
     first: SystemTime,
     last: SystemTime,
     due: Instant,
-    /// Whether it could not be written when it was due.
+    /// Whether an attempt to write the log has failed.
     overdue: bool,
 }
 
-/// Gathers entries until there are no more, and writes them.
+/// Collects and writes entries until the queue ends.
 pub async fn run(
     inputs: Inputs,
     dropped: Arc<AtomicU64>,
@@ -111,11 +111,11 @@ pub async fn run(
 
 struct Writer {
     inputs: Inputs,
-    /// Entries that came faster than they were taken, since this was reported last.
+    /// Number of entries dropped because the queue was full, since the last report.
     dropped: Arc<AtomicU64>,
     interval: Duration,
     logs: HashMap<LogKey, Log>,
-    /// The number of the next log of an hour, once one was written.
+    /// The number of the next log of an hour. Absent until a log of that hour was written.
     counters: HashMap<LogKey, u32>,
     figures: PendingMetrics,
 }
@@ -180,7 +180,7 @@ impl Writer {
         }
     }
 
-    /// Logs how many entries were dropped since this was logged last.
+    /// Reports how many entries were dropped since the last report.
     fn tell_dropped(&self) {
         let dropped = self.dropped.swap(0, Ordering::Relaxed);
         if dropped > 0 {
@@ -224,7 +224,7 @@ impl Writer {
         self.counters.insert(key, number + 1);
     }
 
-    /// Adds the figures to the tables. Those that cannot be written wait for the next time.
+    /// Adds the figures to the tables. Figures that cannot be written wait for the next attempt.
     async fn write_figures(&mut self) {
         if self.figures.is_empty() {
             return;
@@ -256,7 +256,7 @@ impl Writer {
             let now = services.clock.now();
             for account in services.accounts.names() {
                 for service in ServiceKind::ALL {
-                    // A failure for one account must not stop the removal for others.
+                    // A failure for one account must not stop the removal for the others.
                     let kept = |failure: Failure| {
                         let (service, reason) = (service.title(), failure.message);
                         tracing::warn!(account, service, %reason, "old logs or metrics cannot be removed");
@@ -280,7 +280,7 @@ impl Writer {
 }
 
 impl Log {
-    /// Whether it is written before it is due: memory is bounded by it.
+    /// Whether the log must be written before it is due, which bounds memory.
     fn is_full(&self) -> bool {
         let most = if self.overdue {
             UNWRITTEN_BYTES_MAX
@@ -290,7 +290,7 @@ impl Log {
         self.text.len() >= most
     }
 
-    /// A log that could not be written, to be tried again later; `None` if there are too many.
+    /// The log for a later attempt after a failed one; `None` if it has become too large to keep.
     fn again(mut self, due: Instant) -> Option<Log> {
         (self.due, self.overdue) = (due, true);
         (!self.is_full()).then_some(self)
@@ -306,19 +306,19 @@ impl LogKey {
         }
     }
 
-    /// The prefix of the names of the hour's logs.
+    /// The prefix that the names of all logs of this hour share.
     fn prefix(&self) -> String {
         format!("{}/{}/", self.service.label(), self.hour)
     }
 }
 
-/// `2026/11/21/1800`.
+/// The hour of a time as logs are named by it: `2026/11/21/1800`.
 fn hour_of(time: SystemTime) -> String {
     let text = date::iso8601_seconds(time);
     format!("{}/{}00", text[..10].replace('-', "/"), &text[11..13])
 }
 
-/// Writes a log under the first number from `count` on that is free, and answers it.
+/// Writes a log under the first free number from `count` on, and returns that number.
 fn write(blobs: &BlobService, key: &LogKey, log: &Log, count: Option<u32>) -> Result<u32> {
     let mut count = match count {
         Some(count) => count,
@@ -327,7 +327,7 @@ fn write(blobs: &BlobService, key: &LogKey, log: &Log, count: Option<u32>) -> Re
     loop {
         let name = format!("{}{count:06}.log", key.prefix());
         match put(blobs, &key.account, &name, log) {
-            // Another server's life wrote it meanwhile, or it was written when the answer was lost.
+            // An earlier run wrote it, or our write succeeded although its result was lost.
             Err(Error::BlobAlreadyExists) => count += 1,
             Err(error) => return Err(error),
             Ok(()) => return Ok(count),
@@ -335,7 +335,7 @@ fn write(blobs: &BlobService, key: &LogKey, log: &Log, count: Option<u32>) -> Re
     }
 }
 
-/// The number of logs of that hour.
+/// The number of logs of that hour in the store.
 fn count_logs(blobs: &BlobService, key: &LogKey) -> Result<u32> {
     let mut request = ListBlobs {
         prefix: key.prefix(),
@@ -428,7 +428,7 @@ fn remove_old(
             };
             match blobs.delete_blob(&address(account, name), &request) {
                 Ok(_) => removed += 1,
-                // A client holds a lease of it, or has removed it meanwhile.
+                // A client holds a lease on the log, or has deleted it in the meantime.
                 Err(Error::LeaseIdMissing | Error::BlobNotFound) => {}
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -452,7 +452,7 @@ mod tests {
     const ACCOUNT: &str = "account";
     const HOUR: u64 = 60 * 60;
 
-    /// A store in memory with `$logs`.
+    /// A store in memory with a `$logs` container.
     fn store() -> BlobService {
         let durability = Durability::Memory;
         let config = Config {

@@ -15,12 +15,12 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Authenticator {
     pub services: Arc<Services>,
-    /// `--oauth basic`.
+    /// Whether bearer tokens are accepted (`--oauth basic`).
     pub accepts_bearer_tokens: bool,
     /// Whether account keys, and signatures made with them, are accepted. The hosted service lets
     /// owners of an account switch this off; here it holds for all accounts.
     pub accepts_account_keys: bool,
-    /// Longest validity of a SAS, from its start.
+    /// Maximum validity of a SAS, from its start to its expiry; `None`: no limit.
     pub sas_duration_max: Option<Duration>,
 }
 

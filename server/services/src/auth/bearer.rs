@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The URLs of the issuers of tokens, up to the tenant.
+/// The beginnings of the `iss` claims that are accepted. The tenant follows.
 const ISSUERS: [&str; 5] = [
     "https://sts.windows.net/",
     "https://sts.microsoftonline.de/",
@@ -20,36 +20,36 @@ const ISSUERS: [&str; 5] = [
     "https://sts.windows-ppe.net/",
     "https://login.microsoftonline.com/",
 ];
-/// The audiences of tokens for any account.
+/// The `aud` claims of tokens for any account.
 const AUDIENCES: [&str; 2] = [
     "https://storage.azure.com",
     "e406a681-f3d4-42a8-90b6-c2b029497af1",
 ];
-/// The domains that follow account and service in the audience of a token for one account.
+/// The domains that follow `ACCOUNT.SERVICE.` in the `aud` claim of a token for one account.
 const CLOUDS: [&str; 4] = [
     "core.windows.net",
     "core.chinacloudapi.cn",
     "core.usgovcloudapi.net",
     "core.cloudapi.de",
 ];
-/// The first version that takes tokens.
+/// The first API version that accepts bearer tokens.
 const VERSION_MIN: &str = "2017-11-09";
-/// The first version with challenges on Blob and Queue.
+/// The first API version whose Blob and Queue services send challenges.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
-/// The first version with challenges on Table. Source: recordings of its client for Python.
+/// The first API version whose Table service does. Source: recordings of its client for Python.
 const CHALLENGE_VERSION_MIN_OF_TABLE: &str = "2020-12-06";
 const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
 /// The id that stands for an absent claim.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The bearer of a token, according to its claims.
+/// The bearer of a token, as its claims describe it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bearer {
     pub object_id: String,
     pub tenant_id: String,
 }
 
-/// Reads a token and checks, in this order: protocol, form, times, issuer, audience.
+/// Verifies protocol, form, times, issuer and audience, in this order. No signature is checked.
 pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
     if !context.is_confidential() {
         return Err(failed(
@@ -97,7 +97,7 @@ fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-/// The claims in a token of three valid parts.
+/// The claims of a token; `None` unless it has three parts that can be decoded.
 fn claims(token: &str) -> Option<Value> {
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
     let mut parts = token.trim().split('.');
@@ -168,7 +168,7 @@ fn refused(context: &Context, detail: &'static str) -> Failure {
         .with_header(WWW_AUTHENTICATE, challenge())
 }
 
-/// The answer to a request without credentials where a token would do.
+/// The response to a request that has no credentials and could use a token.
 pub fn wanted() -> Failure {
     Failure::new(401, "NoAuthenticationInformation", SEE_CHALLENGE)
         .with_header(WWW_AUTHENTICATE, challenge())

@@ -3,17 +3,17 @@
 use crate::auth::bearer::Bearer;
 use crate::auth::sas::Grant;
 
-/// The sender of a request, as far as its credentials show.
+/// The sender of a request, as its credentials show.
 #[derive(Debug, Clone)]
 pub enum Caller {
-    /// Holds an account key: may do everything.
+    /// Has an account key: may do everything.
     Owner,
     /// Holds a SAS whose signature and times are valid. [`policy`](crate::auth::policy) checks its
     /// scope.
     Sas(Box<Grant>),
-    /// Holds a token with valid claims: may do everything that is not reserved for owners.
+    /// Has a token with valid claims: may do everything that is not reserved for owners.
     Bearer(Bearer),
-    /// Sent no credentials.
+    /// Has sent no credentials.
     Anonymous,
 }
 

@@ -11,20 +11,20 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::time::{Duration, SystemTime};
 
-/// Longest life of a key, from now.
+/// Maximum time from now to the expiry of a key.
 const LIFE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// The fields of a key without its value; texts as on the wire.
+/// The fields of a user delegation key, without its value; texts as on the wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelegationKey {
     pub object_id: String,
     pub tenant_id: String,
     pub start: String,
     pub expiry: String,
-    /// `b`, `q` or `t`.
+    /// The service of the key: `b`, `q` or `t`.
     pub service: String,
     pub version: String,
-    /// The tenant whose users a SAS may be limited to; empty if none.
+    /// The tenant that the users of a SAS must belong to; empty if there is no such limit.
     pub delegated_tenant_id: String,
 }
 
@@ -74,7 +74,7 @@ impl DelegationKey {
             Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length")
         };
         let mut purpose = keyed(account_key);
-        // No string to sign begins so.
+        // Keeps delegation keys apart from signatures: no string to sign begins with a zero byte.
         purpose.update(b"\0user delegation key");
         let mut mac = keyed(&purpose.finalize().into_bytes());
         for field in fields {
@@ -84,7 +84,7 @@ impl DelegationKey {
         mac.finalize().into_bytes().to_vec()
     }
 
-    /// The answer to Get User Delegation Key.
+    /// The response document of Get User Delegation Key.
     pub fn write(&self, account_key: &[u8]) -> String {
         let mut document = Writer::new();
         document.open("UserDelegationKey");

@@ -1,4 +1,4 @@
-//! Get User Delegation Key.
+//! The operation Get User Delegation Key.
 
 use crate::auth::Caller;
 use crate::auth::delegation::DelegationKey;
@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::http::Response;
 use std::sync::Arc;
 
-/// Answers Get User Delegation Key, for bearers of tokens alone: the key is the bearer's.
+/// Answers Get User Delegation Key. Only bearers of tokens may ask: the key belongs to its bearer.
 pub async fn get_user_delegation_key(
     services: Arc<Services>,
     context: Box<Context>,

@@ -24,33 +24,33 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where a managed identity of App Service asks (`IDENTITY_ENDPOINT`).
+/// The token endpoint of managed identities in App Service (`IDENTITY_ENDPOINT`).
 pub const APP_SERVICE_PATH: &str = "/_lazurite/identity";
-/// Where one of a virtual machine does, below `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
+/// The one of virtual machines, relative to `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
 const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
 /// The tenant to use with this server. Clients do not ask Microsoft whether the authority of the
 /// tenant `adfs` can be trusted.
 pub const TENANT: &str = "adfs";
-/// The tenant in tokens, which is also the id of a bearer that has none.
+/// The tenant in tokens of this server. Below: the object id for clients without a UUID.
 const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";
 const OBJECT_ID: &str = "1a2071fe-0000-4000-8000-000000000002";
 const TOKEN_LIFE_SECONDS: u64 = 24 * 60 * 60;
-/// The resource of requests that name none.
+/// The audience of tokens for requests that name no resource.
 const STORAGE: &str = "https://storage.azure.com";
 
-/// Whether a path is that of an endpoint here: the bodies of such requests are secrets.
+/// Whether a path is one of the identity endpoints. The bodies of such requests contain secrets.
 pub fn is_path(path: &str) -> bool {
     Question::of(path).is_some()
 }
 
-/// A request to one of the endpoints.
+/// A request to one of the identity endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question<'a> {
-    /// The list of the authority's endpoints, for a tenant.
+    /// The authority's list of endpoints (OpenID configuration), for a tenant.
     Discovery(&'a str),
-    /// A token, by a form.
+    /// A token, requested with a form.
     Token,
-    /// A token, of a managed identity that sends this header.
+    /// A token for a managed identity. The request must have this header.
     Managed(&'static str),
 }
 
@@ -72,13 +72,13 @@ impl Question<'_> {
     }
 }
 
-/// Whether a request is for an identity. One whose URL names an account is not.
+/// Whether a request is for an identity endpoint. A request that addresses an account is not.
 pub fn is_asked(accounts: &Accounts, arrival: &RequestOrigin, parts: &Parts, host: &str) -> bool {
     let path = parts.uri.path();
     Question::of(path).is_some() && address(arrival.service, accounts, host, path).is_none()
 }
 
-/// Serves such a request. The caller has refused pages of other origins.
+/// Serves a request for an identity endpoint. The caller has refused pages of other origins.
 pub async fn answer(
     arrival: &RequestOrigin,
     parts: &Parts,
@@ -171,7 +171,7 @@ fn managed_token(query: &Query, now: SystemTime) -> Value {
     })
 }
 
-/// A token for a resource, or for the resource in a scope. A client whose id is a UUID keeps it.
+/// A token for a resource or a scope. Its claims keep the client's id if that is a UUID.
 fn token(resource: &str, client: Option<&str>, now: SystemTime) -> String {
     let audience = resource.strip_suffix("/.default").unwrap_or(resource);
     let is_uuid = |text: &&str| {
@@ -205,7 +205,7 @@ fn seconds(time: SystemTime) -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Source: RFC 6749, section 5.2.
+/// The error document of OAuth. Source: RFC 6749, section 5.2.
 fn refusal(error: &str, detail: &str) -> Response<Body> {
     document(400, &json!({"error": error, "error_description": detail}))
 }

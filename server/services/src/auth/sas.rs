@@ -23,7 +23,7 @@ pub enum Kind {
     UserDelegation,
 }
 
-/// The SAS of a request, read but not believed.
+/// The SAS of a request, parsed but not verified.
 #[derive(Debug)]
 pub struct Sas<'a> {
     query: &'a Query,
@@ -35,24 +35,24 @@ pub struct Sas<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub account_wide: bool,
-    /// Signed with a key of the account, not with one that was issued to a bearer.
+    /// True if a key of the account signed the SAS, not a key that was issued to a bearer.
     pub by_account_key: bool,
-    /// Letters, in any order.
+    /// The letters of the permissions, in any order.
     pub permissions: String,
-    /// Account SAS: letters of `ss` and `srt`.
+    /// Account SAS: the letters of `ss` and `srt`.
     pub services: String,
     pub resource_types: String,
-    /// Service SAS of Blob: for one blob, and nothing of its container.
+    /// Blob service SAS: true if it covers one blob, without operations on its container.
     pub one_blob: bool,
-    /// Whether the signature covers the parameters that override headers of the answer.
+    /// Whether the signature covers the parameters that override response headers.
     pub signs_response_headers: bool,
-    /// Service SAS of Table: `tn`, in lower case.
+    /// Table service SAS: `tn`, in lower case.
     pub table_name: String,
-    /// Service SAS of Table: rows from (spk, srk) to (epk, erk), both inclusive.
+    /// Table service SAS: the rows from (spk, srk) to (epk, erk), both inclusive.
     pub key_range: TableKeyRange,
 }
 
-/// The rows a table SAS covers; absent ends are open.
+/// The rows that a table SAS covers. An absent bound is open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableKeyRange {
     pub start_partition_key: Option<String>,
@@ -65,11 +65,11 @@ pub struct TableKeyRange {
 /// URI", `sv`.
 const ACCOUNT_VERSION_MIN: &str = "2015-04-05";
 
-/// The first version that signs `sr`.
+/// The first API version whose signatures cover `sr`.
 const RESOURCE_VERSION_MIN: &str = "2018-11-09";
-/// The first version with SAS for directories.
+/// The first API version with SAS for directories.
 const DIRECTORY_VERSION_MIN: &str = "2020-02-10";
-/// The first version that signs the overrides of response headers.
+/// The first API version whose signatures cover the overrides of response headers.
 const OVERRIDES_VERSION_MIN: &str = "2013-08-15";
 
 /// The parameters of all kinds of SAS. Each may be given only once: otherwise the value that is
@@ -99,7 +99,7 @@ fn repeated(query: &Query) -> Option<&str> {
     names.find(|name| is_parameter(name) || is_covered(name))
 }
 
-/// The first parameter of a SAS whose value has a control character.
+/// The name of the first SAS parameter whose value has a control character.
 fn with_control(query: &Query) -> Option<&str> {
     let unclear = query
         .decoded_pairs()
@@ -142,12 +142,12 @@ fn check_signed_names(query: &Query) -> Result<()> {
 
 fn has_control(text: impl AsRef<str>) -> bool {
     let text = text.as_ref();
-    // Most values are plain, as bytes show.
+    // Most values are plain ASCII, which a test of their bytes shows.
     !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.chars().any(char::is_control)
 }
 
 impl<'a> Sas<'a> {
-    /// `None` if the query has no signature. Errors: it lacks a parameter that every SAS must have.
+    /// `None` if the query has no signature. Errors: a parameter is missing, repeated or ambiguous.
     pub fn parse(context: &'a Context) -> Result<Option<Sas<'a>>> {
         let query = &context.query;
         if !query.has("sig") {
@@ -157,7 +157,7 @@ impl<'a> Sas<'a> {
         if let Some(name) = repeated(query) {
             return Err(failed(format!("{name} is given more than once.")));
         }
-        // A line feed in one field would let it pass for two in the string that is signed.
+        // A line feed would let one field pass for two in the string to sign.
         if let Some(name) = with_control(query) {
             return Err(failed(format!("{name} has a control character.")));
         }
@@ -226,7 +226,7 @@ impl<'a> Sas<'a> {
         let names = Names::of(context)?;
         self.check_resource(context, &names)?;
         let text = self.string_to_sign(context, &names);
-        // Some hand-made URLs carry a bare plus.
+        // Some hand-made URLs have an unencoded plus, which was decoded to a space.
         let signature = self.field("sig").replace(' ', "+");
         let keys: Cow<'_, [Vec<u8>]> = match self.kind {
             Kind::UserDelegation => {
@@ -267,7 +267,7 @@ impl<'a> Sas<'a> {
         self.grant(context, permissions)
     }
 
-    /// The key that a user delegation SAS says it was signed with.
+    /// The key that a user delegation SAS claims to be signed with.
     fn delegation_key(&self) -> DelegationKey {
         DelegationKey {
             object_id: self.field("skoid").into_owned(),
@@ -299,7 +299,7 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// The checks of a user delegation SAS: the service and lifetime of its key, and its user.
+    /// Checks the service and the lifetime of a user delegation SAS's key, and the SAS's user.
     fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
         if self.optional("si").is_some() {
             return Err(failed(
@@ -403,7 +403,7 @@ impl<'a> Sas<'a> {
                 let depth = self.field("sdd").parse().ok();
                 depth.is_some_and(|depth: usize| names.blob.split('/').count() >= depth)
             }
-            // Before this version a SAS for a blob was one for its snapshots too.
+            // Before this version a SAS for a blob covered its snapshots too.
             "b" if !self.version.is_at_least(RESOURCE_VERSION_MIN) => !names.blob.is_empty(),
             "b" => !names.blob.is_empty() && !snapshot && !version,
             "bs" => !names.blob.is_empty() && snapshot && !version,
@@ -526,7 +526,7 @@ impl<'a> Sas<'a> {
         lines
     }
 
-    /// The snapshot or version a SAS with `sr=bs` or `sr=bv` is bound to.
+    /// The snapshot or version that a SAS with `sr=bs` or `sr=bv` is bound to.
     fn time_of_resource(&self) -> Cow<'a, str> {
         match &*self.field("sr") {
             "bs" => self.field("snapshot"),
@@ -564,7 +564,7 @@ impl<'a> Sas<'a> {
         value.filter(|value| !value.is_empty())
     }
 
-    /// A field that the SAS or its policy may set, but not both.
+    /// A field that either the SAS or its policy may set. Error: both set it.
     fn either(&self, name: &str, stored: Option<String>) -> Result<Option<String>> {
         match (self.optional(name), stored) {
             (Some(_), Some(_)) => Err(failed(format!(
@@ -626,7 +626,7 @@ impl<'a> Sas<'a> {
     }
 }
 
-/// The names that a service SAS is bound to. Queues have theirs in `container`.
+/// The names that a service SAS is bound to. A queue's name is in `container`.
 #[derive(PartialEq, Eq)]
 struct Names {
     container: String,
@@ -634,7 +634,7 @@ struct Names {
 }
 
 impl Names {
-    /// As the service takes them.
+    /// The decoded names of the request's resource, as the service reads them.
     fn of(context: &Context) -> Result<Names> {
         Names::read(context, blob_names)
     }

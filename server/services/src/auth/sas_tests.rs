@@ -1,4 +1,4 @@
-//! SAS vectors: made by the unmodified client libraries, checked field by field and by signature.
+//! SAS vectors: made by unmodified client libraries, compared by field and by signature.
 
 use super::*;
 use crate::request::context::tests::request;
@@ -161,7 +161,7 @@ fn every_token_of_the_client_libraries_verifies() {
     }
 }
 
-/// UD-6 signs a query parameter that its token does not carry: the request does.
+/// UD-6 signs a query parameter that is in the request but not in the token.
 fn with_signed_query(mut context: Context) -> Context {
     if context.query.has("srq") {
         let raw: Vec<_> = context
@@ -174,7 +174,7 @@ fn with_signed_query(mut context: Context) -> Context {
     context
 }
 
-/// A queue SAS of the vectors, changed, checked at `now`.
+/// Applies `change` to the queue SAS of the vectors and verifies it at `now`.
 fn check(
     change: impl Fn(String) -> String,
     now: &str,
@@ -312,7 +312,7 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
 fn a_user_delegation_sas_lives_within_its_key_and_serves_its_service() {
     let change = |from: &'static str, to: &'static str| move |token: &str| token.replace(from, to);
     assert_eq!(delegated(str::to_owned, None).unwrap().permissions, "raup");
-    // Clients compute both expiries from the current time, that of the SAS last.
+    // Clients compute both expiries from the current time, and the one of the SAS second.
     assert!(delegated(change("se=2024-03-02", "se=2024-03-06"), None).is_ok());
     for (from, to, part) in [
         ("skt=2024-03-01", "skt=2024-03-02", "time frame"),
@@ -392,7 +392,7 @@ fn a_parameter_that_is_given_twice_is_refused() {
         assert_eq!(failure.code, "AuthenticationFailed", "{again}");
         assert!(detail(failure).contains("more than once"), "{again}");
     }
-    // A header that a SAS covers by name is signed once, too.
+    // A parameter that a SAS covers by name may occur only once, too.
     let covered = format!("{once}&srq=versionid,comp&versionid=1&comp=tags");
     assert!(parsed(&covered).is_ok());
     let failure = parsed(&format!("{covered}&comp=list")).unwrap_err();

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How far a request's date may be from ours, either way.
+/// Maximum difference between a request's date and the server's clock, either way.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Maximum number of bytes hashed to find the form that a client signed. It suffices to try all
@@ -23,7 +23,7 @@ const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 /// costs much.
 const HASHED_BYTES_MAX: usize = 256 * 1024;
 
-/// A request and the names its signature may have been computed over.
+/// A request and the resource names that its signature may have been computed over.
 #[derive(Debug)]
 pub struct SignedRequest<'a> {
     pub context: &'a Context,
@@ -36,7 +36,7 @@ pub enum Scheme {
     SharedKeyLite,
 }
 
-/// One way to write the parts on which client libraries disagree.
+/// One variant of the parts of a string to sign on which client libraries disagree.
 #[derive(Debug, Clone, Copy, Default)]
 struct Form {
     language_before_encoding: bool,
@@ -52,14 +52,14 @@ struct Form {
 enum PathForm {
     #[default]
     AsSent,
-    /// `/account-secondary/…` signed as `/account/…`.
+    /// `/account-secondary/…`, signed as `/account/…`.
     Primary,
-    /// `'` and `%27` exchanged.
+    /// `'` and `%27`, each signed as the other.
     QuotesEncoded,
     QuotesDecoded,
-    /// Percent-decoded whole.
+    /// The whole path, percent-decoded.
     Decoded,
-    /// Backslashes signed as the slashes that they are for the service.
+    /// Backslashes, signed as the slashes that the service takes them for.
     Slashes,
 }
 
@@ -97,7 +97,7 @@ pub fn verify(request: &SignedRequest<'_>, authorization: &str, keys: &[Vec<u8>]
         "The MAC signature found in the HTTP request '{signature}' is not the same as any computed signature. Server used \
          following string to sign: '{text}'."
     ));
-    // Clients print the string that they have signed in their logs, if at all.
+    // The advice does not ask for the client's string to sign: few clients log it.
     let advice = "The key is not one of the account, or the client signed another string. `lazurite doctor \"CONNECTION STRING\"` checks the key.";
     Err(Failure {
         client_signed,
@@ -188,7 +188,7 @@ fn forms(context: &Context) -> impl Iterator<Item = Form> {
 }
 
 impl Form {
-    /// In how many parts this is not the usual form.
+    /// The number of parts in which this differs from the usual form.
     fn differences(&self) -> usize {
         let flags = [
             self.language_before_encoding,
@@ -203,7 +203,7 @@ impl Form {
     }
 }
 
-/// Doubles `forms` by a variant of each, where the variant could make a difference.
+/// Doubles `forms` with a changed copy of each, if `applies`: only then could `change` matter.
 fn alternate(forms: &mut Vec<Form>, applies: bool, change: impl Fn(&mut Form)) {
     if applies {
         let mut variants = forms.clone();
@@ -264,7 +264,7 @@ fn string_to_sign(context: &Context, scheme: Scheme, form: Form) -> String {
         return string_to_sign_for_tables(context, scheme, form);
     }
     let mut text = String::with_capacity(TEXT_BYTES_USUAL);
-    // The date is signed among the x-ms headers when it is there.
+    // `x-ms-date`, if present, is signed among the `x-ms-` headers instead.
     let dated_there = context.headers.contains_key("x-ms-date") && !form.date_written;
     let zero_dropped = context.version.is_at_least("2015-02-21") != form.zero_length_written;
     let length = context.headers.get("content-length");
@@ -328,7 +328,7 @@ pub const LINES: [&str; 11] = [
     "range",
 ];
 
-/// The headers with a line of their own.
+/// The headers with a line of their own, in the order of the scheme and the form.
 fn lines(scheme: Scheme, form: Form) -> &'static [&'static str] {
     const LANGUAGE_FIRST: [&str; 11] = {
         let mut lines = LINES;
@@ -342,7 +342,7 @@ fn lines(scheme: Scheme, form: Form) -> &'static [&'static str] {
     }
 }
 
-/// Appends values as signed: trimmed, those of one name joined by commas.
+/// Appends header values as they are signed: trimmed, and joined by commas.
 fn push_values<'a>(text: &mut String, values: impl IntoIterator<Item = &'a HeaderValue>) {
     for (index, value) in values.into_iter().enumerate() {
         if index > 0 {
@@ -449,7 +449,7 @@ fn is_ignored(byte: u8) -> bool {
     byte == b'-' || byte == b'\''
 }
 
-/// The place of each byte among the letters that names are made of; behind them all that is none.
+/// The rank of each byte in the order of header names. Bytes outside that alphabet rank last.
 const RANKS: [u8; 256] = {
     const ORDER: &[u8] = b"!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";
     let mut ranks = [ORDER.len() as u8; 256];

@@ -1,4 +1,4 @@
-//! Shared Key vectors: signatures made by the unmodified client libraries must verify.
+//! Shared Key vectors: the signatures that unmodified client libraries made must verify.
 
 use super::*;
 use crate::request::context::tests::{accounts, request};

@@ -1,4 +1,4 @@
-//! Signatures, and the refusal of wrong ones.
+//! The HMACs of signatures, and the refusal of wrong ones.
 
 use crate::response::error::{Failure, common};
 use base64::Engine as _;
@@ -21,7 +21,7 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
     mac
 }
 
-/// Maximum number of keys whose states a thread keeps.
+/// Maximum number of keys for which a thread keeps the state of an HMAC.
 const KEYS_KEPT: usize = 8;
 
 thread_local! {
@@ -30,7 +30,7 @@ thread_local! {
     static KEYED: RefCell<Vec<(Vec<u8>, Hmac<Sha256>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An HMAC that has taken the key, and no text.
+/// An HMAC that has processed the key and no text.
 fn keyed(key: &[u8]) -> Hmac<Sha256> {
     KEYED.with_borrow_mut(|kept| {
         if let Some((_, mac)) = kept.iter().find(|(known, _)| known == key) {
@@ -47,7 +47,7 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
 
 #[cfg(test)]
 thread_local! {
-    /// How much this thread has hashed for signatures.
+    /// The number of bytes that this thread has hashed for signatures.
     static HASHED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -70,7 +70,7 @@ pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
 /// long as the request.
 const DETAIL_BYTES_MAX: usize = 8 * 1024;
 
-/// `AuthenticationFailed` with a sentence about the likely cause, cut at [`DETAIL_BYTES_MAX`].
+/// `AuthenticationFailed` with the likely cause, cut at [`DETAIL_BYTES_MAX`].
 pub fn failed(detail: impl Into<String>) -> Failure {
     let mut detail = detail.into();
     detail.truncate(detail.floor_char_boundary(DETAIL_BYTES_MAX));

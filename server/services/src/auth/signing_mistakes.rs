@@ -8,7 +8,7 @@ use crate::auth::signature::verify;
 use crate::request::context::Context;
 use crate::response::error::ClientSigned;
 
-/// Longer strings are not tried: each attempt hashes the whole.
+/// Longer strings to sign are not tried: each attempt hashes the whole string.
 const TEXT_BYTES_MAX: usize = 8 << 10;
 
 /// Returns the string that matches `signature`, with the mistake; `None` if no known mistake

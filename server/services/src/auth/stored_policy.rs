@@ -44,7 +44,7 @@ fn of_queue(services: &Services, context: &Context) -> Result<Vec<StoredPolicy>>
     }
 }
 
-/// The SAS names the table.
+/// The policies of the table that the SAS names; none if there is no such table.
 fn of_table(services: &Services, context: &Context) -> Result<Vec<StoredPolicy>> {
     let table = context.query.get_literal("tn").unwrap_or_default();
     match services.tables.get_table_acl(&context.account, &table) {

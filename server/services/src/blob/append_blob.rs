@@ -1,4 +1,4 @@
-//! Append blobs: made empty, grown at their end, sealed.
+//! Append blobs: created empty, appended to, sealed.
 
 use crate::blob::block_blob::{conditions_of_new_blob, headers_of_new_blob};
 use crate::blob::checksums::put_checksums;
@@ -55,7 +55,7 @@ pub async fn append_block(request: Request, body: RequestBody) -> Result<Respons
     Ok(response)
 }
 
-/// The answer to an append, wherever its content came from.
+/// The response to an append, whatever the source of the content.
 pub fn appended(outcome: &AppendBlockOutcome) -> Response<Body> {
     let mut response = with_validators(empty(201), &outcome.written);
     let count = outcome.committed_block_count.to_string();

@@ -4,7 +4,7 @@
 
 use crate::response::error::{Failure, Result};
 
-/// Refuses a request for a share or for a directory in one.
+/// Refuses a request for an Azure Files share or for a directory in one.
 pub fn refuse(restype: &str) -> Result<()> {
     match restype {
         "share" | "directory" => Err(Failure::unsupported(format!(

@@ -55,7 +55,7 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
 async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) -> Result<()> {
     let mut kind = None;
     for (_, sub) in requests {
-        // Read twice, so that only one is in memory at a time.
+        // Each request is parsed here and again when it is answered, so that only one is in memory.
         let context = read_one(request, sub).ok();
         let operation = context.and_then(|context| request.sub_requests.operation(&context));
         if let Some(name) = operation {
@@ -66,7 +66,7 @@ async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) 
                 return Err(refused(detail.to_owned()));
             }
         }
-        // To read 256 long heads takes a while, too.
+        // Parsing 256 long heads takes a while, so other requests of the thread run in between.
         tokio::task::yield_now().await;
     }
     Ok(())
@@ -76,7 +76,7 @@ fn refused(detail: String) -> Failure {
     common::INVALID_INPUT.with("ExtendedErrorDetail", detail)
 }
 
-/// The request in a part, with the peer, protocol and version of the batch.
+/// The request in a part. Peer, protocol and API version are those of the batch.
 fn read_one(outer: &Request, sub: &SubRequest) -> Result<Box<Context>> {
     let parts = parts_of(outer, sub)?;
     check_sizes(&parts.uri, &parts.headers)?;
@@ -91,7 +91,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Box<Context>> {
     };
     let mut context = match Context::new(&arrival, &outer.state.services.accounts, &parts) {
         Ok(context) if context.has_account_of(&outer.context) => context,
-        // Some clients leave the account out of the path, and sign the path as they send it.
+        // Some clients omit the account from the path of the part, and sign that path.
         _ => outer.context.within(&arrival, &parts)?,
     };
     context.apply_default_version(Some(&outer.context.version));
@@ -105,7 +105,7 @@ fn read_one(outer: &Request, sub: &SubRequest) -> Result<Box<Context>> {
 
 fn parts_of(outer: &Request, sub: &SubRequest) -> Result<Parts> {
     let malformed = |_| Failure::from(common::INVALID_URI);
-    // Host and scheme do not matter.
+    // Drop scheme and host, which have no meaning in a part.
     let target = match sub.target.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
         None => &sub.target,

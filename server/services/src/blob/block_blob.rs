@@ -1,4 +1,4 @@
-//! Bodies on their way in: Put Blob, Put Block; and the lists that make a blob of blocks.
+//! Uploads of content, Put Blob and Put Block, and the block lists that make blobs of blocks.
 
 use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::conditions::optional_id;
@@ -25,10 +25,10 @@ use lazurite_blob::{
     COMMITTED_BLOCKS_MAX, Conditions, PutBlob, PutBlockList, PutBlockOutcome, UploadKind, Written,
 };
 
-/// A list of 50,000 ids of 64 bytes, with its markup and room to spare.
+/// Enough for 50,000 ids of 64 bytes with their markup.
 const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
 
-/// The shortest element of a list with an id.
+/// The shortest element of a block list that has an id.
 const CHOICE_BYTES_MIN: usize = "<Latest>AA==</Latest>".len();
 
 pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
@@ -61,7 +61,7 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
     Ok(response)
 }
 
-/// Source: Put Blob, "Request headers": the plain headers stand in for those of the blob.
+/// The headers of a new blob: plain ones stand in for `x-ms-blob-` ones. Source: Put Blob.
 pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
     let plain = |name: &str| header_text::sent(&request.context, name);
     let headers = blob_headers(request)?;
@@ -78,7 +78,7 @@ pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
     })
 }
 
-/// The conditions of a new blob.
+/// The conditions under which a request may create or replace a blob.
 pub fn conditions_of_new_blob(request: &Request) -> Result<Conditions> {
     let conditions = request.conditions()?;
     let must_be_new = request.is_create_only();
@@ -108,7 +108,7 @@ pub async fn put_block(request: Request, body: RequestBody) -> Result<Response<B
     Ok(response)
 }
 
-/// The answer to a block, wherever its content came from.
+/// The response to a staged block, whatever the source of its content.
 pub fn staged(outcome: PutBlockOutcome) -> Response<Body> {
     let mut response = empty(201);
     put_checksums(&mut response, &outcome.checksums);
@@ -164,7 +164,7 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
 /// Reads the blocks of the document in its order, which is that of the content. Source: Put Block
 /// List, "Request body".
 fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
-    // Room for all at once: a vector that grows takes three times as much.
+    // Reserves once: a vector that grows needs up to three times as much while it is copied.
     let room = COMMITTED_BLOCKS_MAX.min(document.len() / CHOICE_BYTES_MIN);
     let mut choices = Vec::with_capacity(room);
     xml_codec::read_list(document, "BlockList", |name, text| -> Result<()> {
@@ -190,14 +190,14 @@ fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
 }
 
 pub fn block_id(text: &str) -> Result<Vec<u8>> {
-    // A plus that was not encoded arrives as a blank.
+    // An unencoded plus was decoded to a space.
     let decoded = STANDARD.decode(text.replace(' ', "+"));
     decoded.map_err(|_| Failure::parameter("blockid", text, "Not a valid base64 string."))
 }
 
 pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
     let list_type = block_list_type(&request.context)?;
-    // Of the conditions this operation takes the lease and the tags alone.
+    // Of the conditions, this operation uses only the lease and the tags.
     let all = request.conditions()?;
     let conditions = Conditions {
         lease_id: all.lease_id,
@@ -206,7 +206,7 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
     };
     let call = move |blobs: &BlobService, r: &Request| {
         let list = blobs.get_block_list(&r.address(), list_type, &conditions)?;
-        // Written here, because a list may be long.
+        // Written on the blocking pool, because a list may be long.
         Ok((block_list_document(&list, list_type), list.blob))
     };
     let (document, blob) = request.call(call).await?;
@@ -231,7 +231,7 @@ pub async fn get_block_list(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Source: Get Block List, "URI parameters".
+/// The kind of block list. Source: Get Block List, "URI parameters".
 fn block_list_type(context: &Context) -> Result<BlockListType> {
     let name = "blocklisttype";
     let text = context.query.get(name).unwrap_or_default();

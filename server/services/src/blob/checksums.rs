@@ -15,7 +15,7 @@ pub fn claimed(request: &Request) -> Result<Checksums> {
     checksums::claimed(&request.context, checksums::OF_BODY)
 }
 
-/// Adds the checksums of a body that was written to its response.
+/// Adds the checksums of a written body to the response, and the encryption flag.
 pub fn put_checksums(response: &mut Response<Body>, checksums: &Checksums) {
     put_values(response, checksums);
     put_static(response, REQUEST_SERVER_ENCRYPTED, "true");

@@ -1,4 +1,4 @@
-//! Headers and parameters that most operations share: the snapshot or version, and the conditions.
+//! The snapshot or version and the conditions, which most operations share.
 
 use crate::blob::encryption;
 use crate::request::context::Context;
@@ -52,7 +52,7 @@ pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Condi
     })
 }
 
-/// The state that `snapshot` or `versionid` names. Source: Get Blob, "URI parameters".
+/// The state of a blob that `snapshot` or `versionid` selects. Source: Get Blob, "URI parameters".
 pub fn blob_state(context: &Context) -> Result<BlobState> {
     let moment = |name: &str| match context.query.get(name).filter(|text| !text.is_empty()) {
         None => Ok(None),
@@ -69,7 +69,7 @@ pub fn blob_state(context: &Context) -> Result<BlobState> {
         (None, None) => Ok(BlobState::Current),
         (Some(snapshot), None) => Ok(BlobState::Snapshot(snapshot)),
         (None, Some(version)) => Ok(BlobState::Version(version)),
-        // Source: recorded answers of the hosted service.
+        // Source: recorded responses of the hosted service.
         (Some(_), Some(_)) => Err(Failure::new(
             400,
             "MutuallyExclusiveQueryParameters",
@@ -78,7 +78,7 @@ pub fn blob_state(context: &Context) -> Result<BlobState> {
     }
 }
 
-/// An id in a header, if it is there.
+/// The id in a header; `None` if the header is absent.
 pub fn optional_id(context: &Context, name: &'static str) -> Result<Option<Guid>> {
     context
         .header(name)
@@ -86,7 +86,7 @@ pub fn optional_id(context: &Context, name: &'static str) -> Result<Option<Guid>
         .transpose()
 }
 
-/// An id, or the refusal of the header that should be one.
+/// Parses the id in the header `name`. Error: the refusal of that header.
 pub fn parse_id(name: &'static str, text: String) -> Result<Guid> {
     Guid::parse(&text).ok_or_else(|| Failure::header(name, text))
 }

@@ -63,7 +63,7 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
     Ok(response)
 }
 
-/// The container, if a lease id that came with the request is that of its lease.
+/// Reads the container. Errors: a lease id in the request is not that of the container's lease.
 async fn read(request: Request) -> Result<Container> {
     let lease_id = request.conditions()?.lease_id;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
@@ -122,7 +122,7 @@ pub async fn delete_container(request: Request) -> Result<Response<Body>> {
     Ok(empty(202))
 }
 
-/// Restore Container: under the name it had.
+/// Restore Container, under the container's former name.
 pub async fn restore_container(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     let (name_header, version_header) = (
@@ -157,13 +157,13 @@ pub async fn rename_container(request: Request) -> Result<Response<Body>> {
     Ok(with_validators(empty(200), &written))
 }
 
-/// The scope of blobs that name none: the account's own key, unless another was given.
+/// The scope of blobs that name none: the container's default, or [`encryption::ACCOUNT_KEY`].
 pub fn default_scope(container: &Container) -> &str {
     let default = container.default_encryption_scope.as_deref();
     default.unwrap_or(encryption::ACCOUNT_KEY)
 }
 
-/// As in headers and listings; nothing for a private container.
+/// The text in headers and listings; `None` for a private container.
 pub fn access_text(access: PublicAccess) -> Option<&'static str> {
     match access {
         PublicAccess::Private => None,
@@ -187,7 +187,7 @@ fn put_access(response: &mut Response<Body>, access: PublicAccess) {
     }
 }
 
-/// Source: Create Container, "Request headers", `x-ms-blob-public-access`.
+/// The requested public access. Source: Create Container, "Request headers".
 fn public_access(request: &Request) -> Result<PublicAccess> {
     match request
         .context

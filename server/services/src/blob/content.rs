@@ -1,4 +1,4 @@
-//! The content of a blob as the body of a response that is not one of the service.
+//! The content of a blob as the body of a response that the Blob service does not render.
 
 use crate::blob::long_read::{LongRead, OpenAgain, Reopen};
 use crate::blob::read::Rest;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use lazurite_blob::{BlobAddress, Download};
 use std::sync::Arc;
 
-/// The whole content of a blob that was found at `address`, read while the client takes it.
+/// The content of a blob that was found at `address`, read as the client receives it.
 pub fn content_body(
     services: &Arc<Services>,
     address: &BlobAddress<'_>,

@@ -1,4 +1,4 @@
-//! Copies, and everything else that takes its content from a URL.
+//! Operations that take their content from a URL: copies, and blocks and pages from URLs.
 
 use crate::blob::block_blob::{
     block_id, conditions_of_block, conditions_of_new_blob, headers_of_new_blob, staged,
@@ -31,7 +31,7 @@ use lazurite_blob::{
     PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
 
-/// Copy Blob: at once, because the content is shared and not copied.
+/// Copy Blob. Within this server it completes at once: the blobs share the content.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
     // `true` leads to Copy Blob From URL, `false` here. Any other value is an error.
     request.context.flag("x-ms-requires-sync")?;
@@ -49,7 +49,7 @@ pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
     Ok(copy_response(&outcome))
 }
 
-/// Copy Blob From URL. Source: there, "Request headers".
+/// Copy Blob From URL. Source: Copy Blob From URL, "Request headers".
 pub async fn copy_blob_from_url(request: Request) -> Result<Response<Body>> {
     let claimed = source_checksums(&request)?;
     match origin(&request, Credentials::OfTheSource).await? {
@@ -80,10 +80,10 @@ async fn copy_own_blob(
     Ok(response_with_checksum(&outcome, &claimed, computed))
 }
 
-/// How often a source is read that others change meanwhile.
+/// Maximum number of times a source is read if other requests keep changing it.
 const SOURCE_READS_MAX: usize = 4;
 
-/// Copies a blob whose checksums are as claimed, and returns them with the outcome.
+/// Copies a blob after comparing the claimed checksums. Returns the outcome and the checksums.
 fn copy_checked(
     blobs: &BlobService,
     source: &Source,
@@ -196,7 +196,7 @@ fn response_with_checksum(
     response
 }
 
-/// `x-ms-copy-source-tag-option`: the source's tags, or those of the request.
+/// True if the copy takes the source's tags, not the request's (`x-ms-copy-source-tag-option`).
 pub fn copies_tags(request: &Request) -> Result<bool> {
     let name = "x-ms-copy-source-tag-option";
     let option = request
@@ -215,7 +215,7 @@ pub fn copies_tags(request: &Request) -> Result<bool> {
     }
 }
 
-/// Incremental Copy Blob.
+/// The operation Incremental Copy Blob.
 pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     let source = source(&request, Credentials::Shared).await?;
     let conditions = conditions_of_new_blob(&request)?;
@@ -236,7 +236,7 @@ pub async fn incremental_copy_blob(request: Request) -> Result<Response<Body>> {
     }))
 }
 
-/// Abort Copy Blob.
+/// The operation Abort Copy Blob.
 pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     let (name, action) = (
@@ -260,7 +260,7 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     Ok(empty(204))
 }
 
-/// A source that was read for another operation.
+/// The content and properties of a source, stored for an operation that takes them over.
 struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
@@ -270,7 +270,7 @@ struct Fetched {
     tags: Option<Tags>,
 }
 
-/// The tags of a source on another server, if the request copies them.
+/// The tags of a source on another server; `None` unless the request copies them.
 async fn remote_tags(request: &Request, foreign: &RemoteSource) -> Result<Option<Tags>> {
     if copies_tags(request)? {
         foreign.get_tags().await.map(Some)
@@ -279,7 +279,7 @@ async fn remote_tags(request: &Request, foreign: &RemoteSource) -> Result<Option
     }
 }
 
-/// Takes the content of a source on another server.
+/// Stores the content of a source on another server.
 async fn fetch_remote(
     request: &Request,
     found: Found,
@@ -353,7 +353,7 @@ fn missing_source(failure: Failure) -> Failure {
     }
 }
 
-/// Of Copy Blob From URL, which copies block blobs alone. Source: azure-sdk-for-go, issue 20942.
+/// Copy Blob From URL copies only block blobs. Source: azure-sdk-for-go, issue 20942.
 fn source_of_other_type(failure: Failure) -> Failure {
     match &*failure.code {
         "InvalidSourceBlobType" => not_a_block_blob(),
@@ -366,7 +366,7 @@ fn not_a_block_blob() -> Failure {
     Failure::new(409, "CannotVerifyCopySource", message)
 }
 
-/// Put Blob From URL. Source: there, "Request headers", `x-ms-copy-source-blob-properties`.
+/// Put Blob From URL. Source: Put Blob From URL, "Request headers".
 pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
     check_md5_of_content(&request)?;
     let context = &request.context;
@@ -403,7 +403,7 @@ pub async fn put_blob_from_url(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// The headers of the request, and those of the source where the request has none.
+/// The headers of the request, completed with those of the source.
 fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
     BlobHeaders {
         content_type: given.content_type.or(source.content_type),
@@ -415,7 +415,7 @@ fn filled(given: BlobHeaders, source: BlobHeaders) -> BlobHeaders {
     }
 }
 
-/// Put Block From URL.
+/// The operation Put Block From URL.
 pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     let id = block_id(&request.context.required_parameter("blockid")?)?;
     let (conditions, create_only) = (conditions_of_block(&request)?, request.is_create_only());
@@ -430,7 +430,7 @@ pub async fn put_block_from_url(request: Request) -> Result<Response<Body>> {
     Ok(staged(outcome))
 }
 
-/// Append Block From URL.
+/// The operation Append Block From URL.
 pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     let max_size = context.number("x-ms-blob-condition-maxsize")?;
@@ -453,7 +453,7 @@ pub async fn append_block_from_url(request: Request) -> Result<Response<Body>> {
     Ok(crate::blob::append_blob::appended(&outcome))
 }
 
-/// Put Page From URL.
+/// The operation Put Page From URL.
 pub async fn put_page_from_url(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     context.required_header("x-ms-source-range")?;

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Before a host that may have any address.
+/// The prefix of a host that may have any address.
 const PRIVATE: &str = "private:";
 
 /// The hosts of `--allow-copy-from`.
@@ -23,12 +23,12 @@ pub struct CopyAllowList {
 #[derive(Debug)]
 struct AllowedName {
     name: String,
-    /// Whether it may have any address.
+    /// Whether the host may have any address, private ones included.
     private: bool,
 }
 
 impl CopyAllowList {
-    /// Each is an address, a name, or a name after `private:`.
+    /// Each host is an address, a name, or `private:` and a name.
     pub fn new(hosts: &[String]) -> CopyAllowList {
         let mut reach = CopyAllowList::default();
         for host in hosts {
@@ -47,7 +47,7 @@ impl CopyAllowList {
         reach
     }
 
-    /// Whether a URL with this host may be asked, as far as the host says.
+    /// Whether the list has this host of a URL. The addresses of a name are checked later.
     pub fn names(&self, host: &str) -> bool {
         match address_of(host) {
             Some(address) => self.addresses.contains(&address),
@@ -60,14 +60,14 @@ impl CopyAllowList {
         self.names.iter().find(same)
     }
 
-    /// Whether the host may be asked at this address.
+    /// Whether requests to the host may go to this address.
     fn covers(&self, host: &str, address: IpAddr) -> bool {
         let private = self.allowed(host).is_some_and(|allowed| allowed.private);
         private || is_public(address) || self.addresses.contains(&address.to_canonical())
     }
 }
 
-/// The address that a host is, in brackets if it is one of IPv6.
+/// The address that a host consists of, if it is one. IPv6 addresses may be in brackets.
 fn address_of(host: &str) -> Option<IpAddr> {
     let inner = host
         .strip_prefix('[')
@@ -116,9 +116,9 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         is_public_v4(Ipv4Addr::new(a, b, c, d))
     };
     match segments {
-        // Translated to IPv4 (RFC 6052), and tunnelled to it (RFC 3056).
+        // Addresses that embed an IPv4 address: translated (RFC 6052) and 6to4 (RFC 3056).
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
-        // Documentation, Teredo and the like.
+        // Excludes Teredo, documentation and other special blocks.
         [0x2001, second, ..] => second >= 0x0200 && second != 0x0db8,
         [0x3fff, second, ..] => second >= 0x1000,
         // Global unicast (2000::/3). Everything else is loopback, local, multicast or unassigned.
@@ -126,7 +126,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// The name has no address that may be asked.
+/// None of a name's addresses may be contacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrivateAddress;
 
@@ -145,7 +145,7 @@ pub type Lookup = dyn Fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<S
     + Send
     + Sync;
 
-/// As the system finds them.
+/// Looks addresses up as the system does.
 pub fn system_lookup() -> Arc<Lookup> {
     Arc::new(|name| {
         Box::pin(async move {
@@ -155,7 +155,7 @@ pub fn system_lookup() -> Arc<Lookup> {
     })
 }
 
-/// Resolves names to those addresses that may be asked.
+/// Resolves names to the addresses that may be contacted.
 #[derive(Clone)]
 pub struct Resolver {
     pub reach: Arc<CopyAllowList>,

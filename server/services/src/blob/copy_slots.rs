@@ -12,15 +12,15 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 /// has a connection and at most a few pieces of content in memory.
 pub const COPIES_MAX: usize = 64;
 
-/// The slots, and the copies that hold one.
+/// The slots for copies from other servers, and the copies that hold one.
 #[derive(Debug)]
 pub struct CopySlots {
     free: Arc<Semaphore>,
-    /// The channels that stop copies. No more entries than slots.
+    /// The channels that stop copies, by copy id. At most one for each slot.
     stops: Mutex<HashMap<Guid, Arc<Notify>>>,
 }
 
-/// The slot of one copy, until it is dropped.
+/// The slot of one copy, released on drop.
 #[derive(Debug)]
 pub struct CopySlot {
     slots: Arc<CopySlots>,
@@ -48,7 +48,7 @@ impl CopySlots {
         })
     }
 
-    /// Stops the copy of that id, if it has a place.
+    /// Stops the copy with this id, if it holds a slot.
     pub fn stop(&self, copy_id: Guid) {
         if let Some(stop) = self.stops().get(&copy_id) {
             stop.notify_one();
@@ -68,13 +68,13 @@ fn full() -> Failure {
 }
 
 impl CopySlot {
-    /// Gives the place to the copy of that id, which [`CopySlots::stop`] can stop from now on.
+    /// Assigns the slot to the copy with this id, so that [`CopySlots::stop`] can stop it.
     pub fn assign(&mut self, copy_id: Guid) {
         self.slots.stops().insert(copy_id, self.stop.clone());
         self.copy_id = Some(copy_id);
     }
 
-    /// Waits until the copy has to stop. Returns at once if it was stopped before.
+    /// Waits until the copy must stop. Returns at once if that was requested before.
     pub async fn stopped(&self) {
         self.stop.notified().await;
     }

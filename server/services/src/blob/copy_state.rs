@@ -3,7 +3,7 @@
 use crate::codec::date;
 use lazurite_blob::{CopyState, CopyStatus};
 
-/// As on the wire.
+/// The status of a copy as on the wire.
 pub fn status_text(status: CopyStatus) -> &'static str {
     match status {
         CopyStatus::Pending => "pending",

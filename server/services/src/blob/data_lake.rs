@@ -8,7 +8,7 @@ use crate::request::context::Context;
 use crate::response::error::{Failure, Result};
 use axum::http::Method;
 
-/// Parameters that no request for a blob has, with any `comp`.
+/// Parameters that mark a request of Data Lake Storage, whatever its `comp`.
 const PARAMETERS: [&str; 2] = ["resource", "action"];
 
 /// Parameters of operations on paths. They identify Data Lake Storage only without `comp` and
@@ -29,7 +29,7 @@ const PATH_PARAMETERS: [&str; 13] = [
     "fsAction",
 ];
 
-/// What works in place of it.
+/// The advice in a refusal: what to use in place of Data Lake Storage.
 const INSTEAD: &str = "Clients for blobs work: a file system is a container, a file is a blob, and listings by prefix and delimiter show \
                        the directories.";
 

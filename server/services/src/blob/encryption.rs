@@ -13,16 +13,16 @@ use lazurite_blob::{Blob, CustomerKey, Encryption};
 use std::borrow::Cow;
 
 const KEY_SHA256: &str = "x-ms-encryption-key-sha256";
-/// The header that names an encryption scope.
+/// The header with the name of an encryption scope.
 pub const SCOPE: &str = "x-ms-encryption-scope";
-/// The header that names the scope of a container's blobs.
+/// The header with the default encryption scope of a container's blobs.
 pub const DEFAULT_SCOPE: &str = "x-ms-default-encryption-scope";
-/// The header that says whether a container's blobs must be in no other.
+/// The header that decides whether a container's blobs must use its default scope.
 pub const DENIES_OTHERS: &str = "x-ms-deny-encryption-scope-override";
-/// Stands for the absence of a scope. No blob has it: it is no valid name of a scope.
+/// Stands for the absence of a scope. It is not a valid name, so no blob has such a scope.
 pub const ACCOUNT_KEY: &str = "$account-encryption-key";
 
-/// Names of the headers of a key: of the blob that a request is about, or of its source.
+/// The names of the headers of a customer key: for the blob itself, or for the source of a copy.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyHeaders {
     key: &'static str,
@@ -30,13 +30,13 @@ pub struct KeyHeaders {
     algorithm: &'static str,
 }
 
-/// Of the blob that a request is about.
+/// The key of the blob that a request addresses.
 pub const OWN: KeyHeaders = KeyHeaders {
     key: "x-ms-encryption-key",
     sha256: KEY_SHA256,
     algorithm: "x-ms-encryption-algorithm",
 };
-/// Of the source of a copy.
+/// The key of the source of a copy.
 pub const OF_SOURCE: KeyHeaders = KeyHeaders {
     key: "x-ms-source-encryption-key",
     sha256: "x-ms-source-encryption-key-sha256",
@@ -54,7 +54,7 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
         let text = context.required_header(name)?;
         let decoded = STANDARD.decode(&text).ok();
         let bytes = decoded.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        // The key itself is not repeated in an answer.
+        // The error does not repeat the key.
         bytes.ok_or_else(|| common::INVALID_HEADER_VALUE.with("HeaderName", name))
     };
     let (key, sha256) = (bytes(headers.key)?, bytes(headers.sha256)?);
@@ -80,7 +80,7 @@ pub fn scope(context: &Context) -> Result<Option<String>> {
     }
 }
 
-/// The scope that a SAS keeps its writes to.
+/// The encryption scope that a SAS requires for its writes, if any.
 pub fn scope_of_sas(context: &Context) -> Option<String> {
     let signed = context.query.get_literal("ses");
     signed.filter(|text| !text.is_empty()).map(Cow::into_owned)
@@ -112,14 +112,14 @@ pub fn customer_key_sha256(context: &Context) -> Option<String> {
     context.header(KEY_SHA256)
 }
 
-/// On the answer.
+/// Adds the SHA-256 of the customer key, if there was one, to the response.
 pub fn echo_customer_key(response: &mut Response<Body>, key_sha256: Option<String>) {
     if let Some(sha256) = key_sha256 {
         put(response, KEY_SHA256, sha256);
     }
 }
 
-/// The properties of a blob's encryption: (header, element, text).
+/// The encryption property of a blob, if it has one: (header, element, text).
 pub fn encryption_text(blob: &Blob) -> Option<(&'static str, &'static str, String)> {
     match &blob.encryption {
         Encryption::None => None,

@@ -28,14 +28,14 @@ const IDLE_MAX: usize = 8;
 /// addresses.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
 
-/// How long another server may take.
+/// How long to wait for another server.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// To accept a connection.
+    /// Until it accepts a connection.
     pub connect: Duration,
-    /// To begin its answer, the connection and its name included.
+    /// Until its response begins, name resolution and connecting included.
     pub answer: Duration,
-    /// Until the next bytes of its answer.
+    /// Until more bytes of its response arrive.
     pub silence: Duration,
 }
 
@@ -56,10 +56,10 @@ pub struct Fetcher {
 
 type IdleConnections = HashMap<Origin, Vec<IdleConnection>>;
 
-/// A connection that waits for its next request, or is still busy with its last response.
+/// A connection that waits for its next request, or is still reading its last response.
 struct IdleConnection {
     sender: SendRequest<Upload>,
-    /// When it took its last request.
+    /// When its last request was sent.
     used_at: Instant,
 }
 
@@ -69,7 +69,7 @@ impl IdleConnection {
     }
 }
 
-/// The server of a URL.
+/// Scheme, host and port of a URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Origin {
     is_secure: bool,
@@ -78,7 +78,7 @@ struct Origin {
 }
 
 impl Origin {
-    /// Error: the scheme is not HTTP, or there is no host.
+    /// Error: the scheme is not HTTP or HTTPS, or there is no host.
     fn of(uri: &Uri) -> io::Result<Origin> {
         let no_url = |reason| io::Error::new(io::ErrorKind::InvalidInput, reason);
         let scheme = uri.scheme_str().unwrap_or_default();
@@ -131,12 +131,12 @@ impl Fetcher {
             .is_some_and(|host| self.resolver.reach.names(host))
     }
 
-    /// Fetches no more for the copy of that id, which was aborted.
+    /// Stops fetching for the copy with this id, which was aborted.
     pub fn stop(&self, copy_id: Guid) {
         self.slots.stop(copy_id);
     }
 
-    /// Sends a GET. The error is that of a copy.
+    /// Sends a GET request. Errors are those of a copy operation.
     pub async fn ask(&self, uri: &Uri, headers: &HeaderMap) -> Result<Response<Incoming>> {
         match tokio::time::timeout(self.patience.answer, self.send(uri, headers)).await {
             Ok(Ok(response)) => Ok(response),
@@ -197,7 +197,7 @@ impl Fetcher {
         Ok(Box::new(self.tls.connect(name, socket).await?))
     }
 
-    /// A connection whose last response was read to its end.
+    /// Takes a connection whose last response was read to its end.
     fn take_idle(&self, origin: &Origin) -> Option<SendRequest<Upload>> {
         let mut idle = self.idle();
         let waiting = idle.get_mut(origin)?;
@@ -206,7 +206,7 @@ impl Fetcher {
         Some(waiting.swap_remove(ready).sender)
     }
 
-    /// Keeps a connection for the next request. It is still busy with its response.
+    /// Keeps a connection for later requests. Its last response may still be read.
     fn keep(&self, origin: Origin, sender: SendRequest<Upload>, used_at: Instant) {
         let mut idle = self.idle();
         idle.retain(|_, waiting| {
@@ -242,7 +242,7 @@ fn system_trust() -> std::result::Result<TlsConnector, String> {
 }
 
 fn get(uri: &Uri, headers: &HeaderMap) -> io::Result<Request<Upload>> {
-    // A query without a path begins with a slash once it is sent.
+    // A URL with a query but no path is sent with the path `/`.
     let mut target = uri::Parts::default();
     target.path_and_query = uri.path_and_query().cloned();
     let target = Uri::from_parts(target).map_err(io::Error::other)?;

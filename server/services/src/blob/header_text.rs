@@ -9,10 +9,10 @@ use crate::request::context::{Context, text_of};
 use axum::http::header::HeaderValue;
 use std::borrow::Cow;
 
-/// The distance of a kept byte from its character.
+/// Added to a byte, this gives the character that stands for it.
 const OFFSET: u32 = 0xF700;
 
-/// The byte that a character stands for, if it stands for one.
+/// The byte that a character stands for; `None` for ordinary characters.
 fn byte_of(character: char) -> Option<u8> {
     let byte = u8::try_from(u32::from(character).checked_sub(OFFSET)?).ok()?;
     (!byte.is_ascii()).then_some(byte)
@@ -37,7 +37,7 @@ pub fn sent(context: &Context, name: &str) -> Option<String> {
     Some(kept(value)).filter(|text| !text.is_empty())
 }
 
-/// The value as a blob keeps it.
+/// The text as which a blob keeps a header value (see the head of this file).
 pub fn kept(value: &HeaderValue) -> String {
     let bytes = value.as_bytes().trim_ascii();
     match std::str::from_utf8(bytes) {
@@ -46,7 +46,7 @@ pub fn kept(value: &HeaderValue) -> String {
     }
 }
 
-/// The value that was sent; `None` if no header can have it.
+/// The header value that a kept text stands for; `None` if a header cannot have it.
 pub fn value(kept: &str) -> Option<HeaderValue> {
     if !has_bytes(kept) {
         return HeaderValue::from_str(kept).ok();
@@ -61,7 +61,7 @@ pub fn value(kept: &str) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&bytes).ok()
 }
 
-/// The value as text, for documents and pages.
+/// A kept text as documents and pages show it.
 pub fn shown(kept: &str) -> Cow<'_, str> {
     match value(kept).filter(|_| has_bytes(kept)) {
         Some(value) => text_of(&value).into(),

@@ -98,7 +98,7 @@ pub fn protection_texts(blob: &Blob) -> Vec<(&'static str, &'static str, String)
     texts
 }
 
-/// Set Blob Expiry. Source: there, "Request headers".
+/// Set Blob Expiry. Source: Set Blob Expiry, "Request headers".
 pub async fn set_blob_expiry(request: Request) -> Result<Response<Body>> {
     let (expiry, conditions) = (expiry(&request.context)?, request.conditions()?);
     let call = move |blobs: &BlobService, r: &Request| {

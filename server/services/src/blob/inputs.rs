@@ -13,7 +13,7 @@ const SNAPSHOT_OR_VERSION: Inputs = parameters(&["snapshot", "versionid"]);
 
 // Conditions.
 
-/// Of containers, which have no tags.
+/// Containers have no tags, so these lack the condition on tags.
 pub const CONTAINER_CONDITIONS: Inputs = headers(&[
     "if-match",
     "if-modified-since",
@@ -22,7 +22,7 @@ pub const CONTAINER_CONDITIONS: Inputs = headers(&[
 ]);
 pub const TAG_CONDITION: Inputs = headers(&["x-ms-if-tags"]);
 pub const CONDITIONS: Inputs = union(&[CONTAINER_CONDITIONS, TAG_CONDITION]);
-/// Of operations on tags, where the usual names are about the tags.
+/// For operations on tags, in which the usual names are conditions on the tags.
 pub const BLOB_CONDITIONS: Inputs = headers(&[
     "x-ms-blob-if-match",
     "x-ms-blob-if-modified-since",
@@ -57,7 +57,7 @@ pub const DEFAULT_SCOPE: Inputs = headers(&[
     "x-ms-default-encryption-scope",
     "x-ms-deny-encryption-scope-override",
 ]);
-/// The headers that reads of the blob return.
+/// The headers that a read of the blob returns.
 pub const BLOB_HEADERS: Inputs = headers(&[
     "x-ms-blob-cache-control",
     "x-ms-blob-content-disposition",
@@ -97,14 +97,14 @@ pub const CUSTOMER_KEY: Inputs = headers(&[
     "x-ms-encryption-key",
     "x-ms-encryption-key-sha256",
 ]);
-/// Of operations that store or change content.
+/// For operations that store or change content.
 pub const ENCRYPTION: Inputs = union(&[CUSTOMER_KEY, SCOPE]);
 
 // Content.
 
 pub const STRUCTURED_BODY: Inputs =
     headers(&["x-ms-structured-body", "x-ms-structured-content-length"]);
-/// Of operations that store their body.
+/// For operations that store their body.
 pub const UPLOAD: Inputs = union(&[ENCRYPTION, CHECKSUMS, STRUCTURED_BODY]);
 pub const RANGE: Inputs = headers(&["range", "x-ms-range"]);
 pub const RANGE_CHECKSUMS: Inputs =
@@ -131,7 +131,7 @@ pub const SOURCE_CHECKSUMS: Inputs =
     headers(&["x-ms-source-content-crc64", "x-ms-source-content-md5"]);
 pub const SOURCE_RANGE: Inputs = headers(&["x-ms-source-range"]);
 pub const TAGS_OF_SOURCE: Inputs = headers(&["x-ms-copy-source-tag-option"]);
-/// Of the two operations that copy a whole blob.
+/// For the two operations that copy a whole blob.
 pub const COPY: Inputs = union(&[
     NEW_BLOB,
     SOURCE,

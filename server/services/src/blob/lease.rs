@@ -32,7 +32,7 @@ pub async fn lease_container(request: Request) -> Result<Response<Body>> {
     Ok(lease_response(action, outcome, &written))
 }
 
-/// The id in the headers is what the action is about, and no condition.
+/// The conditions without the lease id, which names the lease to act on and is not a condition.
 fn without_lease(request: &Request) -> Result<Conditions> {
     Ok(Conditions {
         lease_id: None,
@@ -40,7 +40,7 @@ fn without_lease(request: &Request) -> Result<Conditions> {
     })
 }
 
-/// Source: Lease Blob, "Request headers".
+/// The requested action. Source: Lease Blob, "Request headers".
 fn action(context: &Context) -> Result<LeaseAction> {
     let name = "x-ms-lease-action";
     let action = context.required_header(name)?;
@@ -89,7 +89,7 @@ fn lease_response(action: LeaseAction, outcome: LeaseOutcome, written: &Written)
     response
 }
 
-/// Status, state and, while it is leased, duration; as headers and listings spell them.
+/// The status, the state and, while leased, the duration, as headers and listings spell them.
 pub fn texts(lease: &Lease, now: SystemTime) -> (&'static str, &'static str, Option<&'static str>) {
     let status = if lease.is_locked(now) {
         "locked"
@@ -110,7 +110,7 @@ pub fn texts(lease: &Lease, now: SystemTime) -> (&'static str, &'static str, Opt
     (status, state, duration)
 }
 
-/// The headers of a lease on an answer to a read.
+/// Adds the headers of a lease to the response of a read.
 pub fn put_lease(response: &mut Response<Body>, lease: &Lease, now: SystemTime) {
     let (status, state, duration) = texts(lease, now);
     put(response, LEASE_STATUS, status);

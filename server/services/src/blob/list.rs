@@ -72,7 +72,7 @@ pub async fn list_containers(request: Request) -> Result<Response<Body>> {
     request.call(call).await
 }
 
-/// The parameters of List Blobs. `has` answers whether `include` names an item.
+/// The parameters of List Blobs. `has` returns whether `include` has an item.
 fn listing(request: &Request, has: impl Fn(&str) -> bool) -> Result<ListBlobs> {
     let delimiter = parameter(request, "delimiter");
     if !delimiter.is_empty() && has("snapshots") {

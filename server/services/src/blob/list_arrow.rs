@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const ARROW_STREAM: &str = "application/vnd.apache.arrow.stream";
-/// The first version whose clients ask for Arrow.
+/// The first API version whose clients ask for Arrow.
 const SINCE: &str = "2026-10-06";
 
 /// The columns that clients know, in the order of the XML. Elements without a column are left out.
@@ -80,7 +80,7 @@ const COLUMNS: [(&str, NewColumn); 50] = [
 const METADATA: &str = "Metadata";
 const TAGS: &str = "Tags";
 
-/// Takes the number of rows that the column will have.
+/// Creates a column, with room for this number of rows.
 type NewColumn = fn(usize) -> Column;
 type Maps = MapBuilder<StringBuilder, StringBuilder>;
 
@@ -154,7 +154,7 @@ pub fn is_wanted(request: &Request) -> bool {
     request.context.version.is_at_least(SINCE) && accepts.is_some_and(names_arrow)
 }
 
-/// A whole page as a stream of one batch.
+/// A page of a listing as an Arrow stream with one record batch.
 pub fn stream(
     entries: &[BlobEntry],
     shown: Shown,
@@ -181,7 +181,7 @@ pub fn response(stream: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// Rows by column. Every column has a value or a null for each row that has ended.
+/// Rows stored by column. After each row, every column has a value or a null for it.
 struct Table {
     places: HashMap<&'static str, usize>,
     columns: Vec<(&'static str, Column)>,
@@ -216,7 +216,7 @@ impl Table {
         }
     }
 
-    /// The column of that name, unless the row has a value in it.
+    /// The column with this name; `None` if it is unknown or has a value in the current row.
     fn column(&mut self, name: &str) -> Option<&mut Column> {
         let (_, column) = &mut self.columns[*self.places.get(name)?];
         (column.builder().len() == self.rows).then_some(column)
@@ -282,7 +282,7 @@ impl Properties for Table {
     }
 }
 
-/// Of an HTTP date, since 1970.
+/// Converts an HTTP date to seconds since 1970.
 fn seconds(text: &str) -> Option<i64> {
     let since = date::parse_http(text)?.duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since.as_secs()).ok()

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Blob, BlobHeaders, Deleted, Encryption, Lease, ListedBlob, SnapshotTime};
 use std::time::SystemTime;
 
-/// The parts of a blob that a listing shows beside its properties.
+/// The optional parts of a blob that a listing shows in addition to its properties.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     pub metadata: bool,
@@ -28,7 +28,7 @@ pub struct Shown {
 pub trait Properties {
     fn element(&mut self, name: &str, text: &str);
 
-    /// The element, if there is something to say.
+    /// Writes the element if there is text.
     fn optional(&mut self, name: &str, text: Option<&str>) {
         if let Some(text) = text {
             self.element(name, text);
@@ -48,7 +48,7 @@ pub fn hides_metadata(blob: &Blob) -> bool {
     matches!(blob.encryption, Encryption::CustomerKey(_)) && !blob.metadata.is_empty()
 }
 
-/// Which state of a blob is listed.
+/// Writes which state of a blob is listed, such as a snapshot, a version or a deleted blob.
 pub fn write_state(document: &mut impl Properties, listed: &ListedBlob) {
     let Some(blob) = &listed.blob else {
         return;
@@ -73,7 +73,7 @@ pub fn write_properties(
 ) {
     match &listed.blob {
         Some(blob) => write_blob_properties(document, blob, shown, now),
-        // Of a blob that has only uncommitted blocks.
+        // The blob has only uncommitted blocks.
         None => {
             document.element("Content-Length", "0");
             document.element("BlobType", "BlockBlob");
@@ -81,7 +81,7 @@ pub fn write_properties(
     }
 }
 
-/// In the order of the service. Source: List Blobs, "Response body".
+/// Elements in the order of the hosted service. Source: List Blobs, "Response body".
 fn write_blob_properties(
     document: &mut impl Properties,
     blob: &Blob,
@@ -125,7 +125,7 @@ fn write_blob_properties(
 fn write_validators(document: &mut impl Properties, blob: &Blob) {
     let created = date::rfc1123(blob.created_at);
     document.element("Creation-Time", &created);
-    // Formatted once: most blobs of a long list were never changed.
+    // Reused if equal: most blobs of a long list were never changed.
     if blob.last_modified == blob.created_at {
         document.element("Last-Modified", &created);
     } else {
@@ -160,7 +160,7 @@ fn write_blob_headers(document: &mut impl Properties, headers: &BlobHeaders) {
     );
 }
 
-/// When a container or blob was deleted, and how long it can still be restored.
+/// Writes when a container or blob was deleted, and how long it can still be restored.
 pub fn write_deletion(document: &mut impl Properties, deleted: Option<Deleted>, now: SystemTime) {
     if let Some(deleted) = deleted {
         document.element("DeletedTime", &date::rfc1123(deleted.at));

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long one snapshot is read from.
+/// Maximum age of a snapshot. A read that takes longer continues from a new one.
 const SNAPSHOT_MAX: Duration = Duration::from_secs(5 * 60);
 
 /// Reads of at most this many bytes end before their snapshot is old, even at the slowest allowed
@@ -28,21 +28,21 @@ const SHORT_BYTES: u64 = 64 << 10;
 /// Reads a blob, or a range of it, from front to back.
 pub struct LongRead {
     reader: BlobReader,
-    /// When the snapshot of `reader` was taken.
+    /// The time at which the snapshot of `reader` was taken.
     opened: Instant,
     snapshot_max: Duration,
-    /// Offset in the blob where the read ends, exclusive.
+    /// Offset in the blob at which the read ends, exclusive.
     end: u64,
-    /// `None` for a short read.
+    /// Reopens the blob from a new snapshot; `None` for a short read.
     reopen: Option<OpenAgain>,
 }
 
 pub type OpenAgain = Box<dyn Fn(ByteRange) -> lazurite_blob::Result<BlobReader> + Send>;
 
-/// A blob that was found, the range of it that is read if one was asked for, and its content.
+/// A blob, the requested range of it if there was one, and the read of its content.
 pub type Found = (Blob, Option<Range<u64>>, LongRead);
 
-/// `download` was found by `request`, which brought `key`.
+/// The read of `download`, which `request` opened with the customer key `key`.
 pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download) -> Found {
     let is_short = download.body.remaining() <= SHORT_BYTES;
     let reopen = (!is_short).then(|| {
@@ -62,7 +62,7 @@ pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download
 /// headers.
 pub struct Reopen {
     services: Arc<Services>,
-    /// Shows that the store is in use: a fork does not end while a response comes from it.
+    /// Keeps a fork in use: it does not end while a response is read from it.
     _state: Option<Arc<crate::blob::State>>,
     account: String,
     container: String,
@@ -72,7 +72,7 @@ pub struct Reopen {
 }
 
 impl Reopen {
-    /// `request` found a blob with this ETag, and brought `customer_key`.
+    /// Reopens the blob that `request` found with this ETag and this customer key.
     pub fn new(request: &Request, etag: ETag, customer_key: Option<CustomerKey>) -> Reopen {
         Reopen {
             services: request.state.services.clone(),
@@ -89,7 +89,7 @@ impl Reopen {
         }
     }
 
-    /// As [`Reopen::new`], of a blob that was found at `address` without a key.
+    /// Like [`Reopen::new`], for a blob at `address` that needs no customer key.
     pub fn at(services: &Arc<Services>, address: &BlobAddress<'_>, etag: ETag) -> Reopen {
         Reopen {
             services: services.clone(),
@@ -146,7 +146,7 @@ impl LongRead {
         Ok(self.reader.next_chunk(bytes_max)?)
     }
 
-    /// As [`BlobReader::next_chunk_at_once`].
+    /// Like [`BlobReader::next_chunk_at_once`], without renewing an old snapshot.
     pub fn next_chunk_at_once(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         Ok(self.reader.next_chunk_at_once(bytes_max)?)
     }
@@ -163,7 +163,7 @@ impl LongRead {
         self.reader.release();
     }
 
-    /// Goes on from a new snapshot if the present one is old.
+    /// Continues from a new snapshot if the present one is too old.
     fn renew(&mut self) -> Result<()> {
         let Some(reopen) = &self.reopen else {
             return Ok(());
@@ -185,7 +185,7 @@ impl LongRead {
     }
 }
 
-/// The reason for the log: the status of the answer has been sent.
+/// The failure for the log: the client has already received the status of the response.
 fn changed(error: Error) -> Failure {
     let seconds = SNAPSHOT_MAX.as_secs();
     let reason = Failure::from(error).code;
@@ -247,7 +247,7 @@ mod tests {
         ticket.wait().unwrap();
     }
 
-    /// Of bytes 10 to the end but one, by readers that are all too old.
+    /// Reads bytes 10 to 998, with a reader that counts as old at each chunk.
     fn read(store: &Store) -> LongRead {
         let conditions = Conditions::default();
         let range = ByteRange {
@@ -287,7 +287,7 @@ mod tests {
         while let Some(chunk) = read.next_chunk(100).unwrap() {
             taken.extend_from_slice(&chunk);
             put(&store, "other", b"x");
-            // What it holds is not older than its last chunk.
+            // The open snapshot is not older than the last chunk.
             let held = store.db.stats().oldest_snapshot_age;
             assert!(held < 20, "{held}");
         }

@@ -68,7 +68,7 @@ pub use request::State;
 use std::sync::Arc;
 pub use sub_requests::{PartFuture, SubRequests};
 
-/// Begins the operation that a request asks for, if the caller may perform it.
+/// Starts the operation that a request asks for, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
     sub_requests: Arc<dyn SubRequests>,
@@ -90,7 +90,7 @@ pub fn handle(
     if container == LOGS_CONTAINER && !operation.on_analytics_data {
         return Err(common::AUTHORIZATION_FAILURE.into());
     }
-    // Uploads to a blob check more.
+    // The client waits for 100 Continue: without a container, refuse before it sends the body.
     if body.is_awaited() && !container.is_empty() {
         let (blobs, account) = (&state.services.blobs, &context.account);
         blocking_pool::read(|| Ok(blobs.get_container_properties(account, &container)?))?;

@@ -53,7 +53,7 @@ const DELETE: Row = Row {
     more_permissions: tags_in_headers,
     ..Row::DELETE
 };
-/// An operation that names a blob that need not exist.
+/// The base row for operations that create or replace a blob.
 const CREATE: Row = Row {
     permissions: any_sas("o", "cw"),
     more_permissions: tags_and_protection,
@@ -61,14 +61,14 @@ const CREATE: Row = Row {
     ..WRITE
 };
 
-/// Source: Blob service error codes, `FeatureVersionMismatch`.
+/// Since append blobs exist. Source: Blob service error codes, `FeatureVersionMismatch`.
 const APPEND_BLOBS: Option<&Since> = Some(&Since {
     version: "2015-02-21",
     status: 409,
     code: "FeatureVersionMismatch",
     message: "The operation for AppendBlob requires at least version 2015-02-21.",
 });
-/// Source: Blob service error codes, `InvalidVersionForPageBlobOperation`.
+/// Since page blobs exist. Source: Blob service error codes, `InvalidVersionForPageBlobOperation`.
 const PAGE_BLOBS: Option<&Since> = Some(&Since {
     version: "2009-09-19",
     status: 400,
@@ -76,7 +76,7 @@ const PAGE_BLOBS: Option<&Since> = Some(&Since {
     message: "All operations on page blobs require at least version 2009-09-19.",
 });
 
-/// Copy Blob fails with a SAS that is bound to an encryption scope.
+/// Inputs that Copy Blob refuses: a SAS bound to an encryption scope.
 const SCOPE_OF_SAS: &[(&str, &str)] = &[("ses", "An encryption scope of this operation")];
 
 fn copies(asked: &Asked) -> bool {
@@ -87,14 +87,14 @@ fn waits_for_copy(asked: &Asked) -> bool {
     asked.header_is("x-ms-requires-sync", "true")
 }
 
-/// Source: Put Blob, "Request headers".
+/// Whether the request is a Put Blob of this type. Source: Put Blob, "Request headers".
 fn puts(asked: &Asked, blob_type: &str) -> bool {
     !copies(asked) && asked.header_is("x-ms-blob-type", blob_type)
 }
 
 static INDEX: LazyLock<Index<Request>> = LazyLock::new(|| Index::of(OPERATIONS));
 
-/// Every operation of the service.
+/// The rows of all operations of the service.
 pub static OPERATIONS: &[Row] = &[
     Row {
         name: "ListContainers",
@@ -321,7 +321,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "RenameContainer",
         resource: Resource::Container,
         comp: "rename",
-        // One name goes, another comes. No document says what it needs.
+        // Undocumented; chosen because one name is deleted and another written.
         permissions: Permissions::Fixed(RequiredPermissions::account_only("c", All("wd"))),
         reads: headers(&["x-ms-source-container-name", "x-ms-source-lease-id"]),
         handler: |request, _| Box::pin(container::rename_container(request)),
@@ -830,7 +830,7 @@ pub static OPERATIONS: &[Row] = &[
     },
 ];
 
-/// Each request of a batch has credentials of its own.
+/// Base row of a batch. Each request in it has its own credentials.
 const BATCH: Row = Row {
     methods: &["POST"],
     comp: "batch",
@@ -873,12 +873,12 @@ pub struct Route {
     pub blob: String,
 }
 
-/// Finds the row of a request.
+/// Finds the operation of a request, and the names that it addresses.
 pub fn route(context: &Context) -> Result<Route> {
     let (container, blob) = blob_names(context)?;
     let operation = operation(context, &container, &blob)?;
     operation.check_version(&context.version)?;
-    // Source: Working with the root container.
+    // Names in the root container have no slash. Source: Working with the root container.
     if container == "$root" && blob.contains('/') && operation.creates_blob {
         return Err(common::INVALID_URI.into());
     }
@@ -945,7 +945,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked, context: &Context) -> Failure {
     match unmatched {
         Unmatched::Comp => Failure::parameter("comp", asked.comp, reason),
         Unmatched::Method => common::UNSUPPORTED_HTTP_VERB.into(),
-        // Of Put Blob and its relatives, whose kind of blob is missing or unknown.
+        // Put Blob or a copy with the type of the blob missing or unknown.
         Unmatched::Condition => match context.required_header("x-ms-blob-type") {
             Ok(blob_type) => Failure::header("x-ms-blob-type", blob_type),
             Err(missing) => missing,
@@ -953,7 +953,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked, context: &Context) -> Failure {
     }
 }
 
-/// Methods that HTTP knows, whether a resource takes them or not.
+/// True for the methods that HTTP defines, whether or not a resource supports them.
 fn is_known(method: &Method) -> bool {
     use Method as M;
     [

@@ -48,7 +48,7 @@ pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Respon
     Ok(response)
 }
 
-/// Put Page: of a body, or of zeros.
+/// Put Page: writes the body, or clears pages.
 pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let context = &request.context;
     let (pages, sequence) = (pages(context)?, sequence_conditions(context)?);
@@ -85,7 +85,7 @@ pub async fn put_page(request: Request, body: RequestBody) -> Result<Response<Bo
     Ok(response)
 }
 
-/// The stretch that a write is about, end exclusive. Source: Put Page, "Request headers", `Range`.
+/// The byte range of a write, end exclusive. Source: Put Page, "Request headers", `Range`.
 pub fn pages(context: &Context) -> Result<Range<u64>> {
     let name = "x-ms-range";
     let text = context.header(name).or_else(|| context.header("range"));
@@ -124,7 +124,7 @@ pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>
     Ok(response)
 }
 
-/// Source: Set Blob Properties, "Request headers", `x-ms-sequence-number-action`.
+/// The change of the sequence number. Source: Set Blob Properties, "Request headers".
 fn sequence_action(context: &Context) -> Result<Option<SequenceAction>> {
     let (name, number_name) = ("x-ms-sequence-number-action", "x-ms-blob-sequence-number");
     let Some(action) = context.header(name) else {
@@ -142,7 +142,7 @@ fn sequence_action(context: &Context) -> Result<Option<SequenceAction>> {
     }
 }
 
-/// Serves Get Page Ranges, and Get Page Ranges (Diff).
+/// Answers Get Page Ranges and Get Page Ranges (Diff).
 pub async fn get_page_ranges(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     let max_results = context.integer("maxresults")?;
@@ -153,7 +153,7 @@ pub async fn get_page_ranges(request: Request) -> Result<Response<Body>> {
         max_results: max_results.map(|number| u32::try_from(number.max(0)).unwrap_or(u32::MAX)),
         conditions: request.conditions()?,
     };
-    // Thousands of ranges take as long to write as to find.
+    // The document is written here too: thousands of ranges take as long to write as to find.
     let call = move |blobs: &BlobService, r: &Request| {
         let found = blobs.get_page_ranges(&r.address(), &wanted)?;
         let mut response = with_validators(xml(200, page_list(&found)), &validators(&found.blob));

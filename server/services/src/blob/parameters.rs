@@ -3,7 +3,7 @@
 use crate::blob::request::Request;
 use crate::response::error::{Failure, Result};
 
-/// The items of `include`, in lower case. Errors: an unknown item.
+/// The items of `include`, in lower case. Error: an unknown item.
 pub fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {
     let text = request.context.query.joined("include").to_ascii_lowercase();
     let items: Vec<_> = text

@@ -18,7 +18,7 @@ use lazurite_engine::Error as StoreError;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Copy Blob from another server: pending, while the content is fetched behind the answer.
+/// Copy Blob from another server. Answers "pending" and fetches the content afterwards.
 pub async fn copy_foreign(request: Request, foreign: RemoteSource) -> Result<Response<Body>> {
     let copy = copy_request(&request, &foreign.url, &Conditions::default())?;
     let place = foreign.place()?;
@@ -49,7 +49,7 @@ async fn copy_behind(
     Ok(copy_response(&outcome))
 }
 
-/// Makes the destination a pending copy, which has the place from then on.
+/// Makes the destination a pending copy and assigns the slot to it.
 async fn start(
     request: &Arc<Request>,
     copy: CopyBlob,
@@ -73,7 +73,7 @@ async fn start(
 async fn finish_behind(request: Arc<Request>, found: Found, copy_id: Guid, place: CopySlot) {
     let finished = finish(&request, found, copy_id, &place);
     if let Err(failure) = finished.await {
-        // No request waits for the result; it stands in the properties of the blob.
+        // No request waits for the result. The properties of the blob show it.
         let _ = fail(request, copy_id, &failure).await;
     }
 }
@@ -137,7 +137,7 @@ async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result
     Ok(ticket.await?)
 }
 
-/// Does again, after a pause, what the store could not do. `attempt` makes one attempt.
+/// Repeats `attempt`, with growing pauses, while the store fails in a way that may pass.
 async fn retried<T: Send + 'static, A>(attempt: impl Fn() -> A) -> Result<T>
 where
     A: FnOnce() -> lazurite_blob::Result<T> + Send + 'static,
@@ -159,7 +159,7 @@ where
     }
 }
 
-/// Whether the store may do later what failed with this error.
+/// Whether a later attempt may succeed after this error.
 fn may_pass(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { .. } | StoreError::NoSpace { .. })
 }

@@ -10,7 +10,7 @@ use crate::request::permissions::{Letters, RequiredPermissions};
 use crate::response::error::{Result, common};
 use lazurite_blob::PublicAccess;
 
-/// Permissions to read a blob.
+/// The permissions to read a blob.
 pub const READ_BLOB: RequiredPermissions = RequiredPermissions::same("o", Letters::Any("r"));
 
 /// The permission for tags that headers write, compare or copy.
@@ -22,7 +22,7 @@ pub fn tags_in_headers(context: &Context) -> &'static str {
     ""
 }
 
-/// As [`tags_in_headers`], of a listing, which may show tags.
+/// Like [`tags_in_headers`], for a listing, which may show tags too.
 pub fn tags_in_listing(context: &Context) -> &'static str {
     if includes(context, &["tags"]) {
         return "t";
@@ -46,24 +46,24 @@ fn sends_any(context: &Context, headers: &[&str]) -> bool {
     headers.iter().any(|name| context.header(name).is_some())
 }
 
-/// True if a copy takes the tags of its source. Source: Copy Blob From URL, "Request headers".
+/// Whether a copy takes over the tags of its source. Source: Copy Blob From URL, "Request headers".
 fn copies_tags(context: &Context) -> bool {
     let option = context.header("x-ms-copy-source-tag-option");
     option.is_some_and(|option| option.eq_ignore_ascii_case("COPY"))
 }
 
-/// Whether a request learns something of the tags of its source.
+/// Whether a request tests or copies the tags of its source.
 pub fn looks_at_tags_of_source(context: &Context) -> bool {
     context.header("x-ms-source-if-tags").is_some() || copies_tags(context)
 }
 
-/// Whether `include` has one of these items.
+/// Whether `include` has at least one of these items.
 fn includes(context: &Context, items: &[&str]) -> bool {
     let included = context.query.joined("include").to_ascii_lowercase();
     included.split(',').any(|item| items.contains(&item.trim()))
 }
 
-/// Permissions of Put Block and its relatives.
+/// The permissions of Put Block and related operations.
 pub fn permissions_of_blocks(context: &Context) -> RequiredPermissions {
     let letters = if creates_by_blocks(context) {
         "cw"
@@ -93,7 +93,7 @@ pub fn permissions_of_container_lease(context: &Context) -> RequiredPermissions 
     RequiredPermissions::account_only("c", letters_of_lease(context))
 }
 
-/// Source: Lease Blob, "Authorization".
+/// The letters of the permissions for a lease action. Source: Lease Blob, "Authorization".
 fn letters_of_lease(context: &Context) -> Letters {
     let action = context.header("x-ms-lease-action").unwrap_or_default();
     let breaks = action.eq_ignore_ascii_case("break");

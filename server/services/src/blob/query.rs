@@ -104,7 +104,7 @@ pub async fn query_blob_contents(request: Request, body: RequestBody) -> Result<
     Ok(response)
 }
 
-/// The headers of a blob for the result of a query: those that describe its content are left out.
+/// Adds the headers of a blob to the result of a query, without those that describe its content.
 fn put_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     put_blob_headers(response, blob, now);
     for name in [
@@ -152,7 +152,7 @@ impl Content for StoredContent {
     }
 }
 
-/// Drop guard: notes that the client no longer reads the response.
+/// Drop guard: notes that the client has stopped reading the response.
 #[derive(Default)]
 struct Listener {
     is_gone: Arc<AtomicBool>,
@@ -164,10 +164,10 @@ impl Drop for Listener {
     }
 }
 
-/// The answer as far as it has been taken.
+/// The state of a query's response while the client receives it.
 struct Answering {
     rest: LongRead,
-    /// Content that was read and is not processed yet.
+    /// Content that was read but not yet processed.
     chunk: Bytes,
     is_last: bool,
     running: Running,
@@ -183,10 +183,10 @@ struct Answering {
     budget: Budget,
 }
 
-/// The time that a query may compute without a row of its result.
+/// Limits the time that a query may compute without producing a row.
 struct Budget {
     bytes_read: Arc<AtomicU64>,
-    /// Time since the last row.
+    /// Computing time since the last row.
     fruitless: Duration,
 }
 
@@ -295,11 +295,11 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
         .ok_or_else(|| missing("Expression"))?;
     let input = format(&root, "InputSerialization")?;
     let input = input.unwrap_or_else(|| Format::Delimited(Dialect::default()));
-    // Without a word on it, the answer is as the content is.
+    // Without an output format, the result has the format of the content.
     let output = format(&root, "OutputSerialization")?;
     let output = match output {
         Some(output) => output,
-        // Parquet is not written: what stands for the default where nothing is said.
+        // Parquet cannot be written, so the default CSV dialect is used.
         None if input == Format::Parquet => Format::Delimited(Dialect::default()),
         None => input.clone(),
     };
@@ -312,7 +312,7 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
     })
 }
 
-/// The format that an element of the request describes, if it is there.
+/// The format that the element `name` describes; `None` if there is none.
 fn format(root: &Element, name: &str) -> Result<Option<Format>> {
     let Some(format) = root.child(name).and_then(|element| element.child("Format")) else {
         return Ok(None);
@@ -415,7 +415,7 @@ fn arrow_type(field: &Element) -> Result<ArrowType> {
     })
 }
 
-/// The text of a child to the letter, white space included; `None` if it is not there or empty.
+/// The text of a child, white space included; `None` if it is absent or empty.
 fn text(element: Option<&Element>, name: &str) -> Option<String> {
     let child = element?.child(name)?;
     Some(child.text.clone()).filter(|text| !text.is_empty())

@@ -1,4 +1,4 @@
-//! Bodies on their way out, and the properties that go with them.
+//! Downloads: the bodies of blobs in responses, and the headers with their properties.
 
 use crate::blob::checksums;
 use crate::blob::copy_state::copy_texts;
@@ -40,7 +40,7 @@ pub const DOWNLOAD_CHUNK_BYTES: usize = 256 << 10;
 /// headers", `x-ms-range-get-content-md5`.
 const RANGE_CHECKSUM_BYTES_MAX: u64 = 4 << 20;
 
-/// The checksum of a range that its reader asks for.
+/// The checksum of a range that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RangeChecksum {
     Md5,
@@ -53,7 +53,7 @@ struct Begun {
     blob: Blob,
     range: Option<std::ops::Range<u64>>,
     first: Bytes,
-    /// The room that `first` was read into.
+    /// The share of the memory budget that `first` was read into.
     room: Room,
     rest: LongRead,
 }
@@ -105,7 +105,7 @@ fn is_inert(content_type: &str) -> bool {
     is_known && !is_xml && has_one_value
 }
 
-/// As Get Blob, for a website too, whose pages run scripts.
+/// Get Blob, also for static websites, whose pages may run scripts.
 pub async fn download(request: Request) -> Result<Response<Body>> {
     let (conditions, range) = (request.conditions()?, range(&request));
     let wanted_checksum = range_checksum(&request, range)?;
@@ -139,7 +139,7 @@ pub async fn download(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Reads the beginning of the content: the whole of a range whose checksum is wanted.
+/// Reads the first chunk of the content, or the whole range if its checksum is wanted.
 fn begin(
     request: &Request,
     range: Option<ByteRange>,
@@ -214,7 +214,7 @@ pub fn range(request: &Request) -> Option<ByteRange> {
     parse_range(&text)
 }
 
-/// `bytes=a-b` or `bytes=a-`.
+/// Parses `bytes=a-b` or `bytes=a-`; `None` if the text is neither, or `b` is less than `a`.
 pub fn parse_range(text: &str) -> Option<ByteRange> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
     let first = first.trim().parse().ok()?;
@@ -257,7 +257,7 @@ fn range_checksum(request: &Request, range: Option<ByteRange>) -> Result<Option<
     }
 }
 
-/// Whether the reader wants the body in segments with checksums.
+/// Whether the request asks for the body in segments with checksums.
 fn structured(request: &Request, checksum: Option<RangeChecksum>) -> Result<bool> {
     match request.context.header(STRUCTURED_BODY) {
         None => Ok(false),
@@ -318,7 +318,7 @@ fn read_up_to(reader: &mut LongRead, wanted: usize) -> Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// The first bytes, followed by the rest as the client takes it.
+/// The first chunk, followed by the rest as the client receives it.
 fn body(begun: Begun) -> Body {
     match begun.rest.remaining() {
         0 => Body::from(begun.first),
@@ -329,7 +329,7 @@ fn body(begun: Begun) -> Body {
     }
 }
 
-/// The body in segments with checksums, which are computed as the client takes them.
+/// The body in segments. Their checksums are computed as the client receives them.
 fn structured_body(begun: Begun) -> Body {
     let left = begun.rest.remaining();
     let mut encoder = Encoder::new(begun.first.len() as u64 + left);
@@ -373,7 +373,7 @@ impl ChunkSource for InSegments {
     }
 }
 
-/// The content of a blob from where it was read last.
+/// The content of a blob that was not read yet, as a source of chunks.
 pub struct Rest(pub LongRead);
 
 impl ChunkSource for Rest {
@@ -390,7 +390,7 @@ impl ChunkSource for Rest {
     }
 }
 
-/// The headers of an answer about a blob, but for those of its checksums.
+/// Adds the headers that describe a blob, without those of checksums.
 pub fn put_blob_headers(response: &mut Response<Body>, blob: &Blob, now: SystemTime) {
     put(response, ETAG, blob.etag.quoted());
     put(response, LAST_MODIFIED, date::rfc1123(blob.last_modified));
@@ -446,11 +446,11 @@ fn put_type_headers(response: &mut Response<Body>, blob: &Blob) {
     }
 }
 
-/// The headers that a writer gave the blob, but for its MD5.
+/// Adds the headers that a writer gave the blob, without its MD5.
 fn put_content_headers(response: &mut Response<Body>, headers: &BlobHeaders) {
     match headers.content_type.as_deref() {
         None => put_static(response, CONTENT_TYPE, "application/octet-stream"),
-        // Cleared by Set Blob Properties.
+        // Set Blob Properties has cleared the type: send none.
         Some("") => {}
         Some(content_type) => put_kept(response, CONTENT_TYPE, content_type),
     }
@@ -473,7 +473,7 @@ fn put_kept(response: &mut Response<Body>, name: HeaderName, text: &str) {
     }
 }
 
-/// `Content-MD5` of a whole answer is the blob's; of a range, the range's own.
+/// `Content-MD5`: the blob's if the whole blob is sent, else that of the range if it was asked for.
 fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<RangeChecksum>) {
     let stored = begun
         .blob
@@ -492,7 +492,7 @@ fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<Ra
     checksums::put_values(response, &checksummer.finish());
 }
 
-/// As on the wire.
+/// The type of the blob as on the wire.
 pub fn blob_type(blob: &Blob) -> &'static str {
     match blob.blob_type() {
         BlobType::BlockBlob => "BlockBlob",

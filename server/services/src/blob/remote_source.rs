@@ -28,7 +28,7 @@ use std::time::Duration;
 /// characters, fully escaped, with room to spare.
 const TAGS_BYTES_MAX: usize = 64 << 10;
 
-/// Headers of a request that are about its source, and what they are called there.
+/// Request headers about the source of a copy, each with its name in a request to that source.
 const OF_SOURCE: [(&str, &str); 9] = [
     ("x-ms-source-if-match", "if-match"),
     ("x-ms-source-if-none-match", "if-none-match"),
@@ -47,12 +47,12 @@ const OF_SOURCE: [(&str, &str); 9] = [
     ("x-ms-copy-source-authorization", "authorization"),
 ];
 
-/// A source on another server, and what the request says of it.
+/// A source on another server, with the headers for requests to it.
 #[derive(Debug)]
 pub struct RemoteSource {
     fetcher: Arc<Fetcher>,
     uri: Uri,
-    /// Without credentials.
+    /// The URL without credentials.
     pub url: String,
     headers: HeaderMap,
 }
@@ -77,7 +77,7 @@ impl RemoteSource {
         }
     }
 
-    /// A place for a copy that goes on without its request. Error: `ServerBusy` if none is free.
+    /// Takes a slot for a copy that continues after its request. Error: `ServerBusy`.
     pub fn place(&self) -> Result<CopySlot> {
         self.fetcher.slots.take()
     }
@@ -154,7 +154,7 @@ impl RemoteSource {
     }
 }
 
-/// The URL of a blob's tags.
+/// The URL of the tags of the blob at `uri`.
 fn tags_of(uri: &Uri) -> Option<Uri> {
     let separator = if uri.query().is_some() { '&' } else { '?' };
     let target = uri.path_and_query()?.as_str();
@@ -163,7 +163,7 @@ fn tags_of(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// True if an answer is about the requested range; it may end earlier, at the end of the source.
+/// Whether a response has the requested range, which may be cut off at the end of the source.
 fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
     let Some(range) = range else {
         return true;
@@ -178,13 +178,13 @@ fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
     first.parse() == Ok(range.first) && last.parse().is_ok_and(ends_inside)
 }
 
-/// The refusal of another server, as a failure of the request.
+/// The failure of a request whose source another server refused.
 fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
     let code = headers
         .get("x-ms-error-code")
         .map(crate::request::context::text_of);
     let code = code.unwrap_or_else(|| "InvalidSource".to_owned());
-    // Any other status is no refusal of a request for content.
+    // Any other status, such as that of a redirect, becomes 400.
     let own_status = match status.as_u16() {
         refusal @ (304 | 400..=599) => refusal,
         _ => 400,
@@ -196,7 +196,7 @@ fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
     ))
 }
 
-/// A source whose content is about to come.
+/// A source whose response has begun. Its content is still to be read.
 pub struct Found {
     headers: HeaderMap,
     body: Incoming,
@@ -204,12 +204,12 @@ pub struct Found {
 }
 
 impl Found {
-    /// Bytes of content, as far as they are known.
+    /// Length of the content in bytes; 0 if the server does not declare it.
     pub fn length(&self) -> u64 {
         self.body.size_hint().lower()
     }
 
-    /// Refuses what is known to be longer.
+    /// Refuses a source that is known to be longer than `limit` bytes.
     pub fn check_length(&self, limit: u64) -> Result<()> {
         if self.length() > limit {
             return Err(common::REQUEST_BODY_TOO_LARGE.with("MaxLimit", limit.to_string()));
@@ -217,13 +217,13 @@ impl Found {
         Ok(())
     }
 
-    /// Whether it is a block blob, or no blob.
+    /// True if the source is a block blob or does not give a type of blob.
     pub fn may_be_block_blob(&self) -> bool {
         let blob_type = self.headers.get("x-ms-blob-type");
         blob_type.is_none_or(|blob_type| blob_type == "BlockBlob")
     }
 
-    /// The headers of a blob with this content.
+    /// The headers for a blob with the content of this source.
     pub fn blob_headers(&self) -> BlobHeaders {
         let text = |name: &str| self.headers.get(name).map(header_text::kept);
         let md5 = |text: String| STANDARD.decode(text).ok();
@@ -237,7 +237,7 @@ impl Found {
         }
     }
 
-    /// The metadata of a source that is a blob.
+    /// The metadata in the `x-ms-meta-` headers of the source.
     pub fn metadata(&self) -> Metadata {
         let pairs = self.headers.iter().filter_map(|(name, value)| {
             let name = name.as_str().strip_prefix("x-ms-meta-")?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Long enough to be reached by what answers at all, and short enough to be waited for.
+/// Long enough for a server on this machine to answer, and short enough to wait for in a test.
 const SHORT: Duration = Duration::from_millis(200);
 
 /// A server that gives each connection the next of these answers, and an empty one after the last.
@@ -143,7 +143,7 @@ async fn the_address_that_was_checked_is_the_one_that_is_asked() {
     let origin = Origin::answering(&[answer]).await;
     let (first, asked) = (origin.address, Arc::new(AtomicUsize::new(0)));
     let count = asked.clone();
-    // A name that leads elsewhere from the second time on.
+    // From the second lookup on, the name leads to another address.
     let rebinding: Arc<Lookup> = Arc::new(move |name| {
         assert_eq!(name, "rebinding.example");
         let before = count.fetch_add(1, Ordering::Relaxed);
@@ -156,7 +156,7 @@ async fn the_address_that_was_checked_is_the_one_that_is_asked() {
     let url = format!("http://rebinding.example:{}/", first.port());
     foreign(&fetcher, &url).get(None).await.unwrap();
     assert_eq!((origin.asked(), asked.load(Ordering::Relaxed)), (1, 1));
-    // Asked again it leads inside, and is refused.
+    // The second lookup leads to an internal address, which is refused.
     let (status, _, message) = failure_of(foreign(&fetcher, &url).get(None).await);
     assert_eq!(
         (status, asked.load(Ordering::Relaxed)),
@@ -246,7 +246,7 @@ async fn only_the_range_that_was_asked_for_is_taken() {
     }
 }
 
-/// Source: proc(5), `/proc/net/tcp`: timer 2 is that of TCP keep-alive.
+/// Timer 2 in `/proc/net/tcp` is that of TCP keep-alive. Source: proc(5).
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn silent_servers_are_probed() {
@@ -260,7 +260,7 @@ async fn silent_servers_are_probed() {
             fields[2].ends_with(&remote) && fields[5].starts_with("02:")
         })
     };
-    // What was sent is acknowledged before.
+    // Polls: the socket is probed only after the sent bytes were acknowledged.
     let mut steps = 0;
     while !is_probed() {
         steps += 1;
@@ -299,7 +299,7 @@ async fn fetch_thrice(address: SocketAddr) {
         let source = foreign(&fetcher, &format!("http://{address}/file"));
         let found = source.get(None).await.unwrap();
         assert_eq!(stored(found, 4).await.unwrap().length(), 4);
-        // The task of the connection notices that the response was read, or that the server closed.
+        // Gives the connection's task time to notice the response's end or the server's close.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -14,23 +14,23 @@ use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions, Error};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The header that says a body comes, or is wanted, in segments with checksums.
+/// The header for a body, sent or requested, in segments with checksums.
 pub const STRUCTURED_BODY: &str = "x-ms-structured-body";
 
 const SOFT_DELETED: HeaderName = HeaderName::from_static("x-ms-is-soft-deleted");
 
-/// The parts of the server that the handlers of the service use.
+/// The parts of the server that the handlers of the Blob service use.
 #[derive(Debug)]
 pub struct State {
     pub services: Arc<Services>,
     pub properties: Arc<PropertiesStore>,
     pub authenticator: Arc<Authenticator>,
     pub request_ids: Arc<RequestIds>,
-    /// Reads from other servers for copies, if that is allowed (`--allow-copy-from`).
+    /// Fetches the sources of copies from other servers; `None` without `--allow-copy-from`.
     pub fetcher: Option<Arc<Fetcher>>,
-    /// Host names of this server, besides those that only lead to this machine.
+    /// Host names of this server, besides names that can only lead to this machine.
     pub allowed_hosts: Vec<String>,
-    /// Headers and parameters that an operation does not read pass (`--loose`).
+    /// Whether an operation ignores headers and parameters that it does not read (`--loose`).
     pub loose: bool,
     /// Whether containers may be public. The hosted service lets owners of an account switch this
     /// off; here it holds for all accounts.
@@ -41,13 +41,13 @@ pub struct State {
 /// account.
 pub struct Request {
     pub state: Arc<State>,
-    /// Answers the parts of a batch.
+    /// Answers the requests inside a batch.
     pub sub_requests: Arc<dyn SubRequests>,
     pub context: Box<Context>,
     pub caller: Caller,
     pub container: String,
     pub blob: String,
-    /// The blob of that name, or a snapshot or version of it.
+    /// Whether the request addresses the blob itself, or a snapshot or version of it.
     pub blob_state: BlobState,
 }
 
@@ -56,12 +56,12 @@ impl Request {
         &self.context.account
     }
 
-    /// Whether the caller holds an account's key.
+    /// Whether the caller has proved that it has an account key.
     pub fn is_owner(&self) -> bool {
         matches!(self.caller, Caller::Owner)
     }
 
-    /// Whether the request has a SAS that lets its holder create blobs, but not overwrite any.
+    /// True for a SAS without write permission: it may create blobs, but not overwrite any.
     pub fn is_create_only(&self) -> bool {
         matches!(&self.caller, Caller::Sas(grant) if !grant.permissions.contains('w'))
     }
@@ -106,7 +106,7 @@ impl Request {
         })
     }
 
-    /// Runs a call of the service that reads a bounded number of rows.
+    /// Runs a call that reads a bounded number of rows, on the current thread.
     pub fn read<T>(
         &self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T>,
@@ -139,7 +139,7 @@ impl Request {
         blocking_pool::change(&db, move || self.run(call)).await
     }
 
-    /// Runs a call of the service that reads and may take long, on a thread that may.
+    /// Runs a call that reads and may take long, on the blocking pool.
     pub async fn call<T: Send + 'static>(
         self,
         call: impl FnOnce(&BlobService, &Request) -> lazurite_blob::Result<T> + Send + 'static,

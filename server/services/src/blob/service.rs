@@ -1,9 +1,9 @@
-//! Get Account Information, which only the Blob service has.
+//! The operation Get Account Information, for the Blob service.
 
 use crate::response::headers::{empty, put_static};
 use crate::response::{ResponseFuture, ready_response};
 
-/// Source: Get Account Information, "Response headers".
+/// Answers Get Account Information. Source: Get Account Information, "Response headers".
 pub fn get_account_information() -> ResponseFuture {
     let mut response = empty(200);
     put_static(&mut response, "x-ms-sku-name", "Standard_LRS");

@@ -23,27 +23,27 @@ use axum::http::uri::Authority;
 use axum::http::{Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
 
-/// Longest URL of a source, in bytes. Source: Copy Blob, "Request headers", `x-ms-copy-source`.
+/// Maximum length of a source URL in bytes. Source: Copy Blob, "Request headers".
 const URL_BYTES_MAX: usize = 2 * 1024;
 const COPY_SOURCE: &str = "x-ms-copy-source";
 
-/// A blob to be read, and what must hold of it.
+/// A blob of this server that a request reads as its source, and the conditions on it.
 pub struct Source {
     account: String,
     container: String,
     blob: String,
     state: BlobState,
-    /// Without credentials.
+    /// The URL without credentials.
     pub url: String,
     pub conditions: Conditions,
 }
 
-/// Whether the credentials of the request itself are good for a source in its own account.
+/// Whether a source in the request's own account may be read with the request's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credentials {
-    /// For the asynchronous copy, if they are the account's key.
+    /// It may if they are the account key and the URL has none. For Copy Blob.
     Shared,
-    /// The source is public, or its URL or a header of its own opens it.
+    /// It may not: the source is public, or its URL or a header of its own authorizes the read.
     OfTheSource,
 }
 
@@ -58,15 +58,15 @@ impl Source {
     }
 }
 
-/// Where the content of a request comes from.
+/// The source of a request's content.
 pub enum Origin {
     /// A blob of this server.
     Own(Source),
-    /// Anything on another one.
+    /// Content on another server.
     RemoteSource(RemoteSource),
 }
 
-/// Finds the origin of a request: as [`source`], or on another server if such are asked.
+/// Finds the source: a blob of this server, or content on another one, if that is allowed.
 pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
     let uri = source_uri(request)?;
     match &request.state.fetcher {
@@ -125,7 +125,7 @@ fn is_opened_by_request(request: &Request, credentials: Credentials, source: &Co
         && !has_its_own
 }
 
-/// The source's URL as a request of its own.
+/// The source URL, parsed as a request to this server.
 fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
     let outer = &request.context;
     if !is_ours(request, uri)? {
@@ -167,7 +167,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
     Ok(context)
 }
 
-/// Scheme and host of a URL, which must be absolute.
+/// The scheme and the host of a URL. Error: it is not absolute.
 fn parts_of(uri: &Uri) -> Result<(&str, &str)> {
     let parts = uri.scheme_str().zip(uri.host());
     parts.ok_or_else(|| Failure::header(COPY_SOURCE, uri.to_string()))
@@ -190,7 +190,7 @@ fn default_port(secure: bool) -> u16 {
     if secure { 443 } else { 80 }
 }
 
-/// The address that the request came to.
+/// The host and port to which the client sent the request.
 fn own_authority(request: &Request) -> Option<Authority> {
     request.context.header("host")?.parse().ok()
 }
@@ -214,7 +214,7 @@ fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
     account.is_some_and(|account| request.state.services.accounts.find(account).is_some())
 }
 
-/// Whether a URL is ours although its host is one that may be asked for sources.
+/// Whether a URL leads to this server although the allow list has its host.
 fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
     let host = uri.host().unwrap_or_default();
     Ok(is_ours(request, uri)? && (is_same_host(request, host) || is_this_machine(host)))
@@ -233,7 +233,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     }
     match public_access(&request.state, &context.account, container)? {
         PublicAccess::Container | PublicAccess::Blob => Ok(()),
-        // Readers get a 404. A caller that may write here gets the reason.
+        // Plain reads get 404. This caller may write to the account, so it may know the reason.
         PublicAccess::Private => Err(bearer::wanted()),
     }
 }
@@ -243,7 +243,7 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
 fn without_credentials(uri: &Uri) -> String {
     let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
     let authority = authority.map_or("", |authority| authority.as_str());
-    // Before the last at sign stand a user and a password.
+    // User name and password, if any, precede the last at sign.
     let host = authority.rsplit('@').next().unwrap_or_default();
     let address = format!("{scheme}://{host}{}", uri.path());
     let pairs = uri.query().unwrap_or_default().split('&');
@@ -261,7 +261,7 @@ fn names_state(pair: &&str) -> bool {
         .any(|state| name.eq_ignore_ascii_case(state))
 }
 
-/// The part of the source that is wanted; `None` for all of it.
+/// The range of the source to read; `None` for the whole source.
 pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
     let name = "x-ms-source-range";
     let Some(text) = context.header(name) else {
@@ -271,12 +271,12 @@ pub fn source_range(context: &Context) -> Result<Option<ByteRange>> {
     range.map(Some).ok_or_else(|| Failure::header(name, text))
 }
 
-/// The checksums of the source's content that the request claims.
+/// The checksums that the request claims for the content of the source.
 pub fn source_checksums(request: &Request) -> Result<Checksums> {
     checksums::claimed(&request.context, checksums::OF_SOURCE)
 }
 
-/// Refuses a body and checksums of one where the content comes from a source.
+/// Refuses a request with a body if its content comes from a source.
 pub fn refuse_content(request: &Request) -> Result<()> {
     let length = request
         .context

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 type Pending = (Upload, oneshot::Sender<Upload>);
 
 thread_local! {
-    /// Small bodies of this thread's connections that wait for the first of them to store them all.
+    /// Small bodies on this thread, to be stored together by the first request among them.
     static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -34,7 +34,7 @@ pub async fn store_small_body(upload: Upload) -> Result<Upload> {
         tokio::task::yield_now().await;
         drop(first);
     }
-    // The sender is gone if storing has panicked, which was logged.
+    // The sender is dropped only if storing has panicked, which was logged.
     stored.await.map_err(|_| common::INTERNAL_ERROR.into())
 }
 
@@ -50,7 +50,7 @@ impl Drop for StoreOnDrop {
             Ok(uploads)
         });
         for (upload, sender) in stored.into_iter().flatten().zip(senders) {
-            // A cancelled request needs its body no more.
+            // Sending fails if the request was cancelled: it no longer needs the upload.
             let _ = sender.send(upload);
         }
     }

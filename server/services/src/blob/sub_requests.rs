@@ -1,4 +1,4 @@
-//! The requests inside a batch, as the batch sees them.
+//! The interface through which a batch has its requests answered.
 
 use crate::request::context::Context;
 use crate::response::error::Result;
@@ -24,7 +24,7 @@ pub trait SubRequests: Send + Sync {
 }
 
 impl fmt::Debug for dyn SubRequests {
-    /// Nothing of what answers them: that would be the whole server.
+    /// Hides the implementation, which holds the whole server.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SubRequests")
     }

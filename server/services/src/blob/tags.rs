@@ -50,7 +50,7 @@ pub async fn set_blob_tags(request: Request, body: RequestBody) -> Result<Respon
     Ok(empty(204))
 }
 
-/// Reads `<Tags>`.
+/// Reads a `<Tags>` document.
 pub fn read_tags(root: &Element) -> Result<Tags> {
     let set = root.child("TagSet").filter(|_| root.name == "Tags");
     let set = set.ok_or_else(|| Failure::from(common::INVALID_XML_DOCUMENT))?;
@@ -66,7 +66,7 @@ pub fn read_tags(root: &Element) -> Result<Tags> {
     tags.collect()
 }
 
-/// `<Tags>`, as of a blob and in listings.
+/// Writes a `<Tags>` element, for the tags of one blob and for listings.
 pub fn write_tags(document: &mut Writer, tags: &Tags) {
     document.open("Tags");
     document.open("TagSet");
@@ -80,7 +80,7 @@ pub fn write_tags(document: &mut Writer, tags: &Tags) {
     document.close("Tags");
 }
 
-/// `x-ms-tags`: as a form sends them.
+/// Parses `x-ms-tags`, which is encoded like a form. Tags are not validated here.
 pub fn tags_of_header(text: &str) -> Tags {
     let plain = |text: &str| decode(&text.replace('+', " ")).into_owned();
     let pairs = text.split('&').filter(|pair| !pair.is_empty());
@@ -90,7 +90,7 @@ pub fn tags_of_header(text: &str) -> Tags {
         .collect()
 }
 
-/// Serves Find Blobs by Tags, of the account and of one container.
+/// Answers Find Blobs by Tags, for the account or for one container.
 pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     let searched = context.required_parameter("where")?;
@@ -105,7 +105,7 @@ pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
         marker: context.query.get("marker"),
         max_results: max_results(&request)?,
     };
-    // Thousands of blobs with their tags take as long to write as to find.
+    // The document is written here too: thousands of blobs take as long to write as to find.
     let call = move |blobs: &BlobService, r: &Request| {
         let page = match r.container.as_str() {
             "" => blobs.find_blobs_by_tags(r.account(), &find)?,
@@ -119,7 +119,7 @@ pub async fn find_blobs_by_tags(request: Request) -> Result<Response<Body>> {
     request.call(call).await
 }
 
-/// Source: Find Blobs by Tags, "Response body".
+/// The response document. Source: Find Blobs by Tags, "Response body".
 fn found_blobs(
     page: &FindBlobsByTagsPage,
     request: &Request,

@@ -1,4 +1,4 @@
-//! Set Blob Tier, and the headers of tiers in responses.
+//! Set Blob Tier, and the headers with tiers in responses.
 
 use crate::blob::request::Request;
 use crate::codec::date;
@@ -26,7 +26,7 @@ pub async fn set_blob_tier(request: Request) -> Result<Response<Body>> {
     }))
 }
 
-/// `x-ms-access-tier`.
+/// Parses `x-ms-access-tier`; `None` if it is absent.
 pub fn access_tier(context: &Context) -> Result<Option<AccessTier>> {
     let name = "x-ms-access-tier";
     let Some(text) = context.header(name) else {
@@ -36,7 +36,7 @@ pub fn access_tier(context: &Context) -> Result<Option<AccessTier>> {
     tier.map(Some).ok_or_else(|| Failure::header(name, text))
 }
 
-/// `x-ms-rehydrate-priority`.
+/// Parses `x-ms-rehydrate-priority`.
 pub fn rehydrate_priority(context: &Context) -> Result<RehydratePriority> {
     let name = "x-ms-rehydrate-priority";
     match context
@@ -59,7 +59,7 @@ pub fn tier_texts(blob: &Blob, now: SystemTime) -> Vec<(&'static str, &'static s
         (Some(tier), _) => {
             add("x-ms-access-tier", "AccessTier", tier.to_string());
             if tier == AccessTier::Smart {
-                // The tier that the service has chosen: blobs do not cool down here.
+                // The tier chosen by the service. Blobs of this server do not cool down.
                 let name = "x-ms-smart-access-tier";
                 add(name, "SmartAccessTier", "Hot".to_owned());
             }

@@ -1,4 +1,4 @@
-//! Incoming bodies of all operations: stored chunk by chunk, plain or in segments.
+//! The bodies of all uploads: stored chunk by chunk, plain or in segments.
 
 use crate::blob::checksums::claimed;
 use crate::blob::encryption::{OWN, customer_key};
@@ -21,7 +21,7 @@ use lazurite_blob::{
 /// written.
 const UPLOAD_BYTES_HELD: u64 = 512 << 10;
 
-/// Refuses an upload before its client is asked for the body, if the client waits for that.
+/// If the client waits for 100 Continue, refuses an upload that would fail before its body comes.
 pub async fn check_before_body(
     request: &Request,
     body: &RequestBody,
@@ -108,7 +108,7 @@ pub async fn drain(
     Ok(upload)
 }
 
-/// Waits for the part that is being written, if there is one.
+/// Waits for the part that is being written, if there is one, and adds it to the upload.
 async fn written(
     upload: &mut Upload,
     writing: &mut Option<impl Future<Output = Result<WrittenPart>>>,
@@ -119,7 +119,7 @@ async fn written(
     Ok(())
 }
 
-/// A body that is stored as it comes, or encrypted with the key that came with it.
+/// Begins to store a body, encrypted if there is a customer key.
 pub fn begin(
     blobs: &BlobService,
     kind: UploadKind,
@@ -132,7 +132,7 @@ pub fn begin(
     })
 }
 
-/// The decoder of a structured body. A body with checksums of its own needs no others.
+/// The decoder of a structured body; `None` for a plain one. Error: other checksums are claimed.
 fn structure(request: &Request) -> Result<Option<Decoder>> {
     let Some(form) = request.context.header(STRUCTURED_BODY) else {
         return Ok(None);
@@ -168,17 +168,17 @@ impl From<Malformed> for Failure {
     }
 }
 
-/// Whether the body of a request comes in segments.
+/// Whether the body of a request is in segments.
 pub fn is_structured(request: &Request) -> bool {
     request.context.header(STRUCTURED_BODY).is_some()
 }
 
-/// Refuses a body where there must be none, also one that comes in chunks. Nothing of it is kept.
+/// Fails if a body has content, whether it has a Content-Length or comes in chunks. Discards it.
 pub async fn refuse_body(body: RequestBody) -> Result<()> {
     body.refuse_content(surplus_body).await
 }
 
-/// The refusal of a body of at least `length` bytes by an operation that takes none.
+/// The failure for a body of at least `length` bytes sent to an operation that has no body.
 pub fn surplus_body(length: u64) -> Failure {
     Failure::header("Content-Length", length.to_string()).with(
         "ExtendedErrorDetail",
@@ -186,7 +186,7 @@ pub fn surplus_body(length: u64) -> Failure {
     )
 }
 
-/// An answer to a body that came in segments says so.
+/// Echoes the form of a structured body in the response.
 pub fn put_structure(response: &mut Response<Body>, structured: bool) {
     if structured {
         put(response, STRUCTURED_BODY, structured::FORM);

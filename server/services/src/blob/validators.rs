@@ -1,4 +1,4 @@
-//! ETag, Last-Modified, version and encryption scope in the responses of writes.
+//! Headers that the responses to all writes share: ETag, Last-Modified, version, encryption scope.
 
 use crate::blob::encryption;
 use crate::codec::date;
@@ -8,7 +8,7 @@ use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};
 use lazurite_blob::Written;
 
-/// ETag and Last-Modified, version and encryption scope, which every write returns.
+/// Adds the headers of a write to its response.
 pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {
     put(&mut response, ETAG, written.etag.quoted());
     put(

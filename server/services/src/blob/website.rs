@@ -37,7 +37,7 @@ pub fn account_of(host: &str, accounts: &Accounts) -> Option<String> {
     accounts.find(account).map(|found| found.account)
 }
 
-/// Serves one request to the website of an account.
+/// Answers one request to the website of an account.
 pub async fn serve(
     state: &Arc<State>,
     sub_requests: Arc<dyn SubRequests>,
@@ -66,7 +66,7 @@ pub async fn serve(
             }
         }
         if let Some(document) = &website.error_document_404_path {
-            // Whole, whatever part of the page or state of it the browser asked for.
+            // The error page is sent whole, without the range and conditions of the request.
             let found = site.get(document, &HeaderMap::new()).await;
             if let Ok(mut response) = found {
                 *response.status_mut() = StatusCode::NOT_FOUND;
@@ -97,13 +97,13 @@ pub fn documents_of(website: &StaticWebsite, path: &str) -> Vec<String> {
     }
 }
 
-/// Names that no blob can have are as good as those that none has.
+/// True if no blob has the name, or can have it.
 fn is_missing(failure: &Failure) -> bool {
     failure.status == StatusCode::NOT_FOUND
         || ["InvalidUri", "OutOfRangeInput"].contains(&&*failure.code)
 }
 
-/// The page of a website without one.
+/// The 404 page for a website that has no error page of its own.
 fn not_found(method: &Method) -> Response<Body> {
     const PAGE: &str = "<!DOCTYPE html><html><head><title>WebContentNotFound</title></head>\
         <body><h1>The requested content does not exist.</h1></body></html>";
@@ -116,7 +116,7 @@ fn not_found(method: &Method) -> Response<Body> {
     response
 }
 
-/// A request to a website, from which requests for its blobs are made.
+/// A request to a website, from which the requests for its blobs are derived.
 struct Site<'a> {
     state: &'a Arc<State>,
     sub_requests: Arc<dyn SubRequests>,
@@ -126,13 +126,13 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Reads a blob of `$web` with the conditions and the range in these headers.
+    /// Reads a blob of `$web` under the conditions and the range in these headers.
     async fn get(&self, blob: &str, headers: &HeaderMap) -> Result<Response<Body>> {
         if blob.is_empty() {
             return Err(common::RESOURCE_NOT_FOUND.into());
         }
         let mut parts = self.parts.clone();
-        // Where the blob is in the account's own terms: the context of a request needs an address.
+        // A context needs the container's address in path style, which a website's URL lacks.
         parts.uri = format!("/{}/{WEBSITE_CONTAINER}", self.account)
             .parse::<Uri>()
             .map_err(|_| Failure::from(common::INVALID_URI))?;

@@ -46,12 +46,12 @@ pub async fn set_blob_metadata(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Source: Delete Blob, "Request headers" and "URI parameters".
+/// Delete Blob. Source: Delete Blob, "Request headers" and "URI parameters".
 pub async fn delete_blob(request: Request) -> Result<Response<Body>> {
     let context = &request.context;
     let snapshots = delete_snapshots(context)?;
     if let (BlobState::Version(version), Some(_)) = (request.blob_state, snapshots) {
-        // Source: recorded answers of the hosted service.
+        // Source: recorded responses of the hosted service.
         return Err(Failure::parameter(
             "versionid",
             version.to_string(),
@@ -141,13 +141,13 @@ pub fn blob_headers(request: &Request) -> Result<BlobHeaders> {
     })
 }
 
-/// Fails unless the MD5 that a blob is given can be that of its content.
+/// Refuses a malformed MD5 for the blob. It is not compared with the content.
 pub fn check_md5_of_content(request: &Request) -> Result<()> {
     let text = request.context.header(CONTENT_MD5_OF_BLOB);
     text.map_or(Ok(()), |text| md5(CONTENT_MD5_OF_BLOB, text).map(drop))
 }
 
-/// Those of the headers that are texts.
+/// The headers that are stored as text, so without the MD5.
 fn texts(request: &Request) -> BlobHeaders {
     let header = |name: &str| header_text::sent(&request.context, name);
     BlobHeaders {
@@ -169,7 +169,7 @@ pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
     Ok(headers)
 }
 
-/// The settings of a new blob beside headers and metadata.
+/// The settings of a new blob other than headers and metadata.
 pub fn settings(request: &Request) -> Result<BlobSettings> {
     let context = &request.context;
     let tags = context.header("x-ms-tags");
@@ -189,7 +189,7 @@ pub fn refuse_overwrite(failure: Failure, create_only: bool) -> Failure {
     }
 }
 
-/// Source: Blob Service error codes, `UnauthorizedBlobOverwrite`.
+/// The refusal to overwrite a blob. Source: Blob Service error codes.
 pub fn overwrite_refused() -> Failure {
     let message = "This request is not authorized to perform blob overwrites.";
     Failure::new(403, "UnauthorizedBlobOverwrite", message)

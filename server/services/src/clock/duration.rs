@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-/// Seconds of the units of ISO 8601, before the `T` and after it, in their required order.
+/// The units of ISO 8601 in seconds, before the `T` and after it, in their required order.
 const DATE_UNITS: [(char, f64); 2] = [('W', 604_800.0), ('D', 86_400.0)];
 const TIME_UNITS: [(char, f64); 3] = [('H', 3600.0), ('M', 60.0), ('S', 1.0)];
-/// Seconds of the units behind a number. `ms` stands before `s`, which it ends with.
+/// The unit suffixes in seconds. `ms` precedes `s`, which is a suffix of it.
 const UNITS: [(&str, f64); 5] = [
     ("ms", 0.001),
     ("s", 1.0),
@@ -15,7 +15,7 @@ const UNITS: [(&str, f64); 5] = [
     ("d", 86_400.0),
 ];
 
-/// Reads either form. Months and years are refused: their length varies.
+/// Parses either form; `None` if malformed. Months and years are malformed: their length varies.
 pub fn parse(text: &str) -> Option<Duration> {
     let seconds = match text.strip_prefix('P') {
         Some(rest) => iso8601(rest)?,
@@ -29,14 +29,14 @@ pub fn parse(text: &str) -> Option<Duration> {
     from_seconds(seconds)
 }
 
-/// A duration of this many seconds, unless the number is negative or no duration.
+/// A duration in seconds; `None` if the number is negative, not finite or too large.
 pub fn from_seconds(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn iso8601(text: &str) -> Option<f64> {
     let (date, time) = match text.split_once('T') {
-        // `T` alone says that there is a time.
+        // `T` must be followed by a time.
         Some((_, "")) => return None,
         Some((date, time)) => (date, time),
         None if text.is_empty() => return None,
@@ -56,7 +56,7 @@ fn sum(mut text: &str, units: &[(char, f64)]) -> Option<f64> {
     text.is_empty().then_some(sum)
 }
 
-/// A decimal number without sign or exponent.
+/// A decimal number without sign or exponent; `None` if it is not one.
 fn number_of(text: &str) -> Option<f64> {
     let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     text.parse().ok().filter(|_| is_plain)

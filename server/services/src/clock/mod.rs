@@ -19,7 +19,7 @@ pub use moves::{Clock, Move, Refused, Shown, forget_moves};
 
 use std::time::SystemTime;
 
-/// The machine's time of day. It goes back when the machine's clock is set back.
+/// The machine's time of day. It goes back if the machine's clock is set back.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place of the server that reads the machine's clock"

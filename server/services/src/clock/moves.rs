@@ -17,13 +17,13 @@ use tokio::sync::Notify;
 const LEAD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const KEYSPACE: &str = "server.clock";
 const KEY: &[u8] = b"adjustment";
-/// Byte 0 of the record.
+/// The codec version, byte 0 of the record.
 const RECORD_VERSION: u8 = 1;
 
-/// How the clock differs from the one that it follows.
+/// The difference between the clock and the one that it follows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Adjustment {
-    /// Negative after a freeze. Not used while the clock is frozen.
+    /// Added to the followed clock; negative after a freeze. Ignored while the clock is frozen.
     offset_nanos: i64,
     frozen_at: Option<SystemTime>,
 }
@@ -46,7 +46,7 @@ impl Adjustment {
         }
     }
 
-    /// Version, offset, whether it is frozen, and since when in nanoseconds of Unix time.
+    /// Version, offset, whether the clock is frozen, and since when (nanoseconds of Unix time).
     fn encode(&self) -> Vec<u8> {
         let frozen_at = self
             .frozen_at
@@ -71,7 +71,7 @@ impl Adjustment {
     }
 }
 
-/// Nanoseconds from one time to another; the nearest that fits for centuries.
+/// Nanoseconds from one time to another, saturated at about 292 years.
 fn nanos_between(from: SystemTime, to: SystemTime) -> i64 {
     let saturated = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
     match to.duration_since(from) {
@@ -80,22 +80,22 @@ fn nanos_between(from: SystemTime, to: SystemTime) -> i64 {
     }
 }
 
-/// A move of the clock.
+/// A change of the clock that a test asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
     Advance(Duration),
     Set(SystemTime),
     Freeze,
-    /// Ends a freeze: the clock goes on from the time at which it stood.
+    /// Ends a freeze: the clock continues from the time at which it was frozen.
     Run,
-    /// Shows the machine's time again.
+    /// Removes the adjustment: the clock shows the machine's time again.
     Reset,
 }
 
 /// Why the clock was not moved.
 #[derive(Debug)]
 pub enum Refused {
-    /// It would have to go back from the first time to the second.
+    /// The clock would go back from the first time to the second.
     Backwards(SystemTime, SystemTime),
     TooFarAhead,
     /// The move could not be recorded.
@@ -106,7 +106,7 @@ pub enum Refused {
 #[derive(Debug, Clone, Copy)]
 pub struct Shown {
     pub now: SystemTime,
-    /// How far it is ahead of the machine's clock, in seconds.
+    /// How far the clock is ahead of the machine's clock, in seconds.
     pub offset_seconds: f64,
     pub frozen: bool,
 }
@@ -121,7 +121,7 @@ pub struct Clock {
     /// Locked while a time is computed: a freeze must not happen between the read of `followed` and
     /// the return of its time.
     adjustment: RwLock<Adjustment>,
-    /// Held by a move from its first look at the clock to its end.
+    /// Held during a move, from its first reading of the clock to its end.
     moving: Mutex<()>,
     moves: AtomicU64,
     moved: Notify,
@@ -139,7 +139,7 @@ pub fn forget_moves(db: &Db) -> lazurite_engine::Result<()> {
 }
 
 impl Clock {
-    /// The clock of a store, as the last run left it.
+    /// Opens the clock of a store with the adjustment that the last run left.
     pub fn open(db: &Db, followed: Arc<dyn WallClock>) -> Result<Clock, String> {
         let text = |error: Error| error.to_string();
         let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default());
@@ -187,12 +187,12 @@ impl Clock {
         adjustment.apply(self.followed.now())
     }
 
-    /// The time by which a SAS is valid or not: the machine's, moved as this clock was moved.
+    /// The time for checking a SAS: the machine's, with this clock's adjustment.
     pub fn sas_time(&self, system_time: SystemTime) -> SystemTime {
         self.read().apply(system_time)
     }
 
-    /// Whether the clock shows another time than the clock that it follows.
+    /// Whether the clock differs from the one that it follows.
     pub fn is_adjusted(&self) -> bool {
         self.read() != Adjustment::default()
     }
@@ -203,7 +203,7 @@ impl Clock {
         let offset_nanos = nanos_between(system_time(), now);
         Shown {
             now,
-            // Below a millisecond it is the time between the two readings.
+            // Cut to milliseconds: smaller differences only show the time between the two readings.
             offset_seconds: (offset_nanos / 1_000_000) as f64 / 1000.0,
             frozen,
         }
@@ -219,7 +219,7 @@ impl Clock {
         }
     }
 
-    /// Moves the clock, and wakes the work that waits for a time. Blocks for the disk.
+    /// Moves the clock and wakes tasks that wait for a time. Waits for the disk.
     pub fn make(&self, step: Move) -> Result<(), Refused> {
         let _one_at_a_time = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         self.begin_to_adjust();
@@ -238,12 +238,12 @@ impl Clock {
         Ok(())
     }
 
-    /// Returns when the clock is moved next.
+    /// Completes at the next move of the clock other than a freeze.
     pub async fn moved(&self) {
         self.moved.notified().await;
     }
 
-    /// How often the clock was moved.
+    /// The number of moves since the clock was opened, without freezes.
     pub fn moves(&self) -> u64 {
         self.moves.load(Ordering::Relaxed)
     }
@@ -272,7 +272,7 @@ impl Clock {
         *adjustment
     }
 
-    /// The adjustment after a move. The caller holds `moving`.
+    /// The adjustment that a move leads to. The caller holds `moving`.
     fn after(&self, step: Move) -> Result<Adjustment, Refused> {
         let (before, followed) = (self.read(), self.followed.now());
         let now = before.apply(followed);

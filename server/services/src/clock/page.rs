@@ -1,11 +1,11 @@
-//! `/_lazurite/clock`: the JSON that shows the clock and moves it.
+//! `/_lazurite/clock`: shows and moves the clock, in JSON.
 
 use crate::clock::{Clock, Move, Refused, duration};
 use crate::codec::date;
 use crate::response::error::{Failure, Result};
 use serde_json::{Value, json};
 
-/// The state of the clock.
+/// The state of the clock as JSON.
 pub fn show(clock: &Clock) -> Value {
     let shown = clock.shown();
     json!({

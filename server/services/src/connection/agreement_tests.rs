@@ -21,14 +21,14 @@ use std::convert::Infallible;
 use std::sync::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Connections, of one to five requests each. The seed is printed when one fails.
+/// Number of connections, with one to five requests each. A failure prints the seed.
 const CASES: u32 = 4096;
 
 const METHODS: [&str; 7] = ["GET", "PUT", "POST", "HEAD", "OPTIONS", "CONNECT", "get"];
 const TARGETS: [&str; 5] = ["/", "/a/c/b?x=1", "*", "http://h/a", "/a b"];
 const VERSIONS: [&str; 5] = ["HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "HTTP/1.1 "];
 const LINE_ENDS: [&str; 4] = ["\r\n", "\r\n", "\n", "\r\r\n"];
-/// Headers that say nothing of the framing.
+/// Headers that do not affect the framing.
 const OTHERS: [&str; 18] = [
     "Host: h",
     "x-ms-meta-One: 1",
@@ -49,7 +49,7 @@ const OTHERS: [&str; 18] = [
     "Connection: keep-alive",
     "Expect: 100-continue",
 ];
-/// Headers of the framing; `N` is the length of the body.
+/// Headers that determine the framing. `N` is replaced with the length of the body.
 const FRAMINGS: [&str; 26] = [
     "",
     "Content-Length: N",
@@ -78,7 +78,7 @@ const FRAMINGS: [&str; 26] = [
     "Content-Length: N\r\nTransfer-Encoding: chunked",
     "Transfer-Encoding: chunked\r\nContent-Length: N",
 ];
-/// Parts of bodies, which may look like requests.
+/// Pieces of bodies, some of which look like requests.
 const PIECES: [&str; 8] = [
     "",
     "\r\n",
@@ -89,7 +89,7 @@ const PIECES: [&str; 8] = [
     "PUT / HTTP/1.1\r\nx-ms-meta-Inner: 1\r\nContent-Length: 400\r\n\r\n",
     "x-ms-meta-Body: 1\r\n",
 ];
-/// How a chunk is written; `X` is its length and `D` its data.
+/// Forms of a chunk. `X` is replaced with its length and `D` with its data.
 const CHUNKS: [&str; 10] = [
     "X\r\nD\r\n",
     "X\r\nD\r\n",
@@ -102,7 +102,7 @@ const CHUNKS: [&str; 10] = [
     "X\nD\n",
     "X\r\nD",
 ];
-/// The end of a chunked body.
+/// Ends of a chunked body.
 const LAST_CHUNKS: [&str; 5] = [
     "0\r\n\r\n",
     "0\r\n\r\n",
@@ -111,7 +111,7 @@ const LAST_CHUNKS: [&str; 5] = [
     "0\n\n",
 ];
 
-/// The bytes of one request, without what names it.
+/// One request as head and body, without the headers that identify it.
 fn request() -> impl Strategy<Value = (String, String)> {
     let line = (
         select(&METHODS[..]),
@@ -124,7 +124,7 @@ fn request() -> impl Strategy<Value = (String, String)> {
         vec(select(&CHUNKS[..]), 3),
         select(&LAST_CHUNKS[..]),
     );
-    // Most lines end as they should, so that most requests are served.
+    // Most lines end correctly, so that most requests are served.
     (head, body, select(&LINE_ENDS[..]), 0..8u8, 0..200usize).prop_map(
         |((line, others, framing), (pieces, chunks, last), line_end, rarely, many)| {
             let line_end = if rarely == 0 { line_end } else { "\r\n" };
@@ -138,7 +138,7 @@ fn request() -> impl Strategy<Value = (String, String)> {
                     head += line_end;
                 }
             }
-            // One in eight heads has more lines than the library takes.
+            // One head in eight has additional lines, often more than the HTTP library accepts.
             for number in 0..if rarely == 1 { many } else { 0 } {
                 head += &format!("x-ms-meta-Many{number}: {number}{line_end}");
             }
@@ -160,7 +160,7 @@ fn request() -> impl Strategy<Value = (String, String)> {
     )
 }
 
-/// The names of metadata in a head as the library has it, and as our reader has it.
+/// The metadata names of a head, as the HTTP library and as our reader report them.
 fn names(headers: &HeaderMap, raw: &RawHead) -> [Vec<String>; 2] {
     let served = headers.keys().flat_map(|name| {
         let count = headers.get_all(name).iter().count();
@@ -182,7 +182,7 @@ fn names(headers: &HeaderMap, raw: &RawHead) -> [Vec<String>; 2] {
     [served, read]
 }
 
-/// Sends the bytes over a connection, and returns the names of each request that was served.
+/// Sends bytes over a connection. Returns the metadata names of each request that was served.
 async fn serve(sent: &[u8], piece_bytes: usize) -> Vec<[Vec<String>; 2]> {
     let (client, server) = tokio::io::duplex(64);
     let (notes, served) = (HeaderNames::default(), Mutex::new(Vec::new()));
@@ -193,7 +193,7 @@ async fn serve(sent: &[u8], piece_bytes: usize) -> Vec<[Vec<String>; 2]> {
             let _ = request.into_body().collect().await;
             let mut response = Response::new(Body::from("answer"));
             if raw.ambiguous_length {
-                // As the server does, which refuses it.
+                // Closes the connection as the server does, which refuses such a request.
                 let close = HeaderValue::from_static("close");
                 response.headers_mut().insert(CONNECTION, close);
             }

@@ -35,13 +35,13 @@ impl Writers {
         self.0.makes_writers_wait()
     }
 
-    /// Completes when all that was written so far is durable.
+    /// Completes when everything written so far is durable.
     pub fn ticket(&self) -> Ticket {
         self.0.ticket()
     }
 }
 
-/// Runs `work` on the blocking pool, from now on. It completes even if the future is dropped.
+/// Starts `work` on the blocking pool. It completes even if the future is dropped.
 pub fn on_blocking_pool<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
@@ -61,23 +61,23 @@ pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
     let turn = TURNS.with(Arc::clone).acquire_owned().await;
-    // Held by the work, which continues if the client leaves.
+    // The work holds its turn, because it continues if the client disconnects.
     on_blocking_pool(move || {
         let _turn = turn;
         work()
     })
 }
 
-/// As [`start_on_blocking_pool_limited`], until the work is done.
+/// Like [`start_on_blocking_pool_limited`], but waits for the result.
 pub async fn on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     start_on_blocking_pool_limited(work).await.await
 }
 
-/// Runs work that reads a bounded number of rows, here and now.
+/// Runs work that reads a bounded number of rows, on the current thread.
 pub fn read<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    // The caches and counters that a panic leaves behind are guarded by locks, which notice one.
+    // Sound: caches and counters are behind locks, which are poisoned by a panic.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         tracing::error!("an operation stopped on an assertion");
         Err(common::INTERNAL_ERROR.into())
@@ -95,13 +95,13 @@ pub fn write<T: Send + 'static>(
     write_unless_blocked(false, writers, work)
 }
 
-/// As [`write()`], beside work that may hold the locks of this one for long.
+/// Like [`write()`], but on the blocking pool if `long_work` may hold the needed locks for long.
 pub fn write_unless_blocked<T: Send + 'static>(
     long_work: bool,
     writers: &Writers,
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
-    // The future has no room for the work: it is done already, or boxed.
+    // The future stays small: the work is either done already or boxed.
     let started = if long_work || writers.must_wait() {
         let work: Box<dyn FnOnce() -> Result<T> + Send> = Box::new(work);
         Err(work)
@@ -238,7 +238,7 @@ mod tests {
             batch.put(&keyspace, b"key", b"value");
             db.write(batch).unwrap()
         };
-        // The first write may make a segment of the log, which waits for a sync too.
+        // The first write may create a WAL segment, which also waits for a sync.
         put().await.unwrap();
         disk.hold(Some(Operation::Sync));
         let put = put();

@@ -15,20 +15,20 @@ const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
 /// needs more.
 const LINE_BYTES_KEPT: usize = 8 * 1024;
 
-/// Lines of a head after which its metadata does not go to the library, which takes a hundred.
+/// Number of lines after which metadata is kept from the HTTP library, which accepts 100 headers.
 const LINES_PASSED: usize = 64;
 
-/// Names and values of metadata.
+/// The names and values of metadata.
 pub type Metadata = Vec<(HeaderName, HeaderValue)>;
 
 /// Facts that only the bytes of a head show.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct RawHead {
-    /// Metadata that did not go to the library.
+    /// Metadata that was kept from the HTTP library.
     pub more_metadata: Metadata,
-    /// Names that start with `x-ms-meta-`, as sent.
+    /// The names that start with `x-ms-meta-`, in the case in which they were sent.
     pub metadata_names: Vec<String>,
-    /// Content-Length beside Transfer-Encoding: two readers could disagree where the body ends.
+    /// Both Content-Length and Transfer-Encoding: readers could disagree where the body ends.
     pub ambiguous_length: bool,
 }
 
@@ -37,38 +37,38 @@ pub struct RawHead {
 #[derive(Debug, Default)]
 pub struct FramingReader {
     state: State,
-    /// The line that is being read, cut to what is kept of one.
+    /// The part of the current line that was read, cut to [`LINE_BYTES_KEPT`].
     line: Vec<u8>,
     head: Head,
-    /// Whether the head that is being read was marked as a long one.
+    /// Whether the current head was marked as a long one.
     is_long: bool,
     heads: VecDeque<RawHead>,
 }
 
-/// Places in bytes that were read.
+/// Where a long head is cut and where it ends: offsets in the bytes of one [`FramingReader::read`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Where the lines of a long head begin that do not go to the library at once.
+    /// The start of the lines of a long head that are kept from the HTTP library at first.
     pub cut: Option<usize>,
     /// Where a long head has ended, and its index among the heads that were not taken; `None` as
     /// index if the head is malformed.
     pub end: Option<(usize, Option<usize>)>,
 }
 
-/// Where in the stream the next byte stands.
+/// The part of the stream to which the next byte belongs.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
     /// Before a request line; empty lines are skipped.
     #[default]
     Start,
     HeaderLine,
-    /// This many bytes of a body are left.
+    /// Number of bytes of the body that are left.
     Body(u64),
     ChunkSize,
     Chunk(u64),
     ChunkEnd,
     TrailerLine,
-    /// The library refuses what was read, and closes the connection.
+    /// The HTTP library refuses the request and closes the connection.
     Refused,
 }
 
@@ -82,7 +82,7 @@ struct Head {
 }
 
 impl FramingReader {
-    /// Reads on. If there are several long heads in the bytes, only the first is marked.
+    /// Reads the next bytes. If several long heads are in them, only the first is marked.
     pub fn read(&mut self, bytes: &[u8]) -> Marks {
         let (mut left, mut marks) = (bytes, Marks::default());
         while !left.is_empty() {
@@ -112,7 +112,7 @@ impl FramingReader {
         }
     }
 
-    /// Whether a head has begun and not ended.
+    /// Whether the beginning of a head was read but not its end.
     pub fn is_within_head(&self) -> bool {
         match self.state {
             State::Start => !self.line.is_empty(),
@@ -121,7 +121,7 @@ impl FramingReader {
         }
     }
 
-    /// Adds metadata to a head that was not taken.
+    /// Adds metadata to one of the heads that were not taken yet.
     pub fn add_metadata(&mut self, head: usize, metadata: Metadata) {
         if let Some(head) = self.heads.get_mut(head) {
             head.more_metadata = metadata;
@@ -134,7 +134,7 @@ impl FramingReader {
         self.heads.pop_front().unwrap_or_default()
     }
 
-    /// Whether there is a head, or a part of one, that was not taken.
+    /// Whether a head, or the beginning of one, was read and not taken.
     pub fn has_head(&self) -> bool {
         !self.heads.is_empty() || self.is_within_head() || self.state == State::Refused
     }
@@ -163,14 +163,14 @@ impl FramingReader {
             self.line.extend_from_slice(part);
             return &[];
         };
-        // Most lines come whole, and are read where they lie.
+        // Most lines arrive whole and are read in place.
         if self.line.is_empty() {
             self.state = self.end_line(part);
         } else {
             let mut line = std::mem::take(&mut self.line);
             line.extend_from_slice(part);
             self.state = self.end_line(&line);
-            // The next line is read into the same memory.
+            // Reuse the buffer for the next line.
             self.line = line;
             self.line.clear();
         }
@@ -251,7 +251,7 @@ fn decimal(text: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
-/// The size that a chunk's first line states; extensions may follow it.
+/// The size in the first line of a chunk, which extensions may follow; `None` if malformed.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let end = memchr::memchr3(b';', b' ', b'\t', line).unwrap_or(line.len());
     let digits = std::str::from_utf8(&line[..end]).ok()?;

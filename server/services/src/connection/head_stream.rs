@@ -26,22 +26,22 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long a head may take from its first byte to its last.
+/// Maximum time between the first and the last byte of a head.
 const HEAD_SECONDS_MAX: u64 = 30;
 const HEAD_END: &[u8] = b"\r\n\r\n";
-/// The library's own answer has a status line and at most three headers.
+/// An answer by the HTTP library itself has a status line and at most three headers.
 const LIBRARY_ANSWER_BYTES_MAX: usize = 160;
 
-/// State that the stream of a connection and its requests share.
+/// State shared by the stream of a connection and the requests on it.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderNames(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     notes: Mutex<Notes>,
-    /// Whether there are names for the head of a response: few have any.
+    /// Whether names are set for the head of a response; few responses have any.
     has_response_names: AtomicBool,
-    /// The connection ends with its client, and the work for its request with it.
+    /// Whether the connection, and the work for its request, end when the client closes its end.
     follows_client: AtomicBool,
 }
 
@@ -49,26 +49,26 @@ struct Shared {
 struct Notes {
     requests: FramingReader,
     response: Option<ResponseNames>,
-    /// Of all that the client sends.
+    /// The first byte that the client sent.
     first_byte: Option<u8>,
 }
 
-/// Names for the head of a response, in the case they should have.
+/// The names to write into the head of one response, in their original case.
 #[derive(Debug)]
 struct ResponseNames {
-    /// Stands in that head, and in no other bytes.
+    /// Identifies that head: no other bytes contain the id.
     request_id: String,
     names: Vec<String>,
 }
 
 impl HeaderNames {
-    /// The head of the request now being served.
+    /// Takes the facts of the head whose request is being served.
     pub fn take_head(&self) -> RawHead {
         self.0.follows_client.store(false, Ordering::Relaxed);
         self.lock().requests.take_head()
     }
 
-    /// Names for the head of the response now being made, which is the one that holds `request_id`.
+    /// Sets the names for the response being made, whose head will have `request_id`.
     pub fn set_response_names(&self, request_id: &str, names: Vec<String>) {
         let has_names = !names.is_empty();
         if !has_names && !self.has_response_names() {
@@ -94,12 +94,12 @@ impl HeaderNames {
         self.0.follows_client.load(Ordering::Relaxed)
     }
 
-    /// Whether the client has begun a head that no request was made of.
+    /// Whether bytes of a head arrived that did not become a request.
     fn has_head(&self) -> bool {
         self.lock().requests.has_head()
     }
 
-    /// Whether the client has begun a head and not ended it.
+    /// Whether the client has sent the beginning of a head but not its end.
     pub fn is_within_head(&self) -> bool {
         self.lock().requests.is_within_head()
     }
@@ -109,7 +109,7 @@ impl HeaderNames {
         self.lock().first_byte
     }
 
-    /// Reads what came: the places in it, and whether it ends within a head.
+    /// Reads received bytes. Returns their marks, and whether they end within a head.
     fn observe(&self, bytes: &[u8]) -> (Marks, bool) {
         let mut notes = self.lock();
         notes.first_byte = notes.first_byte.or(bytes.first().copied());
@@ -130,10 +130,10 @@ pub struct HeadStream<S, R> {
     socket: S,
     notes: HeaderNames,
     refuse: R,
-    /// A rewritten head, or an answer, that the socket has not taken yet.
+    /// Bytes of a rewritten head or answer that the socket has not accepted yet.
     pending: Vec<u8>,
     long_head: LongHead,
-    /// When the head that is being read must have ended.
+    /// The time by which the current head must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -261,7 +261,7 @@ impl<S: AsyncRead + Unpin, R: Fn(StatusCode) -> Vec<u8> + Unpin> AsyncRead for H
                 }
             }
             self.check_deadline(task)?;
-            // No bytes would mean the end of the connection.
+            // Otherwise poll again: a return without bytes would mean the end of the connection.
             if read.is_pending() || is_end || buffer.filled().len() > before {
                 return read.map(Ok);
             }
@@ -412,7 +412,7 @@ mod tests {
             let mut tap = HeadStream::new(server, notes.clone(), refuse);
             client.write_all(sent).await.unwrap();
             tap.read_buf(&mut Vec::new()).await.unwrap();
-            // The library took a whole head, and this is the body of the answer.
+            // The head was taken, so these bytes are the body of a response and are left alone.
             if expected == library {
                 notes.take_head();
             }

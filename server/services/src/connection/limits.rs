@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 /// close.
 const CROWDED_STEP: Duration = Duration::from_millis(200);
 
-/// The connections of all services.
+/// Counts the open connections of all services, and limits them.
 #[derive(Debug)]
 pub struct Connections {
     max: usize,
@@ -25,7 +25,7 @@ pub struct Connections {
     freed: Notify,
 }
 
-/// A connection's place, until it is dropped.
+/// The place of a connection, freed on drop.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     connections: Arc<Connections>,
@@ -52,16 +52,16 @@ impl Connections {
         address.is_loopback() || open.unwrap_or(0) < self.max_per_address
     }
 
-    /// Waits until there is room for one more.
+    /// Waits until another connection may be admitted.
     pub async fn room(&self) {
         while self.open.load(Ordering::Relaxed) >= self.max {
             self.crowded.send_modify(|count| *count += 1);
-            // One that was freed in between is seen at the next step.
+            // A notification missed before this wait is made up for by the next step.
             let _ = tokio::time::timeout(CROWDED_STEP, self.freed.notified()).await;
         }
     }
 
-    /// Takes a place.
+    /// Takes a place for a connection, even if none is free.
     pub fn admit(self: &Arc<Connections>, address: IpAddr) -> ConnectionPermit {
         let address = address.to_canonical();
         self.open.fetch_add(1, Ordering::Relaxed);
@@ -75,13 +75,13 @@ impl Connections {
         }
     }
 
-    /// Changes when idle connections have to make room for others.
+    /// Changes when idle connections should make room for waiting ones.
     pub fn crowding(&self) -> watch::Receiver<u64> {
         self.crowded.subscribe()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<IpAddr, usize>> {
-        // Counts are changed in one step each.
+        // A panic leaves the counts consistent: each is changed in one step.
         self.by_address
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -135,7 +135,7 @@ mod tests {
             let connections = connections.clone();
             async move { connections.room().await }
         });
-        // Those that are there are asked to leave.
+        // The open connections are asked to make room.
         crowding.changed().await.unwrap();
         assert!(!waiting.is_finished());
         drop(admitted);

@@ -1,4 +1,4 @@
-//! Listeners and connections, from the socket to one request after the other, and their end.
+//! Listeners and connections: from accepting a socket through its requests to its end.
 
 use crate::connection::head_stream::{HeadStream, HeaderNames};
 use crate::connection::limits::Connections;
@@ -22,12 +22,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
-/// The protocol that a connection begins with.
+/// The protocol with which a connection begins.
 #[derive(Clone)]
 pub enum Opening {
     Plain,
     Encrypted(TlsAcceptor),
-    /// HTTP or HTTPS, by the first byte: that of a TLS handshake begins no request.
+    /// HTTP or HTTPS: the first byte of a TLS handshake begins no HTTP request.
     Either(TlsAcceptor),
 }
 
@@ -36,17 +36,17 @@ pub enum Opening {
 const BUFFER_BYTES_MAX: usize = 160 * 1024;
 /// The first byte of a TLS connection. Source: RFC 8446, section 5.1, `ContentType`.
 const TLS_HANDSHAKE: u8 = 22;
-/// How long a client may take to agree on encryption.
+/// Maximum duration of the TLS handshake.
 const HANDSHAKE_SECONDS_MAX: u64 = 30;
 
-/// Idle time after which a connection gives way to others that wait.
+/// Idle time after which a connection makes room for waiting ones.
 const REST_MIN: Duration = Duration::from_secs(1);
-/// Interval at which, while the server stops, connections are checked for half a head.
+/// Interval at which connections with half a head are looked for while the server stops.
 const HALF_HEAD_STEP: Duration = Duration::from_millis(50);
 
-/// Responds to requests.
+/// Answers the requests of connections.
 pub trait Server: Send + Sync + 'static {
-    /// The connections that are open, and how many there may be.
+    /// Counts and limits the connections that are open.
     fn connections(&self) -> &Arc<Connections>;
 
     /// The response to one request, errors included. `notes` has the facts of its head that hyper
@@ -63,20 +63,20 @@ pub trait Server: Send + Sync + 'static {
     fn refuse(&self, client: &Client, status: StatusCode) -> Vec<u8>;
 }
 
-/// Where a service listens, and how.
+/// A listener of a service, and how its connections are served.
 pub struct Endpoint {
     pub service: ServiceKind,
     pub listener: TcpListener,
-    /// How long a connection may be idle between requests.
+    /// Maximum time for which a connection may be idle between requests.
     pub keep_alive: Duration,
-    /// How long requests under way may take to end once the server is asked to stop.
+    /// Maximum time for which requests under way may continue once the server is asked to stop.
     pub drain: Duration,
     pub opening: Opening,
-    /// For requests of the server to itself alone.
+    /// Whether this port is for requests of the server to itself.
     pub is_own: bool,
 }
 
-/// Serves one service on one listener until `stop` turns true, then lets requests under way end.
+/// Serves one service on one listener until `stop` becomes true, then lets requests under way end.
 pub async fn serve<S: Server>(
     server: Arc<S>,
     endpoint: Endpoint,
@@ -148,7 +148,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The other end of a connection.
+/// The client of a connection, and how it connected.
 #[derive(Debug, Clone, Copy)]
 pub struct Client {
     pub service: ServiceKind,
@@ -160,7 +160,7 @@ pub struct Client {
     keep_alive: Duration,
 }
 
-/// Serves HTTP or HTTPS, as the first byte of the client says.
+/// Serves HTTP or HTTPS, depending on the first byte from the client.
 async fn either<S: Server>(
     server: Arc<S>,
     client: Client,
@@ -169,7 +169,7 @@ async fn either<S: Server>(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut crowding = server.connections().crowding();
-    // A silent client gives way to others.
+    // A client that sends nothing makes room for others.
     let crowded = async {
         tokio::time::sleep(REST_MIN).await;
         let _ = crowding.changed().await;
@@ -223,12 +223,12 @@ async fn encrypted<S: Server>(
     }
 }
 
-/// The requests of a connection.
+/// The activity of a connection, for deciding whether it is idle.
 struct Activity {
     opened: Instant,
-    /// Requests whose responses have not begun.
+    /// Number of requests whose responses have not begun.
     under_way: AtomicUsize,
-    /// Milliseconds after `opened` when the last response began.
+    /// When the last response began, in milliseconds after `opened`.
     last_answer: AtomicU64,
 }
 
@@ -271,11 +271,11 @@ struct ConnectionState<S> {
     client: Client,
     notes: HeaderNames,
     activity: Activity,
-    /// Whether the connection is to be reset.
+    /// Whether the connection will be closed with a reset.
     resets: Arc<AtomicBool>,
 }
 
-/// Has the server respond to a request. Error: the connection is to be reset.
+/// Answers a request. Error: the connection is to be reset instead.
 #[expect(
     clippy::manual_async_fn,
     reason = "an async fn would keep its arguments twice, which each connection pays for"

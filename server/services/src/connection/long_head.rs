@@ -7,13 +7,13 @@ use axum::http::{HeaderName, HeaderValue};
 use std::collections::VecDeque;
 use tokio::io::ReadBuf;
 
-/// Maximum number of bytes that are held. A longer head is refused in any case.
+/// Maximum number of bytes held back. The HTTP library refuses a head that exceeds it.
 const BYTES_MAX: usize = 160 << 10;
 
-/// The later lines of a long head, if there is one.
+/// The later lines of a long head; empty between long heads.
 #[derive(Debug, Default)]
 pub struct LongHead {
-    /// Its lines, until the head has ended.
+    /// The lines held back until the head has ended; `None` outside a long head.
     held: Option<Vec<u8>>,
     /// Bytes for the library to read: lines that are no metadata, and everything that came after
     /// the head.
@@ -40,7 +40,7 @@ impl LongHead {
         buffer.set_filled(passed);
         let Some((end, request)) = marks.end else {
             if held.len() > BYTES_MAX {
-                // The library refuses it.
+                // The HTTP library refuses a head of this length.
                 self.ready.extend(held);
             } else {
                 self.held = Some(held);
@@ -54,7 +54,7 @@ impl LongHead {
         Some((request?, metadata))
     }
 
-    /// Moves bytes that are ready to the buffer. Returns false if there are none.
+    /// Moves ready bytes into the buffer. Returns false if it moved none.
     pub fn read(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         let bytes = self.ready.len().min(buffer.remaining());
         let (first, second) = self.ready.as_slices();
@@ -79,7 +79,7 @@ fn without_metadata(lines: &[u8]) -> (Vec<u8>, Metadata) {
     (kept, metadata)
 }
 
-/// The name and the value of a line of metadata.
+/// The name and the value in a line of metadata; `None` for other and invalid lines.
 fn pair(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let (name, value) = line.split_at(memchr::memchr(b':', line)?);
     let name = is_metadata(name).then(|| HeaderName::from_bytes(name).ok())??;

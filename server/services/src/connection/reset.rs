@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// Marks a response, as an extension, whose connection is to be reset instead.
+/// An extension of a response: its connection is reset and the response is not sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Aborted;
 
@@ -69,7 +69,7 @@ impl ResetOnDrop {
     }
 }
 
-/// Whether the other end has closed the connection for writing at least. Reads nothing.
+/// Whether the client has closed at least its sending direction. Reads nothing.
 fn is_closed_by_client(socket: &TcpStream) -> bool {
     let ready = pin!(socket.ready(Interest::READABLE));
     let mut task = Context::from_waker(Waker::noop());
@@ -106,7 +106,7 @@ impl AsyncWrite for ResetOnDrop {
         Pin::new(&mut self.socket).poll_write(task, bytes)
     }
 
-    /// The library flushes whenever the task of the connection runs.
+    /// Also checks the client: the HTTP library flushes whenever the connection's task runs.
     fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.check_client(task)?;
         Pin::new(&mut self.socket).poll_flush(task)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How often progress is looked at.
+/// Interval at which the progress of a response is checked.
 const TICK: Duration = Duration::from_secs(5);
 /// Ticks within which a client must receive [`crate::memory::PACE_BYTES`], or all that is left.
 /// While memory is short, one tick without a byte is too long.
@@ -23,7 +23,7 @@ const TICKS_MAX: u32 = 6;
 #[derive(Debug)]
 pub struct SendDeadline<S> {
     socket: S,
-    /// Set while the socket takes nothing.
+    /// Present while the socket accepts no bytes.
     blocked: Option<Blocked>,
 }
 
@@ -31,7 +31,7 @@ pub struct SendDeadline<S> {
 struct Blocked {
     tick: Pin<Box<Sleep>>,
     ticks: u32,
-    /// Bytes taken since `ticks` was 0.
+    /// Number of bytes that the socket accepted since `ticks` was 0.
     taken: u64,
 }
 

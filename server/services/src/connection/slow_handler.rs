@@ -17,14 +17,14 @@ use std::time::Duration;
 /// machine's load.
 const HELD_MAX: Duration = Duration::from_millis(40);
 
-/// A request whose every step is measured.
+/// A request that measures the processor time of each poll.
 pub struct Measured<F> {
     request: Pin<Box<F>>,
     what: String,
 }
 
 impl<F> Measured<F> {
-    /// `what` names the request in the log.
+    /// `what` names the request in the log line.
     pub fn new(request: F, what: String) -> Measured<F> {
         Measured {
             request: Box::pin(request),

@@ -5,11 +5,11 @@ use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// How long a connection is silent before its other end is probed.
+/// Time without data after which the other end of a connection is probed.
 pub const PROBED_AFTER: Duration = Duration::from_secs(60);
-/// How long an answer to a probe is waited for.
+/// Time to wait for an answer to a probe.
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(15);
-/// How many probes in a row go unanswered before the connection is closed.
+/// Number of unanswered probes in a row after which the connection is closed.
 pub const PROBES_MAX: u32 = 4;
 
 /// Sets a socket to send written bytes at once, and to probe a silent client: a client whose

@@ -20,20 +20,20 @@ use tokio::sync::oneshot;
 /// leave threads for its neighbours.
 const BLOCKING_THREADS_MIN: usize = 16;
 
-/// The threads that serve connections. They end when this is dropped.
+/// The threads that serve connections. They end when this value is dropped.
 #[derive(Debug)]
 pub struct ConnectionThreads {
     threads: Vec<ConnectionThread>,
-    /// Ends when the last thread has.
+    /// Closed when the last thread has ended.
     ended: Receiver<Infallible>,
 }
 
 #[derive(Debug)]
 struct ConnectionThread {
     runtime: Handle,
-    /// Connections that it serves.
+    /// Number of connections that the thread serves.
     load: Arc<AtomicUsize>,
-    /// Ends the thread when it is dropped.
+    /// Its drop ends the thread.
     _end: oneshot::Sender<()>,
 }
 
@@ -50,7 +50,7 @@ impl ConnectionThreads {
         Ok(ConnectionThreads { threads, ended })
     }
 
-    /// Ends the threads, waits for them for at most `patience`, and then cuts their requests off.
+    /// Ends the threads, which cuts off their requests. Waits at most `patience` for that.
     pub async fn close(mut self, patience: Duration) {
         self.threads.clear();
         let _ = tokio::time::timeout(patience, self.ended.recv()).await;
@@ -82,7 +82,7 @@ impl ConnectionThread {
         let (sender, end) = oneshot::channel::<()>();
         let run = move || {
             let _ = runtime.block_on(end);
-            // The requests had time to end; those that are still running are cut off.
+            // Requests still running after their time to end are cut off.
             runtime.shutdown_background();
             drop(running);
         };
@@ -102,7 +102,7 @@ impl ConnectionThread {
         serve: impl FnOnce(TcpStream) -> F + Send + 'static,
     ) {
         let guard = LoadGuard::take(&self.load);
-        // The runtime that serves the socket has to watch it.
+        // Registers the socket with the runtime of the thread that serves it.
         let handed_over = socket.into_std();
         self.runtime.spawn(async move {
             match handed_over.and_then(TcpStream::from_std) {
@@ -114,7 +114,7 @@ impl ConnectionThread {
     }
 }
 
-/// Counts a connection of a thread.
+/// Drop guard: counts a connection among those of a thread.
 struct LoadGuard(Arc<AtomicUsize>);
 
 impl LoadGuard {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Maximum number of bytes of a request that are read before it is answered.
+/// Maximum number of bytes of a request that are read before the answer is sent.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Source: Common REST API error codes, `AccountRequiresHttps`.
+/// The body of the answer. Source: Common REST API error codes, `AccountRequiresHttps`.
 const ANSWER: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>AccountRequiresHttps</Code><Message>This port serves HTTPS, and the \
                       request came over HTTP. Write https:// in the endpoint, or start Lazurite with --https, which serves both.</Message></Error>";
 

@@ -1,4 +1,4 @@
-//! How the response of a faulty request ends: not at all, or in the middle of its body.
+//! How the response of a faulty request ends: with a reset, or in the middle of its body.
 
 use crate::connection::Aborted;
 use axum::body::Body;
@@ -11,15 +11,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// Bytes after which a chunked body is cut: its length is not known.
+/// Number of bytes after which a chunked body is cut: half its length is not known.
 const CUT_BYTES_DEFAULT: u64 = 1024;
-/// How long the part of a body before the cut has to reach the client.
+/// Delay of the cut, so that the bytes before it reach the client.
 const CUT_DELAY: Duration = Duration::from_millis(50);
 
-/// How a response ends, if not as usual.
+/// The abnormal end of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The connection is reset instead.
+    /// The connection is reset in place of the response.
     Reset,
     /// Ends after this many bytes of the body, by default after half of them. A response without a
     /// body is sent whole.
@@ -27,7 +27,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Prepares the response to end so.
+    /// Makes the response end this way.
     pub fn put(self, response: &mut Response<Body>) {
         match self {
             Ending::Reset => {
@@ -44,7 +44,7 @@ fn cut(bytes: Option<u64>, response: &mut Response<Body>) {
         return;
     }
     if let Some(length) = length {
-        // The library takes it from the body, and the cut body does not know it.
+        // The HTTP library would take the length from the body, and a cut body has none.
         let headers = response.headers_mut();
         headers
             .entry(CONTENT_LENGTH)
@@ -60,7 +60,7 @@ fn cut(bytes: Option<u64>, response: &mut Response<Body>) {
     });
 }
 
-/// The first bytes of a body, and then an error.
+/// A body that sends its first bytes and then fails.
 struct CutBody {
     body: Body,
     left: u64,

@@ -7,10 +7,10 @@ use crate::response::error::{Failure, Result};
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use std::time::Duration;
 
-/// The header that asks for a fault of the request that it stands in.
+/// The header with which a request asks for a fault of its own.
 pub const HEADER: &str = "x-lazurite-fault";
 
-/// Longest latency: a request that is held longer would outlast the patience of every client.
+/// Maximum latency: longer ones would exceed the timeout of every client.
 const LATENCY_MAX: Duration = Duration::from_secs(60);
 const RETRY_AFTER_SECONDS_MAX: u32 = 3600;
 const MESSAGE_BUSY: &str = "The server is busy. (A fault that was asked for.)";
@@ -33,7 +33,7 @@ pub struct Kind {
     effect: Option<Effect>,
 }
 
-/// The effect on the request beside its latency.
+/// The effect on the request, apart from its latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Error {
@@ -47,14 +47,14 @@ enum Effect {
     /// The operation runs, and the response ends after this many bytes of its body, by default
     /// after half of them.
     CutBody(Option<u64>),
-    /// The operation runs, and the connection is reset instead of its response.
+    /// The operation runs, and the connection is reset in place of the response.
     LoseAnswer,
 }
 
-/// How long a request waits before its operation runs.
+/// The time that a request waits before its operation runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Latency {
-    /// Between two durations, which may be the same.
+    /// Uniformly distributed between two durations, which may be equal.
     Uniform(Duration, Duration),
     Normal {
         mean: Duration,
@@ -107,7 +107,7 @@ impl Kind {
         }
     }
 
-    /// The fault of one request; `random` draws numbers from 0 up to, not including, 1.
+    /// Draws the fault of one request. `random` returns numbers of at least 0 and below 1.
     pub fn draw(&self, random: &mut dyn FnMut() -> f64) -> Fault {
         Fault {
             latency: self.latency.map(|latency| latency.draw(random)),
@@ -133,7 +133,7 @@ impl Effect {
         }
     }
 
-    /// `503`, or with a code: `500 OperationTimedOut`.
+    /// Parses a status, perhaps with a code: `503` or `500 OperationTimedOut`.
     fn parse_error(text: &str) -> std::result::Result<Effect, String> {
         let (status, code) = text.split_once(' ').unwrap_or((text, ""));
         let Ok(number) = status.parse::<u16>() else {
@@ -176,7 +176,7 @@ fn seconds(text: &str) -> std::result::Result<u32, String> {
 }
 
 impl Latency {
-    /// `200ms`, `100ms..2s` or `normal(200ms, 50ms)`: mean and standard deviation.
+    /// Parses `200ms`, `100ms..2s` or `normal(200ms, 50ms)` (mean and standard deviation).
     fn parse(text: &str) -> std::result::Result<Latency, String> {
         let wrong = || {
             format!(
@@ -210,7 +210,7 @@ impl Latency {
                 low.as_secs_f64() + random() * (high - low).as_secs_f64()
             }
             Latency::Normal { mean, deviation } => {
-                // The sum of twelve such numbers has the variance 1, and is within 6 of its mean.
+                // The sum of twelve uniform numbers is nearly normal, with variance 1 and mean 6.
                 let sum: f64 = (0..12).map(|_| random()).sum();
                 mean.as_secs_f64() + (sum - 6.0) * deviation.as_secs_f64()
             }
@@ -219,7 +219,7 @@ impl Latency {
     }
 }
 
-/// The fault of one request.
+/// The fault that was drawn for one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     latency: Option<Duration>,
@@ -227,7 +227,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// How the response ends, if not as usual.
+    /// The abnormal end of the response; `None` if it ends as usual.
     pub fn ending(&self) -> Option<Ending> {
         match self.effect {
             Some(Effect::Reset | Effect::LoseAnswer) => Some(Ending::Reset),
@@ -236,7 +236,7 @@ impl Fault {
         }
     }
 
-    /// Waits, and then refuses a request whose operation is not to run.
+    /// Waits for the latency. Then refuses the request if its operation must not run.
     pub async fn strike(&self) -> Result<()> {
         if let Some(latency) = self.latency {
             tokio::time::sleep(latency).await;
@@ -256,7 +256,7 @@ impl Fault {
                     None => failure,
                 })
             }
-            // No client receives it; it is for the logs.
+            // Only for the logs: the connection is reset, so the client does not receive it.
             Some(Effect::Reset) => Err(Failure::new(500, "InternalError", MESSAGE_INTERNAL)),
             Some(Effect::CutBody(_) | Effect::LoseAnswer) | None => Ok(()),
         }

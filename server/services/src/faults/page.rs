@@ -1,4 +1,4 @@
-//! `/_lazurite/faults`: the JSON of the rules and the targets.
+//! `/_lazurite/faults`: the rules and the targets, in JSON.
 
 use crate::faults::Faults;
 use crate::faults::kind::Kind;
@@ -11,7 +11,7 @@ use crate::{blob, queue, table};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Every request is compared with each.
+/// Maximum number of rules: every request is compared with each of them.
 const RULES_MAX: usize = 100;
 const FIELDS: [&str; 8] = [
     "service",
@@ -24,7 +24,7 @@ const FIELDS: [&str; 8] = [
     "fault",
 ];
 
-/// The rules and targets with the number of their hits, as a PUT takes them.
+/// The rules and targets as a PUT accepts them, and how often each was hit.
 pub fn show(faults: &Faults) -> Value {
     let rules: Vec<Value> = faults.rules().iter().map(|rule| show_rule(rule)).collect();
     let (targets, target_hits) = faults.all_targets().show();
@@ -91,7 +91,7 @@ pub fn add(faults: &Faults, body: &[u8]) -> Result<Value> {
     Ok(show(faults))
 }
 
-/// Removes the rules with a seed. Errors: `404` if there is none.
+/// Removes all rules with a seed. Error: `404` if there is none.
 pub fn remove(faults: &Faults, seed: &str) -> Result<Value> {
     if !seed.parse().is_ok_and(|seed| faults.remove(seed)) {
         let message = format!("No rule has the seed {seed}.");
@@ -100,13 +100,13 @@ pub fn remove(faults: &Faults, seed: &str) -> Result<Value> {
     Ok(show(faults))
 }
 
-/// Removes all rules, and sets the targets that the server was started with.
+/// Removes all rules, and restores the targets that the server was started with.
 pub fn clear(faults: &Faults) -> Value {
     faults.reset();
     show(faults)
 }
 
-/// The rules and the targets of a body; `None` for what it leaves as it is.
+/// The new rules and the new targets; `None` keeps the present ones.
 type Change = (Option<Vec<Rule>>, Option<Targets>);
 
 fn read(body: &[u8]) -> std::result::Result<Change, String> {
@@ -139,10 +139,10 @@ fn read_rules(rules: &Value) -> std::result::Result<Vec<Rule>, String> {
         .collect()
 }
 
-/// Errors begin with the path of the field below the rule.
+/// An error begins with the path of the field, relative to the rule.
 fn read_rule(rule: &Value) -> std::result::Result<Rule, String> {
     let fields = rule.as_object().ok_or(": a rule is a JSON object.")?;
-    // A document that was shown can be sent again.
+    // The counts are accepted and ignored, so that a shown document can be sent back.
     let known = |name: &str| FIELDS.contains(&name) || name == "matched" || name == "hits";
     if let Some(name) = fields.keys().find(|name| !known(name)) {
         return Err(format!(
@@ -183,7 +183,7 @@ fn service_of(name: &str) -> std::result::Result<ServiceKind, String> {
     })
 }
 
-/// The REST name of an operation, of one service or of any.
+/// The REST name of an operation, of `service` or of any if that is `None`.
 fn operation_of(
     name: &str,
     service: Option<ServiceKind>,
@@ -206,7 +206,7 @@ fn operation_of(
     })
 }
 
-/// An operation of any service whose name is part of this one, or the other way round.
+/// An operation whose name contains this one or is contained in it, ignoring case.
 fn near_operation(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let is_near = |operation: &&str| {
@@ -216,7 +216,7 @@ fn near_operation(name: &str) -> Option<&'static str> {
     operations().find(is_near)
 }
 
-/// The REST names of the operations of all services, some of them more than once.
+/// The REST names of the operations of all services. Some occur more than once.
 pub fn operations() -> impl Iterator<Item = &'static str> {
     let blobs = blob::operations::OPERATIONS.iter().map(|row| row.name);
     let queues = queue::operations::OPERATIONS.iter().map(|row| row.name);
@@ -246,7 +246,7 @@ fn whole(name: &str, value: &Value, min: u64) -> std::result::Result<Option<u64>
     Ok(Some(number))
 }
 
-/// A seed that JSON readers of every language keep as it is: below 2^53.
+/// A seed below 2^53, which JSON readers of every language keep exactly.
 fn random_seed() -> std::result::Result<u64, String> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(|error| format!(".seed: no random numbers: {error}"))?;

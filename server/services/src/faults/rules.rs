@@ -1,4 +1,4 @@
-//! The rules: which requests have which fault, how often, and how often it was so far.
+//! The rules: which requests have which fault, the limits of each, and the counts so far.
 
 use crate::faults::kind::{Fault, Kind};
 use crate::faults::targets::Targets;
@@ -11,19 +11,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 #[derive(Debug)]
 pub struct Rule {
     pub service: Option<ServiceKind>,
-    /// The REST name.
+    /// The REST name of the operation.
     pub operation: Option<&'static str>,
     pub account: Option<String>,
     /// A prefix of the decoded path after the account, without its first slash.
     pub resource: Option<String>,
     pub probability: f64,
     pub seed: u64,
-    /// How many requests it hits at most.
+    /// Maximum number of requests that the rule hits; `None`: no limit.
     pub count: Option<u64>,
-    /// As written.
+    /// The text of the fault, as it was written.
     pub fault: String,
     pub kind: Kind,
-    /// Requests that it was asked about.
+    /// Number of requests that the fields of the rule match, hit or not.
     pub matched: AtomicU64,
     pub hits: AtomicU64,
 }
@@ -63,7 +63,7 @@ impl Rule {
     }
 }
 
-/// Random numbers from 0 up to, not including, 1: SplitMix64.
+/// A generator of random numbers of at least 0 and below 1: SplitMix64.
 struct Numbers(u64);
 
 impl Numbers {
@@ -89,15 +89,15 @@ impl Numbers {
 /// The faults of a running server.
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// Whether there is a rule: read by every request.
+    /// Whether there is a rule. Every request reads this instead of taking the lock.
     is_set: AtomicBool,
     rules: RwLock<Arc<Vec<Arc<Rule>>>>,
-    /// Whether a target is set: read by every request.
+    /// Whether a target is set. Every request reads this instead of taking the lock.
     has_targets: AtomicBool,
     targets: RwLock<Arc<Targets>>,
-    /// Whether the published targets are set when nothing else is (`--as-azure`).
+    /// Whether a reset sets the published targets (`--as-azure`) and not none.
     is_as_azure: bool,
-    /// Whether clients of other machines may ask for faults by the header.
+    /// Whether clients on other machines may ask for faults with the header.
     pub takes_header_from_anywhere: bool,
     header_hits: AtomicU64,
 }
@@ -113,7 +113,7 @@ impl Faults {
         faults
     }
 
-    /// Removes all rules, and sets the targets that the server was started with.
+    /// Removes all rules, and restores the targets that the server was started with.
     pub fn reset(&self) {
         self.set(Vec::new());
         self.set_targets(if self.is_as_azure {
@@ -123,7 +123,7 @@ impl Faults {
         });
     }
 
-    /// Replaces all targets; their counts start again.
+    /// Replaces all targets. Their counts restart at 0.
     pub fn set_targets(&self, targets: Targets) {
         let mut current = self.targets.write().unwrap_or_else(PoisonError::into_inner);
         self.has_targets
@@ -131,20 +131,20 @@ impl Faults {
         *current = Arc::new(targets);
     }
 
-    /// The targets, if there are any.
+    /// The targets; `None` if none is set.
     pub fn targets(&self) -> Option<Arc<Targets>> {
-        // Relaxed: as of the rules.
+        // Relaxed, for the same reason as in [`Faults::choose`].
         let has_targets = self.has_targets.load(Ordering::Relaxed);
         has_targets.then(|| self.all_targets())
     }
 
-    /// The targets, which may be none.
+    /// The targets, even if none is set.
     pub fn all_targets(&self) -> Arc<Targets> {
         let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
         targets.clone()
     }
 
-    /// Replaces all rules; their counts start again.
+    /// Replaces all rules. Their counts restart at 0.
     pub fn set(&self, rules: Vec<Rule>) {
         self.change(|current| *current = rules.into_iter().map(Arc::new).collect());
     }
@@ -161,7 +161,7 @@ impl Faults {
         })
     }
 
-    /// Removes the rules with a seed; the counts of the others go on. `false` if there is none.
+    /// Removes the rules with a seed, keeping the counts of the others. `false` if there is none.
     pub fn remove(&self, seed: u64) -> bool {
         self.change(|current| {
             let before = current.len();
@@ -184,14 +184,14 @@ impl Faults {
         rules.clone()
     }
 
-    /// Faults that requests asked for by the header.
+    /// Number of faults that requests asked for with the header.
     pub fn header_hits(&self) -> u64 {
         self.header_hits.load(Ordering::Relaxed)
     }
 
-    /// The fault of the first rule that hits the request.
+    /// The fault of the first matching rule that strikes; `None` if none does.
     pub fn choose(&self, context: &Context, operation: &str) -> Option<Fault> {
-        // Relaxed: a request that is under way while rules are set may have them or not.
+        // Relaxed: a request under way while rules change may see the old or the new ones.
         if !self.is_set.load(Ordering::Relaxed) || operation.is_empty() {
             return None;
         }
@@ -200,7 +200,7 @@ impl Faults {
         matching.find_map(|rule| rule.strike())
     }
 
-    /// The fault that the header of a request asks for.
+    /// The fault that a request asks for with its header.
     pub fn by_header(&self, kind: &Kind) -> Fault {
         let number = self.header_hits.fetch_add(1, Ordering::Relaxed);
         let mut numbers = Numbers::new(0, number);

@@ -19,31 +19,31 @@ use std::time::{Duration, Instant, SystemTime};
 /// Maximum number of entries in one generation of a map of [`Usage`]. The generation before is kept
 /// too.
 const ENTRIES_MAX: usize = 32 * 1024;
-/// Source: Common REST API error codes, `ServerBusy`.
+/// The message of `ServerBusy`. Source: Common REST API error codes, `ServerBusy`.
 const MESSAGE_BUSY: &str =
     "The server is currently unable to receive requests. Please retry your request.";
 const MESSAGE_ACCOUNT_BUSY: &str = "Operations per second is over the account limit.";
 
-/// One limit.
+/// A scalability target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Requests a second for all services of an account.
+    /// Requests per second, for all services of an account together.
     AccountRequests,
-    /// Entities a second that are examined or written in a partition of a table.
+    /// Entities per second that are examined or written in one partition of a table.
     PartitionEntities,
-    /// Messages a second of a queue.
+    /// Messages per second of one queue.
     QueueMessages,
-    /// Requests a second for a blob.
+    /// Requests per second for one blob.
     BlobRequests,
-    /// Seconds after which a page of a query ends.
+    /// Maximum duration of a page of a query, in seconds.
     QuerySeconds,
-    /// Partitions that a page of a query reads at most.
+    /// Maximum number of partitions that a page of a query reads.
     PagePartitions,
-    /// Seconds for which a table is being deleted.
+    /// Seconds after its deletion for which a table's name is not free.
     TableReuseSeconds,
-    /// Seconds for which a container is being deleted.
+    /// Seconds after its deletion for which a container's name is not free.
     ContainerReuseSeconds,
-    /// Seconds for which a queue is being deleted.
+    /// Seconds after its deletion for which a queue's name is not free.
     QueueReuseSeconds,
 }
 
@@ -68,13 +68,13 @@ const TARGETS: [(Target, &str, u32, u32); 9] = [
 ];
 
 impl Target {
-    /// The name in JSON.
+    /// The name of the target in JSON.
     pub fn name(self) -> &'static str {
         TARGETS[self as usize].1
     }
 }
 
-/// The limits that are set, with how often a request met each.
+/// The limits that are set, and how often each was reached.
 #[derive(Debug, Default)]
 pub struct Targets {
     limits: [Option<u32>; TARGETS.len()],
@@ -82,7 +82,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// The values that Azure Storage publishes.
+    /// All targets, with the values that Azure Storage publishes.
     pub fn published() -> Targets {
         Targets {
             limits: TARGETS.map(|(_, _, published, _)| Some(published)),
@@ -132,7 +132,7 @@ impl Targets {
         Ok(targets)
     }
 
-    /// The limits as [`Targets::read`] takes them, and the number of hits of each.
+    /// The limits in the form that [`Targets::read`] accepts, and the number of hits of each.
     pub fn show(&self) -> (Value, Value) {
         let (mut limits, mut hits) = (Map::new(), Map::new());
         for (target, name, ..) in TARGETS {
@@ -146,7 +146,7 @@ impl Targets {
     }
 }
 
-/// What can be deleted and leaves a name that is not free at once.
+/// A resource whose name does not become free at once when it is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Named {
     Container,
@@ -179,7 +179,7 @@ impl Named {
     }
 }
 
-/// What a request addresses, as far as targets go by it.
+/// The part of a request's address that targets depend on.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject<'a> {
     Blob { container: &'a str, blob: &'a str },
@@ -188,16 +188,16 @@ pub enum Subject<'a> {
     Other,
 }
 
-/// What the requests of one store have used of the targets.
+/// How much of the targets the requests of one store have used.
 #[derive(Debug, Default)]
 pub struct Usage {
     hasher: RandomState,
     rates: Mutex<Recent<Bucket>>,
-    /// When what had the name was deleted, by the clock of the store.
+    /// When the resource with a name was deleted, by the clock of the store.
     deleted: Mutex<Recent<SystemTime>>,
 }
 
-/// A bounded map that forgets what was not used for the longest time.
+/// A bounded map of two generations that forgets the entries unused for longest.
 #[derive(Debug)]
 struct Recent<V> {
     present: HashMap<u64, V>,
@@ -214,7 +214,7 @@ impl<V> Default for Recent<V> {
 }
 
 impl<V> Recent<V> {
-    /// The entry, moved to the present; made if it is not there.
+    /// The entry, moved into the present generation; created with `make` if it is absent.
     fn entry(&mut self, key: u64, make: impl FnOnce() -> V) -> &mut V {
         let past = self.past.remove(&key);
         self.make_room(key);
@@ -278,11 +278,11 @@ impl Bucket {
     }
 }
 
-/// The targets that are set, at work for the requests of one store.
+/// Measures the requests of one store against the targets that are set.
 pub struct Meter<'a> {
     pub targets: Arc<Targets>,
     pub usage: &'a Usage,
-    /// By the clock of the store.
+    /// The time of the request, by the clock of the store.
     pub now: SystemTime,
 }
 
@@ -304,7 +304,7 @@ impl Meter<'_> {
         }
     }
 
-    /// Counts entities of a partition. Errors: `ServerBusy`.
+    /// Counts entities of a partition. Error: `ServerBusy`.
     pub fn take_entities(
         &self,
         account: &str,
@@ -317,7 +317,7 @@ impl Meter<'_> {
         self.take(Target::PartitionEntities, account, subject, count)
     }
 
-    /// Counts the messages of a response beside the one that its request was counted as.
+    /// Counts the messages of a response after the first, which was counted with the request.
     pub fn owe_messages(&self, account: &str, queue: &str, count: usize) {
         let Some(rate) = self.targets.limit(Target::QueueMessages) else {
             return;
@@ -359,14 +359,14 @@ impl Meter<'_> {
             .with_header(RETRY_AFTER, seconds.into())
     }
 
-    /// Counts a refusal, and names its target in a header.
+    /// Counts a refusal, and names its target in a header of the failure.
     fn marked(&self, target: Target, failure: Failure) -> Failure {
         self.targets.hit(target);
         let mark = HeaderValue::from_static(target.name());
         failure.with_header(HeaderName::from_static(HEADER), mark)
     }
 
-    /// Errors: what had the name was deleted too short a time ago.
+    /// Fails if a resource with this name was deleted too recently.
     pub fn check_free(&self, named: Named, account: &str, name: &str) -> Result<()> {
         let Some(seconds) = self.targets.limit(named.target()) else {
             return Ok(());
@@ -383,7 +383,7 @@ impl Meter<'_> {
         Err(self.marked(named.target(), named.being_deleted()))
     }
 
-    /// Notes that what had the name is deleted.
+    /// Records that the resource with this name was deleted.
     pub fn note_deleted(&self, named: Named, account: &str, name: &str) {
         if self.targets.limit(named.target()).is_some() {
             let key = self.usage.name_key(named, account, name);
@@ -391,7 +391,7 @@ impl Meter<'_> {
         }
     }
 
-    /// How long a page of a query may take; `None` if no target says so.
+    /// Maximum duration of a page of a query; `None` if no target limits it.
     pub fn query_time(&self) -> Option<Duration> {
         let seconds = self.targets.limit(Target::QuerySeconds)?;
         Some(Duration::from_secs(seconds.into()))
@@ -399,19 +399,19 @@ impl Meter<'_> {
 }
 
 impl Usage {
-    /// Frees the names of what was deleted.
+    /// Makes the names of deleted resources free.
     pub fn forget_deleted(&self) {
         *lock(&self.deleted) = Recent::default();
     }
 
-    /// Names of tables ignore case; the others have lower case only.
+    /// Ignores case, because names of tables do; the other names have only lower case.
     fn name_key(&self, named: Named, account: &str, name: &str) -> u64 {
         let name = name.to_ascii_lowercase();
         self.hasher.hash_one((named, account, name))
     }
 }
 
-/// The maps hold nothing that a panic could leave half done.
+/// A panic leaves no entry of the maps half changed.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -423,7 +423,7 @@ pub struct PageRows<'a> {
     meter: &'a Meter<'a>,
     account: &'a str,
     table: &'a str,
-    /// The rows of the present partition, which are taken once all of them are known.
+    /// The current partition and the number of its rows, charged once the page leaves it.
     present: Option<(String, u32)>,
     has_left_partition: bool,
     taken: Result<()>,

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const LINE_END: &[u8] = b"\r\n";
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Header names that are not in lower case, in the extensions of a request.
+/// The header names with upper-case letters, as an extension of a request.
 #[derive(Debug, Clone, Default)]
 pub struct GivenNames(Vec<String>);
 
@@ -21,7 +21,7 @@ impl GivenNames {
         GivenNames(names.filter(has_upper_case).map(str::to_owned).collect())
     }
 
-    /// Writes the names into the lines of a head.
+    /// Restores the case of these names in the lines of a head.
     fn put_into(&self, head: &mut [u8]) {
         let starts: Vec<_> = memchr::memmem::find_iter(head, LINE_END).collect();
         for start in starts {
@@ -37,11 +37,11 @@ impl GivenNames {
     }
 }
 
-/// A stream that one request is written to.
+/// A stream to which one request is written at a time.
 pub struct HeaderCase<S> {
     stream: S,
     names: GivenNames,
-    /// The part of the head that was written, as hyper gave it; `None` behind the head.
+    /// The part of the head that was written, as hyper passed it; `None` after the head.
     head: Option<Vec<u8>>,
 }
 
@@ -123,7 +123,7 @@ mod tests {
     async fn names_of_the_head_have_their_case_however_it_is_cut() {
         let sent = b"PUT /x-ms-meta-place: HTTP/1.1\r\nx-ms-meta-place: x-ms-meta-place\r\nx-ms-meta-place2: b\r\n\r\n\r\nx-ms-meta-place: c";
         let expected = b"PUT /x-ms-meta-place: HTTP/1.1\r\nx-ms-meta-Place: x-ms-meta-place\r\nx-ms-meta-place2: b\r\n\r\n\r\nx-ms-meta-place: c";
-        // A pipe of so many bytes takes no more at a time.
+        // A pipe of this size accepts no more bytes at a time.
         for room in [1, 7, 40, 4096] {
             let (near, mut far) = tokio::io::duplex(room);
             let names = GivenNames::of(["x-ms-meta-Place", "host"].into_iter());

@@ -1,4 +1,4 @@
-//! Answers the owner of an account who asks for the pages of the advisor below its path.
+//! Answers the owner of an account who requests the advisor's pages below the account's path.
 
 use crate::advisor;
 use crate::auth::Caller;

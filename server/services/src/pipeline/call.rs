@@ -1,4 +1,4 @@
-//! A request to a service: account, resource, version, and the operation that it asks for.
+//! A request to a service: account, resource, version and the requested operation.
 
 use crate::auth::Caller;
 use crate::pipeline::exchange::{Exchange, Stop};
@@ -15,9 +15,9 @@ pub struct Call<'e, 'a> {
     pub context: Box<Context>,
     pub route: Route,
     pub operation: Facts,
-    /// Anonymous until the request was authenticated.
+    /// Anonymous until the request is authenticated.
     pub caller: Caller,
-    /// The store that the request reads, if it is not the one that it addresses.
+    /// The store that the request reads, if it is not the one that the request addresses.
     pub secondary: Option<Arc<Store>>,
 }
 
@@ -54,7 +54,7 @@ impl<'e, 'a> Call<'e, 'a> {
         self.secondary.as_ref().unwrap_or(&self.exchange.store)
     }
 
-    /// The properties of the service that the request addresses, for one step: see [`Properties`].
+    /// The properties of the addressed service, to be held for one step only: see [`Properties`].
     pub fn properties(&self) -> Properties {
         properties(self.exchange, &self.context)
     }

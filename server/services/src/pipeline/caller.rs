@@ -1,4 +1,4 @@
-//! Authenticates the request. Pages of other origins are refused unless a CORS rule covers them.
+//! Authenticates the request. Refuses pages of other origins unless a CORS rule allows them.
 
 use crate::auth::Caller;
 use crate::browser_guard;
@@ -22,7 +22,7 @@ pub fn authenticate(call: &mut Call<'_, '_>) -> Step {
     Ok(())
 }
 
-/// The caller of a request.
+/// Finds the caller of a request.
 pub fn find(
     store: &Store,
     context: &Context,

@@ -1,4 +1,4 @@
-//! Answers preflight requests, and keeps the CORS rules for the headers of other answers.
+//! Answers preflight requests, and keeps the CORS rules for the headers of other responses.
 
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;

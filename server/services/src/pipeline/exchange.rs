@@ -1,4 +1,4 @@
-//! A request on its way through the steps, and what its answer will need.
+//! A request between the steps of the pipeline, and the facts for its response.
 
 use crate::app::App;
 use crate::connection::HeaderNames;
@@ -23,10 +23,10 @@ use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use std::sync::Arc;
 
-/// A step lets the request go on, or it ends here.
+/// `Ok` passes the request to the next step; an error ends the pipeline.
 pub type Step = Result<(), Stop>;
 
-/// Why a request goes no further.
+/// Why the pipeline ends before the last step.
 pub enum Stop {
     Answered(Box<Response<Body>>),
     Refused(Failure),
@@ -50,22 +50,22 @@ impl From<Response<Body>> for Stop {
     }
 }
 
-/// A request on its way.
+/// A request between the steps of the pipeline.
 pub struct Exchange<'a> {
     pub app: &'a Arc<App>,
     pub client: Client,
     pub notes: &'a HeaderNames,
-    /// The facts of its head that hyper does not keep.
+    /// The facts of the request's head that hyper does not keep.
     pub raw: RawHead,
-    /// The store that it addresses; the current one until that is known.
+    /// The store that the request addresses; the current one until that is known.
     pub store: StoreGuard,
-    /// The head; an empty one once a step has taken it.
+    /// The head of the request; empty once a step has taken it.
     pub parts: Parts,
-    /// `None` once it is in `body`.
+    /// The body as hyper passed it; `None` once it is in `body`.
     pub incoming: Option<Incoming>,
-    /// `None` until the framing was checked, and once a step has taken it.
+    /// The body; `None` before the framing is checked and after a step has taken it.
     pub body: Option<RequestBody>,
-    /// As the client wrote it, with its port; empty until it was checked.
+    /// The `Host` as the client wrote it, with its port; empty until it is checked.
     pub host: String,
     pub facts: ExchangeFacts,
     pub observers: Observers,
@@ -86,14 +86,14 @@ pub struct AnswerFacts {
     /// The properties of the service and account addressed; `None` if there are no CORS rules, or
     /// if the request ended before they applied.
     pub cors: Option<Arc<ServiceProperties>>,
-    /// How the answer ends, if a fault changes it.
+    /// How the response ends, if a fault changes that.
     pub ending: Option<Ending>,
-    /// Memory for an answer that may be long.
+    /// Memory reserved for a response that may be long.
     pub grant: Option<MemoryGrant>,
 }
 
 impl<'a> Exchange<'a> {
-    /// A request whose head has come. The observers see it before anything may refuse it.
+    /// Begins with a request whose head was read. Observers see it before it can be refused.
     pub fn begin(
         app: &'a Arc<App>,
         client: Client,
@@ -141,7 +141,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Goes on with another store, by its clock.
+    /// Continues with another store, and sets the request's times by that store's clock.
     pub fn enter(&mut self, store: Arc<Store>) {
         let clock = &store.services.clock;
         let origin = &mut self.facts.origin;

@@ -1,4 +1,4 @@
-//! The fault of a request, if a test asked for one: before its operation, and in its answer.
+//! The fault of a request, if one is set: before its operation, and in its response.
 
 use crate::faults;
 use crate::pipeline::call::Call;
@@ -6,7 +6,7 @@ use crate::pipeline::exchange::{Exchange, Step};
 use axum::body::Body;
 use axum::http::Response;
 
-/// Rules are for clients: an export would fail by them, and use up their hits.
+/// Requests of the server to itself are exempt: they would fail, and use up hits of the rules.
 pub async fn strike(call: &mut Call<'_, '_>) -> Step {
     if call.exchange.client.is_own {
         return Ok(());
@@ -20,7 +20,7 @@ pub async fn strike(call: &mut Call<'_, '_>) -> Step {
     Ok(())
 }
 
-/// Makes the answer end as the fault says.
+/// Makes the response end as the fault requires.
 pub fn end(exchange: &mut Exchange<'_>, response: &mut Response<Body>) {
     if let Some(ending) = exchange.answer.ending.take() {
         ending.put(response);

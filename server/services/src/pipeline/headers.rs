@@ -1,4 +1,4 @@
-//! The headers that do not depend on the operation, and the case of the names of metadata.
+//! The headers that do not depend on the operation, and the case of metadata names.
 
 use crate::pipeline::exchange::Exchange;
 use crate::properties::cors;

@@ -20,10 +20,10 @@ use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Inputs of each test. The seed is printed when one fails.
+/// Number of inputs of each test. A failure prints the seed.
 const CASES: u32 = 2048;
 
-/// Inputs of each test whose inputs are as long as a request may be.
+/// Number of inputs of each test with inputs as long as a request may be.
 const LONG_CASES: u32 = 96;
 
 /// Maximum number of bytes hashed and answered for each byte of a request, because an account has
@@ -32,7 +32,7 @@ const LONG_CASES: u32 = 96;
 const WORK_FACTOR_MAX: usize = 4;
 const WORK_BYTES_FREE: usize = 512 * 1024;
 
-/// Parts of requests.
+/// Pieces from which request texts are made.
 const PIECES: [&str; 65] = [
     "",
     "/",
@@ -101,7 +101,7 @@ const PIECES: [&str; 65] = [
     "18446744073709551616",
 ];
 
-/// Such text, repeated up to the length that a request may have.
+/// Pieces of requests, repeated up to half of what all headers together may have.
 fn long_text() -> impl Strategy<Value = String> {
     (vec(prop::sample::select(&PIECES[..]), 1..24), 1usize..4096).prop_map(|(pieces, times)| {
         let mut text = pieces.concat().repeat(times);
@@ -136,7 +136,7 @@ fn json() -> impl Strategy<Value = serde_json::Value> {
     })
 }
 
-/// Text of any letters, or of pieces of requests.
+/// Arbitrary text, or pieces of requests.
 fn text() -> impl Strategy<Value = String> {
     let pieces = vec(prop::sample::select(&PIECES[..]), 0..24).prop_map(|pieces| pieces.concat());
     prop_oneof![".{0,200}", pieces]
@@ -173,7 +173,7 @@ fn read(context: &Context) -> usize {
     let _ = context.query.contradicted();
     let accept = context.headers.get("accept");
     let _ = crate::pipeline::refusal::error_format(context.service, &context.target, accept);
-    // As of an account whose keys are being exchanged.
+    // Two keys, as of an account whose keys are being rotated.
     let keys = [accounts().keys("devstoreaccount1")[0].clone(), vec![7; 32]];
     let sas = auth::sas_of(context);
     let refused = sas.and_then(|sas| auth::authenticate(context, &keys, sas, None, true));
@@ -185,7 +185,7 @@ fn bytes_of(failure: &Failure) -> usize {
     failure.message.len() + details.sum::<usize>()
 }
 
-/// As [`read`]; checks that the cost of a request of `bytes` bytes is bounded.
+/// Like [`read`], but also checks that the cost is bounded by the request's `bytes` bytes.
 fn read_within_bounds(context: &Context, bytes: usize) {
     let before = auth::hashed_bytes();
     let answered = read(context);
@@ -194,7 +194,7 @@ fn read_within_bounds(context: &Context, bytes: usize) {
     assert!(work <= most, "{work} of {most} for {}", context.target);
 }
 
-/// A request as far as the HTTP library lets it pass.
+/// A request, if the HTTP library would accept it.
 fn context(
     service: ServiceKind,
     target: &str,
@@ -218,7 +218,7 @@ fn context(
     Context::new(&arrival, &accounts(), &parts).ok()
 }
 
-/// The notes about the first heads in a stream, and whether the stream ends within one.
+/// The first heads of a stream as our reader reports them, and whether the stream ends in a head.
 fn heads(pieces: &[&[u8]]) -> ([RawHead; 4], bool) {
     let mut reader = FramingReader::default();
     for piece in pieces {
@@ -383,7 +383,7 @@ fn names_that_a_signature_covers_cost_no_more_than_they_hold() {
     }
 }
 
-/// Marks a request as a browser's, so that its host name is looked at.
+/// Headers that mark a request as a browser's, so that its host name is checked.
 fn browser_headers() -> axum::http::HeaderMap {
     let language = axum::http::HeaderValue::from_static("en");
     axum::http::HeaderMap::from_iter([(axum::http::header::ACCEPT_LANGUAGE, language)])

@@ -1,4 +1,4 @@
-//! Answers requests to the identity endpoint.
+//! Answers requests to the identity endpoints.
 
 use crate::auth::identity;
 use crate::browser_guard;

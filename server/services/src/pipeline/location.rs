@@ -1,4 +1,4 @@
-//! The secondary location, which only reads.
+//! The secondary location, which serves only reads.
 
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;

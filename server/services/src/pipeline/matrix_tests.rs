@@ -7,13 +7,13 @@ use crate::{blob, queue, table};
 const MATRIX: &str = include_str!("../../../tests/e2e/matrix.rs");
 const REFUSALS: &str = include_str!("../../../tests/e2e/refusals/rows.rs");
 
-/// The part of a source between two texts.
+/// The part of a source between two texts. Panics if one is missing.
 fn between<'a>(source: &'a str, start: &str, end: &str) -> &'a str {
     let (_, rest) = source.split_once(start).expect(start);
     rest.split_once(end).expect(end).0
 }
 
-/// The names of operations whose row the matrix lacks.
+/// The names for which the matrix has no row.
 fn missing(function: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     let rows = between(MATRIX, function, "\n}\n").to_lowercase();
     let rows: String = rows.split_whitespace().collect();
@@ -35,7 +35,7 @@ fn every_operation_has_a_row_in_the_matrix_of_rights() {
 /// the published specification does not have the operation.
 fn without_refusals<R>(service: &str, operations: &'static [Operation<R>]) -> Vec<String> {
     let changing = operations.iter().filter(|row| row.changes_state);
-    // A key is computed, and nothing is kept of it.
+    // The operation only computes a key; it stores nothing.
     let changing = changing.filter(|row| row.name != "GetUserDelegationKey");
     let names = changing.flat_map(|row| match row.published {
         [] => vec![row.name.to_owned()],

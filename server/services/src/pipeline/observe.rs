@@ -1,4 +1,4 @@
-//! Shows the observers the request once its operation is known, and its answer.
+//! Shows the observers each request once its operation is known, and its response.
 
 use crate::auth::Caller;
 use crate::observer::{Answer, CLIENT_CLOSED_REQUEST, Routing};
@@ -6,7 +6,7 @@ use crate::pipeline::call::Call;
 use crate::pipeline::exchange::{Exchange, Step};
 use axum::http::StatusCode;
 
-/// The observers learn the operation.
+/// Passes the operation to the observers.
 pub fn route(call: &mut Call<'_, '_>) -> Step {
     let properties = call.properties();
     let (exchange, routing, _) = parts(call);
@@ -17,7 +17,7 @@ pub fn route(call: &mut Call<'_, '_>) -> Step {
     Ok(())
 }
 
-/// The observers learn the caller.
+/// Passes the caller to the observers.
 pub fn authenticate(call: &mut Call<'_, '_>) -> Step {
     let (exchange, routing, caller) = parts(call);
     let (store, facts) = (&exchange.store, &exchange.facts);
@@ -35,7 +35,7 @@ fn parts<'c, 'a>(call: &'c mut Call<'_, 'a>) -> (&'c mut Exchange<'a>, Routing<'
     (call.exchange, routing, &call.caller)
 }
 
-/// Shows the observers the answer to its end.
+/// Shows the observers the response up to its end.
 pub fn follow(exchange: Exchange<'_>, response: Answer) -> Answer {
     let Exchange {
         store,
@@ -47,7 +47,7 @@ pub fn follow(exchange: Exchange<'_>, response: Answer) -> Answer {
     observers.follow(&store, facts, answer.reception, response)
 }
 
-/// Shows the observers that the client left before there was an answer.
+/// Tells the observers that the client disconnected before there was a response.
 pub fn abandon(exchange: Exchange<'_>) {
     let Exchange {
         store,

@@ -21,17 +21,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A line for each observer: a name, its value of an exchange, and its sink.
+/// Defines the observers. Each has a line: name, type of its state for an exchange, and sink.
 macro_rules! observers {
     ($sinks:ident: $($name:ident: $observer:ty => $sink:expr,)*) => {
-        /// The observers of one exchange; `None` for those that do not want it.
+        /// The observers of one exchange; `None` for those that do not observe it.
         #[derive(Default)]
         pub struct Observers {
             $(pub $name: Option<$observer>,)*
         }
 
         impl Observers {
-            /// The head of a request has come.
+            /// Called with the head of a request.
             pub fn begin(store: &Store, facts: &ExchangeFacts, headers: &HeaderMap) -> Observers {
                 let $sinks = Sinks::of(store);
                 Observers {
@@ -39,7 +39,7 @@ macro_rules! observers {
                 }
             }
 
-            /// The operation is known.
+            /// Called once the operation is known.
             pub fn route(
                 &mut self,
                 store: &Store,
@@ -53,7 +53,7 @@ macro_rules! observers {
                 })*
             }
 
-            /// The caller is known.
+            /// Called once the caller is known.
             pub fn authenticate(
                 &mut self,
                 store: &Store,
@@ -66,7 +66,7 @@ macro_rules! observers {
                 self.$name = <$observer>::authenticated(this, &$sink, facts, routing, caller);)*
             }
 
-            /// Drops those that do not want to see the end. Returns whether any does.
+            /// Drops observers that do not want to see the end. Returns whether any is left.
             fn answer(&mut self, $sinks: Sinks<'_>, facts: &ExchangeFacts, answer: &mut Answer) -> bool {
                 $(if let Some(observer) = &mut self.$name && !observer.answered(&$sink, facts, answer) {
                     self.$name = None;
@@ -96,7 +96,7 @@ observers! { sinks:
     requests: RequestUnderWay => *sinks.shared.requests,
 }
 
-/// What belongs to the process, and what belongs to the store of the exchange.
+/// The sinks of the observers: those of the process and those of the exchange's store.
 #[derive(Clone, Copy)]
 struct Sinks<'a> {
     shared: &'a Arc<Shared>,
@@ -162,7 +162,7 @@ impl Observers {
         })
     }
 
-    /// The client left before there was an answer.
+    /// Called if the client disconnects before there is a response.
     pub fn abandon(self, store: &Store, facts: &ExchangeFacts, reception: &Reception) {
         let end = End {
             received: reception.bytes(),
@@ -174,7 +174,7 @@ impl Observers {
     }
 }
 
-/// The observers of an exchange whose answer is being sent.
+/// The observers of an exchange whose response is being sent.
 struct Watch {
     observers: Observers,
     facts: ExchangeFacts,
@@ -183,13 +183,13 @@ struct Watch {
     analytics: Arc<Analytics>,
 }
 
-/// The body of an answer. Counts the bytes that are sent, and reports the end to the observers.
+/// The body of a response. Counts the bytes that are sent, and reports the end to the observers.
 struct WatchedBody {
     body: Body,
-    /// Bytes that the client expects, if that is known. The library sends no more of them.
+    /// Length that the client expects; `None` if unknown. The HTTP library sends no more than this.
     length: Option<u64>,
     sent: u64,
-    /// `None` once the end was seen.
+    /// `None` once the end was reported.
     watch: Option<Watch>,
 }
 
@@ -277,7 +277,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::Mutex;
 
-    /// A body of these parts, the last one first; one that is `None` fails.
+    /// A body of these parts, the last one first. A part that is `None` is an error.
     struct Parts(Vec<Option<&'static str>>);
 
     impl HttpBody for Parts {

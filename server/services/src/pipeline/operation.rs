@@ -1,4 +1,4 @@
-//! Runs the operation. It counts as a write of its target, so that a reset can wait for it.
+//! Runs the operation and counts it as a write of its target, so that a reset can wait for it.
 
 use crate::auth::{Caller, bearer};
 use crate::pipeline::call::Call;
@@ -42,7 +42,7 @@ pub fn run(call: Call<'_, '_>) -> impl Future<Output = std::result::Result<Respo
     }
 }
 
-/// Whether a request without credentials is told to fetch a token.
+/// Whether a request without credentials gets a challenge for a token.
 fn token_would_do(call: &Call<'_, '_>) -> bool {
     matches!(call.caller, Caller::Anonymous)
         && call.store().authenticator.accepts_bearer_tokens
@@ -50,7 +50,7 @@ fn token_would_do(call: &Call<'_, '_>) -> bool {
         && bearer::is_challenged(&call.context)
 }
 
-/// Counts an operation that changes state. Errors: `503` while its target is reset.
+/// Counts an operation that changes state. Error: `503` while its target is being reset.
 fn begin_write<'s>(
     store: &'s Store,
     context: &Context,

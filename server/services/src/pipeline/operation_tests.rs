@@ -29,7 +29,7 @@ const PATHS_MADE_UP: [&str; 8] = [
     "Table_Batch",
 ];
 
-/// The part of a row that these tests read, without the type of its service's requests.
+/// The part of a row that these tests read, independent of the service's request type.
 struct Row {
     service: &'static str,
     name: &'static str,
@@ -68,7 +68,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// A parameter of a path in the specification, in lower case.
+/// The value of a query parameter in a path of the specification, in lower case.
 fn parameter(path: &str, name: &str) -> String {
     let (_, query) = path.split_once('?').unwrap_or_default();
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -126,7 +126,7 @@ fn methods_match_effects_with_named_exceptions() {
         let exceptions = rows().into_iter().filter(is_one);
         exceptions.map(|row| row.name).collect()
     };
-    // A GET that hides messages, a POST that only reads.
+    // Get Messages is a GET that changes messages; Query Blob Contents is a POST that only reads.
     let other_effect = exceptions(|row| {
         let reads = row
             .methods
@@ -156,13 +156,13 @@ const COMMON_INPUTS: [&str; 6] = [
     "x-ms-version",
 ];
 
-/// Published inputs that a read leaves unread although a write would refuse them.
+/// Documented inputs, by operation, that a read ignores although a write would refuse them.
 const UNREAD_BY_READS: [(&str, &str); 1] = [
-    // A list of table names has no other properties.
+    // The result has only names of tables, so there is nothing to select.
     ("Table_Query", "?$select"),
 ];
 
-/// Whether the row of a published operation decides what becomes of an input.
+/// Whether a published operation's row determines the treatment of an input.
 fn is_decided(row: &Row, id: &str, name: &str) -> bool {
     if COMMON_INPUTS.contains(&name) || row.reads.contains(name) {
         return true;
@@ -217,7 +217,7 @@ fn every_input_is_read_by_an_operation_or_has_a_reason() {
     }
 }
 
-/// The section of the documentation on inputs that an operation does not read.
+/// Renders the documentation's section on inputs that an operation does not read.
 fn unread_inputs() -> String {
     let names = |is_one: fn(&Unread) -> bool| {
         let inputs = HEADERS.iter().chain(PARAMETERS);
@@ -275,7 +275,7 @@ fn the_documentation_lists_the_treatment_of_unread_inputs() {
     );
 }
 
-/// The list in the documentation.
+/// Renders the list of operations in the documentation.
 fn list() -> String {
     let mut list = String::from(
         "# Operations\n\nEvery operation that is served, by its name in the documentation of the REST API. All others are refused.\n",
@@ -292,7 +292,7 @@ fn list() -> String {
     list
 }
 
-/// `PutBlobFromUrl` as the documentation writes it.
+/// The name of an operation as the documentation writes it, from one such as `PutBlobFromUrl`.
 fn title(name: &str) -> String {
     let mut title = String::new();
     for letter in name.chars() {

@@ -12,14 +12,14 @@ use axum::http::header::HeaderValue;
 use axum::http::{Method, Response, StatusCode, Uri};
 use std::sync::Arc;
 
-/// The response of an outcome. Refusals are kept for the observers.
+/// The response for an outcome. Keeps the reason of a refusal for the observers.
 pub fn render(
     exchange: &mut Exchange<'_>,
     outcome: Result<Response<Body>, Stop>,
 ) -> Response<Body> {
     match outcome {
         Ok(mut response) => {
-            // A batch of which nothing was done has its reason with it.
+            // A batch of which nothing was done carries the reason in its response.
             let refusal = response.extensions_mut().remove::<Box<WhyRefused>>();
             exchange.facts.refusal = refusal.map(Arc::from);
             response
@@ -54,7 +54,7 @@ fn refuse(exchange: &mut Exchange<'_>, failure: Failure) -> Response<Body> {
     response::error::render(failure, format, &origin.request_id, origin.now, is_head)
 }
 
-/// The emulators have a code of their own for a store in memory that is full.
+/// Other emulators have their own error code for a full store in memory, which clients may expect.
 fn in_terms_of_memory(failure: Failure) -> Failure {
     if failure.code != "InsufficientStorage" {
         return failure;

@@ -1,4 +1,4 @@
-//! Memory for an answer that may be long: reserved before it is made, held until it is sent.
+//! Memory for a response that may be long: reserved before the handler runs, held until it is sent.
 
 use crate::memory::HOLDER;
 use crate::pipeline::call::Call;
@@ -23,7 +23,7 @@ fn holder(context: &Context) -> u64 {
     let hash = match (context.query.get_literal("sig"), authorization) {
         (Some(signature), _) => xxh3_64(signature.as_bytes()),
         (None, Some(credentials)) => {
-            // The signature changes with each request; the account comes before it.
+            // The part before the last colon is the account; the signature differs in each request.
             let credentials = credentials.as_bytes();
             let account = memchr::memrchr(b':', credentials);
             xxh3_64(&credentials[..account.unwrap_or(credentials.len())])
@@ -36,7 +36,7 @@ fn holder(context: &Context) -> u64 {
     hash.max(1)
 }
 
-/// Keeps the part of the memory that the answer needs until it is sent.
+/// Holds the reserved memory until the response is sent.
 pub fn hold(exchange: &mut Exchange<'_>, response: &mut Response<Body>) {
     if let Some(grant) = exchange.answer.grant.take() {
         *response = long_responses::hold(grant, std::mem::take(response));

@@ -1,4 +1,4 @@
-//! The row of the operation that a request asks for.
+//! The row of the operation that a request asks for, in the table of its service.
 
 use crate::auth::Caller;
 use crate::faults::targets::Subject;

@@ -1,4 +1,4 @@
-//! The store that a request is for: the one in use, or the fork that the name of the account says.
+//! The store that a request addresses: the current one, or the fork that the account name selects.
 
 use crate::browser_guard;
 use crate::own_requests::is_own_request;
@@ -58,12 +58,12 @@ fn may_name_fork(text: &str) -> bool {
 /// checked like a write to the current store, so that web pages of another origin make no forks.
 async fn first_use(exchange: &Exchange<'_>, fork: String) -> Result<Arc<Store>> {
     if exchange.client.is_own {
-        // An export of a fork ends with the fork.
+        // The server's own requests create no fork: an export of a fork ends with the fork.
         return Err(fork_not_found(&fork));
     }
     let (app, store) = (exchange.app, Arc::clone(&exchange.store));
     if exchange.facts.method == Method::OPTIONS {
-        // The rules of the account answer it, and nothing is read or written.
+        // A preflight request does not create the fork: the account's rules answer it.
         return Ok(store);
     }
     let (origin, parts) = (&exchange.facts.origin, exchange.parts.clone());

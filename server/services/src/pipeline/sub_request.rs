@@ -1,4 +1,4 @@
-//! A request inside a batch: authenticated and observed as if it had come alone.
+//! A request inside a batch, authenticated and observed like a separate request.
 
 use crate::blob::{PartFuture, SubRequests};
 use crate::observer::{ExchangeFacts, Routing};
@@ -53,7 +53,7 @@ async fn respond(
         outcome.unwrap_or_else(|failure| render(failure, ErrorFormat::Xml, id, outer.now, false));
     CommonHeaders::default().onto(&mut response, id, version.as_str());
     let (mut parts, body) = response.into_parts();
-    // Answers to deletions, and to refusals, are small and in memory.
+    // Responses to deletions, changes of tiers and refusals are small and in memory.
     let body = body.collect().await.map(|body| body.to_bytes());
     let body = body.unwrap_or_default();
     parts.headers.insert(CONTENT_LENGTH, body.len().into());
@@ -64,7 +64,7 @@ async fn respond(
     Response::from_parts(parts, body)
 }
 
-/// The facts of a part of a batch, which may hold no request.
+/// The facts of a part of a batch. `context` is `None` if the part is not a valid request.
 fn facts(store: &Store, outer: &Context, context: Option<&Context>) -> ExchangeFacts {
     let request = context.unwrap_or(outer);
     let request_id = match context {

@@ -21,11 +21,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// The bytes of the answer to a head that is refused with `status`.
+/// The bytes of the response to a malformed head, which is refused with `status`.
 pub fn refuse(app: &App, client: &Client, status: StatusCode) -> Vec<u8> {
     let store = app.stores.load_current();
     let origin = store.request_origin(client);
-    // The log shows these in place of a method and a target.
+    // Placeholders for the log: a malformed head has no method and target.
     let (method, target) = (
         Method::from_bytes(b"-").expect("a token"),
         Uri::from_static("*"),
@@ -68,13 +68,13 @@ fn failure(status: StatusCode) -> Failure {
     }
 }
 
-/// An answer whose body is in memory, as bytes.
+/// The bytes of a response whose body is in memory.
 fn on_the_wire(answer: Response<Body>) -> Vec<u8> {
     let (mut parts, body) = answer.into_parts();
     let collected = pin!(body.collect()).poll(&mut Context::from_waker(Waker::noop()));
     let body = match collected {
         Poll::Ready(Ok(body)) => body.to_bytes(),
-        // Does not happen: the body is in memory.
+        // Cannot happen: the body is in memory.
         Poll::Ready(Err(_)) | Poll::Pending => Bytes::new(),
     };
     parts.headers.insert(CONTENT_LENGTH, body.len().into());

@@ -62,10 +62,10 @@ fn of_agent(agent: &str) -> Option<ServiceKind> {
         .map(|(_, service)| service)
 }
 
-/// The service that the path or the parameters of a request belong to, if they belong to no other.
+/// The service to which the path or the parameters can only belong; `None` if that is not certain.
 fn of_target(target: &Uri) -> Option<ServiceKind> {
     let path = target.path().trim_start_matches('/');
-    // Resources of a table are directly below the account; blobs may have any names further down.
+    // A table's resources are directly below the account; blobs deeper down may have any name.
     let (parent, last) = path.rsplit_once('/').unwrap_or(("", path));
     let is_table = last == "Tables"
         || last == "$batch"

@@ -1,4 +1,4 @@
-//! Linux: other processes, and the memory of the machine, from `/proc`.
+//! Linux: other processes, and the sizes of memory, from `/proc`.
 
 use std::path::Path;
 
@@ -63,24 +63,24 @@ pub fn process_start(process_id: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{process_id}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
-    // One that has ended, and whose parent has not asked how.
+    // A zombie: it has ended, and its parent has not waited for it.
     if fields.next() == Some("Z") {
         return None;
     }
     fields.nth(18).map(str::to_owned)
 }
 
-/// Bytes of memory of the machine.
+/// Memory of the machine, in bytes.
 pub fn memory_bytes() -> Option<u64> {
     bytes_in("/proc/meminfo", "MemTotal:")
 }
 
-/// Bytes of memory that this process has.
+/// Resident memory of this process, in bytes.
 pub fn resident_bytes() -> Option<u64> {
     bytes_in("/proc/self/status", "VmRSS:")
 }
 
-/// The value of a line of a file such as `/proc/meminfo`.
+/// The value in bytes of a line in a file such as `/proc/meminfo`, which has it in kB.
 fn bytes_in(path: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;

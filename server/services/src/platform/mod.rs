@@ -40,17 +40,17 @@ pub use windows::{
 /// The meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// End in good order.
+    /// End orderly.
     Stop,
-    /// Read keys and certificates again.
+    /// Reload keys and certificates.
     #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such signal"))]
     Reload,
 }
 
-/// The owner and mode of a file, as on Unix.
+/// The owner and the mode of a file on Unix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rights {
     pub owner: u32,
-    /// The nine bits of the permissions.
+    /// The nine permission bits.
     pub mode: u32,
 }

@@ -1,4 +1,4 @@
-//! Unix: signals, owners and modes, symbolic links, limits of the process.
+//! Unix: signals, owners and modes of files, symbolic links, limits of the process.
 
 use crate::platform::{Rights, Signal};
 use rustix::fs::{Access, OFlags};
@@ -12,17 +12,17 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// The most open files that macOS grants where it names no limit (`OPEN_MAX`).
+/// Maximum number of open files on macOS if it reports no limit (`OPEN_MAX`).
 const OPEN_FILES_OF_MACOS: u64 = 10_240;
 
-/// Where programs keep their settings, below the user's home.
+/// The directory for settings of programs, relative to the user's home.
 pub const SETTINGS_IN_HOME: &str = if cfg!(target_os = "macos") {
     "Library/Application Support"
 } else {
     ".config"
 };
 
-/// The signals that end the program in good order, and the one that has it read files again.
+/// The signals that end the program orderly, and the one that makes it reload files.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Stream,
@@ -31,7 +31,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From here on these signals no longer kill the program.
+    /// From this call on, these signals no longer kill the program.
     pub fn watch() -> io::Result<Signals> {
         Ok(Signals {
             interrupt: signal(SignalKind::interrupt())?,
@@ -40,7 +40,7 @@ impl Signals {
         })
     }
 
-    /// The next signal. May be dropped and called again.
+    /// Waits for the next signal. Dropping the future loses none.
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Stop,
@@ -50,29 +50,29 @@ impl Signals {
     }
 }
 
-/// Creates a directory and its parents for their owner alone.
+/// Creates a directory and its parents, accessible only to their owner.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Creates a new file for its owner alone.
+/// Creates a new file, accessible only to its owner. Error: it exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Has a builder of temporary directories make them for their owner alone.
+/// Makes a builder create temporary directories that only their owner can access.
 pub fn restrict_to_owner(builder: &mut tempfile::Builder<'_, '_>) {
     builder.permissions(Permissions::from_mode(0o700));
 }
 
-/// Bytes that the file system of a directory has left for this user; `None` if it does not say.
+/// Bytes that this user can still write to the file system of a directory; `None` if unknown.
 pub fn free_bytes(directory: &Path) -> Option<u64> {
     let found = rustix::fs::statvfs(directory).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Gives a file the mode of the one that it replaces, or 0600.
+/// Gives a file the mode of the one that it will replace, or 0600 if there is none.
 pub fn keep_private(file: &Path, replaced: &Path) -> io::Result<()> {
     let permissions = match fs::metadata(replaced) {
         Ok(found) => found.permissions(),
@@ -81,7 +81,7 @@ pub fn keep_private(file: &Path, replaced: &Path) -> io::Result<()> {
     fs::set_permissions(file, permissions)
 }
 
-/// Takes the rights of everybody but the owner.
+/// Makes a file accessible only to its owner.
 pub fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o600))
 }
@@ -102,9 +102,9 @@ pub fn append_private(path: &Path, follows_links: bool) -> io::Result<File> {
         .open(path)
 }
 
-/// Bytes of disk that a file takes, and what all names of the file have in common.
+/// Bytes that a file occupies on disk, and an id (device, inode) that its hard links share.
 pub fn disk_use(found: &Metadata) -> (u64, Option<(u64, u64)>) {
-    // Source: stat(3type), `st_blocks`: always in units of 512 bytes.
+    // Always in units of 512 bytes. Source: stat(3type), `st_blocks`.
     (found.blocks() * 512, Some((found.dev(), found.ino())))
 }
 
@@ -115,7 +115,7 @@ pub fn rights(found: &Metadata) -> Option<Rights> {
     })
 }
 
-/// The user of this process; 0 is the system itself.
+/// The effective user id of this process; 0 is root.
 pub fn own_user() -> Option<u32> {
     Some(rustix::process::geteuid().as_raw())
 }
@@ -125,17 +125,17 @@ pub fn is_writable(path: &Path) -> bool {
     rustix::fs::access(path, Access::WRITE_OK).is_ok()
 }
 
-/// Makes `link` another name of the program.
+/// Creates `link` as a symbolic link to the program.
 pub fn link_program(program: &Path, link: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(program, link)
 }
 
-/// Files that this process may have open at a time; `None` without a limit.
+/// Maximum number of files that this process may have open at a time; `None`: no limit.
 pub fn open_files_max() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Raises the number of open files to what the system allows at most.
+/// Raises the limit on open files to the maximum that the system allows.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let raised = |current| Rlimit { current, ..limit };
@@ -149,19 +149,19 @@ pub fn raise_open_files() {
     }
 }
 
-/// The name of this machine.
+/// The host name of this machine.
 pub fn host_name() -> Option<String> {
     let own = rustix::system::uname();
     own.nodename().to_str().ok().map(str::to_owned)
 }
 
-/// The process that started this one.
+/// The id of the process that started this one.
 pub fn parent_process() -> Option<u32> {
     let parent = rustix::process::getppid()?;
     u32::try_from(parent.as_raw_pid()).ok()
 }
 
-/// Processor time that the calling thread has used.
+/// Processor time that the calling thread has used so far.
 #[cfg_attr(
     not(debug_assertions),
     expect(
@@ -174,12 +174,12 @@ pub fn thread_processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Standard output, past the lock and the buffer of the standard library.
+/// Standard output without the lock and the buffer of the standard library.
 pub fn standard_output() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// Standard error in the same way.
+/// Standard error without the lock of the standard library.
 pub fn standard_error() -> io::Result<File> {
     Ok(File::from(io::stderr().as_fd().try_clone_to_owned()?))
 }

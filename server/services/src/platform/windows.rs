@@ -11,10 +11,10 @@ use tokio::signal::windows::{
     CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
 };
 
-/// Where programs keep their settings, below the user's home, if `APPDATA` does not say.
+/// The directory for settings, relative to the user's home, if `APPDATA` is not set.
 pub const SETTINGS_IN_HOME: &str = "AppData/Roaming";
 
-/// The events that end the program in good order.
+/// The events that end the program orderly.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: CtrlC,
@@ -24,7 +24,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From here on these events no longer end the program at once.
+    /// From this call on, these events no longer end the program at once.
     pub fn watch() -> io::Result<Signals> {
         Ok(Signals {
             interrupt: ctrl_c()?,
@@ -34,7 +34,7 @@ impl Signals {
         })
     }
 
-    /// The next event. May be dropped and called again.
+    /// Waits for the next event. Dropping the future loses none.
     pub async fn next(&mut self) -> Signal {
         tokio::select! {
             _ = self.interrupt.recv() => Signal::Stop,
@@ -51,25 +51,25 @@ pub fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Creates a new file. It has the rights of its directory.
+/// Creates a new file with the access rights of its directory. Error: it exists.
 pub fn create_private(path: &Path) -> io::Result<File> {
     File::create_new(path)
 }
 
-/// Temporary directories inherit their rights.
+/// Does nothing: temporary directories inherit the rights of their directory.
 pub fn restrict_to_owner(_: &mut tempfile::Builder<'_, '_>) {}
 
-/// Not known: the standard library does not say.
+/// Unknown: the standard library has no function for it.
 pub fn free_bytes(_: &Path) -> Option<u64> {
     None
 }
 
-/// Files inherit their rights.
+/// Does nothing: files inherit the rights of their directory.
 pub fn keep_private(_: &Path, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Files keep the rights that they inherit.
+/// Does nothing: files keep the rights that they inherit.
 pub fn make_private(_: &File) -> io::Result<()> {
     Ok(())
 }
@@ -86,44 +86,44 @@ pub fn disk_use(found: &Metadata) -> (u64, Option<(u64, u64)>) {
     (found.len(), None)
 }
 
-/// Not known: Windows has lists of rights, not an owner and a mode.
+/// Unknown: Windows has access control lists, not an owner and a mode.
 pub fn rights(_: &Metadata) -> Option<Rights> {
     None
 }
 
-/// Users have no numbers.
+/// Unknown: Windows users have no numeric id.
 pub fn own_user() -> Option<u32> {
     None
 }
 
-/// Not known before something is written.
+/// Always true: whether a write is allowed shows only when it is tried.
 pub fn is_writable(_: &Path) -> bool {
     true
 }
 
-/// Makes `link` another name of the program. Needs developer mode or an administrator.
+/// Creates `link` as a symbolic link to the program. Needs developer mode or an administrator.
 pub fn link_program(program: &Path, link: &Path) -> io::Result<()> {
     std::os::windows::fs::symlink_file(program, link)
 }
 
-/// There is no such limit.
+/// Windows has no such limit.
 pub fn open_files_max() -> Option<u64> {
     None
 }
 
 pub fn raise_open_files() {}
 
-/// The name of this machine.
+/// The host name of this machine.
 pub fn host_name() -> Option<String> {
     std::env::var("COMPUTERNAME").ok()
 }
 
-/// The standard library does not say.
+/// Unknown: the standard library has no function for it.
 pub fn parent_process() -> Option<u32> {
     None
 }
 
-/// The standard library does not say; threads that are held too long are not reported.
+/// Unknown, so requests that hold a thread too long are not reported.
 #[cfg_attr(
     not(debug_assertions),
     expect(
@@ -135,12 +135,12 @@ pub fn thread_processor_time() -> Duration {
     Duration::ZERO
 }
 
-/// Standard output, past the lock and the buffer of the standard library.
+/// Standard output without the lock and the buffer of the standard library.
 pub fn standard_output() -> io::Result<File> {
     Ok(File::from(io::stdout().as_handle().try_clone_to_owned()?))
 }
 
-/// Standard error in the same way.
+/// Standard error without the lock of the standard library.
 pub fn standard_error() -> io::Result<File> {
     Ok(File::from(io::stderr().as_handle().try_clone_to_owned()?))
 }

@@ -15,30 +15,30 @@ use axum::http::{Method, Response};
 const RULES_MAX: usize = 5;
 /// Maximum number of bytes of all rules of a service together.
 const RULES_BYTES_MAX: usize = 2 * 1024;
-/// Maximum number of origins of a rule, and of headers without a `*` in each of its lists.
+/// Maximum number of origins in a rule, and of headers without `*` in each of its lists.
 const LITERALS_MAX: usize = 64;
 /// Maximum number of headers that end in `*` in each list of a rule.
 const PREFIXES_MAX: usize = 2;
-/// Longest origin or header, in characters.
+/// Maximum length of an origin or header, in characters.
 const NAME_LENGTH_MAX: usize = 256;
-/// How long a browser may remember what the rule of `--cors` allows.
+/// How long a browser may cache a preflight response that the rule of `--cors` allows.
 const START_RULE_AGE_SECONDS: u64 = 60 * 60;
 const METHODS: [&str; 8] = [
     "DELETE", "GET", "HEAD", "MERGE", "PATCH", "POST", "OPTIONS", "PUT",
 ];
 
-/// The rights of pages from some origins.
+/// A CORS rule: which requests pages of some origins may make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorsRule {
-    /// Exact, with `*` for any subdomain (`https://*.contoso.com`), or `*` for all.
+    /// Exact origins, `*` in place of a subdomain (`https://*.contoso.com`), or `*` for all.
     pub allowed_origins: Vec<String>,
-    /// In capitals.
+    /// The methods, in upper case.
     pub allowed_methods: Vec<String>,
-    /// Header names, or beginnings of them that end in `*`.
+    /// The request headers: names, or prefixes that end in `*`.
     pub allowed_headers: Vec<String>,
-    /// Header names, or beginnings of them that end in `*`.
+    /// The response headers that pages may read: names, or prefixes that end in `*`.
     pub exposed_headers: Vec<String>,
-    /// How long a browser may remember the answer to a preflight request.
+    /// How long a browser may cache the response to a preflight request.
     pub max_age_seconds: u64,
 }
 
@@ -96,19 +96,19 @@ pub fn rule_at_start(origins: &[String]) -> std::result::Result<CorsRule, String
     })
 }
 
-/// The first rule for the origin and the method.
+/// The first rule that covers the origin and the method.
 fn matching<'a>(rules: &'a [CorsRule], origin: &str, method: &str) -> Option<&'a CorsRule> {
     rules.iter().find(|rule| rule.covers(origin, method))
 }
 
-/// Whether a rule lets a page of that origin make the request.
+/// Whether a rule allows a page of the request's origin to make the request.
 pub fn allows(rules: &[CorsRule], context: &Context) -> bool {
     context
         .header("origin")
         .is_some_and(|origin| matching(rules, &origin, context.method.as_str()).is_some())
 }
 
-/// Answers OPTIONS. The resource need not exist, and such requests have no signature.
+/// Answers OPTIONS. The resource need not exist, and no signature is required.
 pub fn preflight(rules: &[CorsRule], context: &Context) -> Result<Response<Body>> {
     let header = |name: &str| {
         context.header(name).ok_or_else(|| {
@@ -163,7 +163,7 @@ fn allow(rule: &CorsRule, origin: &str, method: &str, headers: Option<String>) -
     response
 }
 
-/// Which part of a preflight request no rule allows.
+/// The part of a preflight request that no rule allows, in a sentence.
 fn why_not(rules: &[CorsRule], origin: &str, method: &str, headers: &str) -> String {
     if let Some(rule) = matching(rules, origin, method) {
         let refused = listed(headers).find(|name| !is_among(&rule.allowed_headers, name));
@@ -186,7 +186,7 @@ fn why_not(rules: &[CorsRule], origin: &str, method: &str, headers: &str) -> Str
     }
 }
 
-/// Adds what a browser asks for to the answer to a request, whatever the answer is.
+/// Adds the CORS headers to a response, whether the request succeeded or not.
 pub fn put_headers(
     rules: &[CorsRule],
     origin: Option<&str>,
@@ -253,7 +253,7 @@ fn starts_with(name: &str, prefix: &str) -> bool {
         .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// The parts of a list with commas, without the blanks around them.
+/// The parts of a comma-separated list, trimmed.
 fn listed(text: &str) -> impl Iterator<Item = &str> {
     text.split(',')
         .map(str::trim)
@@ -441,7 +441,7 @@ mod tests {
                 "{name} in {pairs:?}"
             );
         }
-        // The second rule would allow the header, but it is not asked.
+        // A later rule would allow the header, but only the first that covers the origin counts.
         assert_eq!(
             asked("http://a.com", "GET", "range").unwrap_err(),
             "CorsPreflightFailure"
@@ -449,7 +449,7 @@ mod tests {
         let pairs = asked("http://b.com", "PUT", "range").unwrap();
         assert!(pairs.contains(&("access-control-allow-origin".to_owned(), "*".to_owned())));
         assert!(!pairs.iter().any(|(name, _)| name.ends_with("credentials")));
-        // Origins are compared with their case.
+        // Origins are compared case-sensitively.
         assert!(
             asked("http://A.com", "GET", "")
                 .unwrap()

@@ -14,7 +14,7 @@ use crate::request::context::{ApiVersion, ServiceKind};
 use crate::response::error::{Result, common};
 use std::ops::RangeInclusive;
 
-/// Days that logs, figures and deleted blobs may be kept.
+/// The allowed number of days to keep logs, metrics and deleted blobs.
 const RETENTION_DAYS: RangeInclusive<u16> = 1..=365;
 
 /// The parts that a request sets; `None` leaves a part as it is.
@@ -59,7 +59,7 @@ impl Change {
         Ok(change)
     }
 
-    /// Replaces the parts that are given.
+    /// Replaces the parts that are set.
     pub fn apply_to(self, properties: &mut ServiceProperties) {
         fn replace<T>(old: &mut T, new: Option<T>) {
             if let Some(new) = new {
@@ -78,7 +78,7 @@ impl Change {
     }
 }
 
-/// Reads the form of [`write`], which services keep.
+/// Reads a document that [`write`] wrote, as it is stored.
 pub fn read_stored(service: ServiceKind, bytes: &[u8]) -> Result<ServiceProperties> {
     let root = crate::response::headers::parse_xml(bytes)?;
     let mut properties = ServiceProperties::default();
@@ -86,7 +86,7 @@ pub fn read_stored(service: ServiceKind, bytes: &[u8]) -> Result<ServiceProperti
     Ok(properties)
 }
 
-/// The whole document.
+/// Writes all properties as a document.
 pub fn write(service: ServiceKind, properties: &ServiceProperties) -> String {
     let mut document = Writer::new();
     document.open("StorageServiceProperties");
@@ -200,7 +200,7 @@ fn read_metrics(part: &Element) -> Result<Metrics> {
     })
 }
 
-/// There is one version of metrics.
+/// Refuses any analytics version but 1.0, the only one.
 fn read_analytics_version(part: &Element) -> Result<()> {
     match required(part, "Version")?.as_str() {
         "1.0" => Ok(()),
@@ -216,7 +216,7 @@ fn read_retention(part: &Element) -> Result<Option<u16>> {
     read_days(policy)
 }
 
-/// The days of a policy that is enabled.
+/// The days of a retention policy; `None` if it is disabled.
 fn read_days(policy: &Element) -> Result<Option<u16>> {
     if !flag(policy, "Enabled")? {
         return Ok(None);

@@ -3,24 +3,24 @@
 use crate::codec::xml::Element;
 use crate::response::error::{Failure, Result, common};
 
-/// The text of a child that must be there, with something in it.
+/// The text of a required child. Error: it is absent or empty.
 pub fn required(part: &Element, name: &'static str) -> Result<String> {
     part.child_text(name).ok_or_else(|| missing(name))
 }
 
-/// `MissingRequiredXmlNode`, naming it.
+/// The failure `MissingRequiredXmlNode` for the element `name`.
 pub fn missing(name: &'static str) -> Failure {
     common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", name)
 }
 
-/// `InvalidXmlNodeValue`, naming both.
+/// The failure `InvalidXmlNodeValue` for the element and its value.
 pub fn invalid_value(name: &'static str, value: &str) -> Failure {
     common::INVALID_XML_NODE_VALUE
         .with("XmlNodeName", name)
         .with("XmlNodeValue", value)
 }
 
-/// Refuses children that are not among `names`, or are there twice.
+/// Refuses children that are not among `names`, or that occur twice.
 pub fn check_children(part: &Element, names: &[&str]) -> Result<()> {
     match part
         .children
@@ -32,7 +32,7 @@ pub fn check_children(part: &Element, names: &[&str]) -> Result<()> {
     }
 }
 
-/// Refuses children that are there twice.
+/// Refuses children that occur twice.
 pub fn refuse_repetition(part: &Element) -> Result<()> {
     let children = &part.children;
     let repeated = (1..children.len()).find(|&at| {

@@ -7,10 +7,10 @@ use crate::request::context::ServiceKind;
 use lazurite_table::{Result, TableService};
 use std::time::SystemTime;
 
-/// The table of capacities.
+/// The name of the table of blob capacities.
 pub const CAPACITY_TABLE: &str = "$MetricsCapacityBlob";
 
-/// How long an interval is.
+/// The length of the interval of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Grain {
     Hour,
@@ -20,7 +20,7 @@ pub enum Grain {
 impl Grain {
     pub const ALL: [Grain; 2] = [Grain::Hour, Grain::Minute];
 
-    /// The interval of that time, as in PartitionKeys: `20261122T1300`.
+    /// The interval that contains `time`, as a PartitionKey: `20261122T1300`.
     pub fn interval(self, time: SystemTime) -> String {
         let text = date::iso8601_seconds(time);
         let digits: String = text.chars().filter(char::is_ascii_digit).collect();
@@ -31,7 +31,7 @@ impl Grain {
         format!("{}T{}{minute}", &digits[..8], &digits[8..10])
     }
 
-    /// The settings of these metrics.
+    /// The metrics settings for this grain.
     pub fn settings(self, properties: &ServiceProperties) -> &Metrics {
         match self {
             Grain::Hour => &properties.hour_metrics,
@@ -40,13 +40,13 @@ impl Grain {
     }
 }
 
-/// The table of a service's figures.
+/// The name of the table with a service's metrics.
 pub fn table_of(service: ServiceKind, grain: Grain, secondary: bool) -> String {
     let location = if secondary { "Secondary" } else { "Primary" };
     format!("$Metrics{grain:?}{location}Transactions{}", service.title())
 }
 
-/// All tables that there can be.
+/// The names of all metrics tables that may exist.
 pub fn names() -> Vec<String> {
     let mut names = vec![CAPACITY_TABLE.to_owned()];
     for (service, grain) in ServiceKind::ALL
@@ -58,7 +58,7 @@ pub fn names() -> Vec<String> {
     names
 }
 
-/// Makes the tables that the properties of a service ask for.
+/// Creates the metrics tables that the properties of a service require.
 pub fn make_tables(
     tables: &TableService,
     account: &str,

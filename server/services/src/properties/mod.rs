@@ -48,11 +48,11 @@ pub type Properties = Guard<Arc<ServiceProperties>>;
 #[derive(Debug, Default)]
 struct Slot {
     current: ArcSwap<ServiceProperties>,
-    /// Held by a change from its read to its write.
+    /// Held during a change, from its read to its write.
     changing: Mutex<()>,
 }
 
-/// A panic under the lock leaves nothing half done: properties are replaced whole.
+/// A panic under the lock leaves a slot consistent: properties are replaced whole.
 impl Slot {
     fn get(&self) -> Properties {
         self.current.load()
@@ -62,14 +62,14 @@ impl Slot {
         self.current.store(Arc::new(properties));
     }
 
-    /// Waits until no other change is under way.
+    /// Locks the slot against other changes.
     fn begin_change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PropertiesStore {
-    /// Reads the properties of all accounts. The error is a sentence.
+    /// Reads the properties of all accounts from the store. The error is a sentence.
     pub fn read(
         services: Arc<Services>,
         cors_origins: &[String],
@@ -121,7 +121,7 @@ impl PropertiesStore {
         self.slot(service, account).get()
     }
 
-    /// Takes back all changes of the properties of a service.
+    /// Restores the default properties of a service, keeping the rule of `--cors`.
     pub fn reset(&self, service: ServiceKind, account: &str) -> Result<Ticket> {
         let slot = self.slot(service, account);
         let _changing = slot.begin_change();
@@ -150,7 +150,7 @@ pub fn get_service_properties(store: &PropertiesStore, context: &Context) -> Res
     xml(200, document::write(context.service, &properties))
 }
 
-/// Set Service Properties. Parts that the document leaves out stay as they are.
+/// Answers Set Service Properties. Parts that the document omits stay unchanged.
 pub async fn set_service_properties(
     store: Arc<PropertiesStore>,
     context: Box<Context>,
@@ -161,7 +161,7 @@ pub async fn set_service_properties(
     change_properties(store, context, change).await
 }
 
-/// Waits until the change is as durable as an acknowledged write.
+/// Makes a change, and waits until it is as durable as an acknowledged write.
 async fn change_properties(
     store: Arc<PropertiesStore>,
     context: Box<Context>,
@@ -216,7 +216,7 @@ fn write_properties(
     })
 }
 
-/// Creates the container of a feature that was enabled.
+/// Creates the container that an enabled feature needs, unless it exists.
 fn make_container(services: &Services, account: &str, container: &str) -> Result<()> {
     let settings = ContainerSettings::default();
     match services
@@ -247,7 +247,7 @@ pub fn get_service_stats(context: &Context) -> Response<Body> {
     xml(200, document.finish())
 }
 
-/// Statistics are a matter of the secondary endpoint. Source: Get Blob Service Stats, "Request".
+/// Only the secondary endpoint serves statistics. Source: Get Blob Service Stats, "Request".
 pub fn check_secondary(context: &Context) -> Result<()> {
     if context.secondary {
         Ok(())
@@ -299,7 +299,7 @@ mod tests {
             Box::pin(change_properties(store.clone(), context, change))
         };
         for service in ServiceKind::ALL {
-            // The first write may make a segment of the log, which waits for a sync too.
+            // The first write may create a WAL segment, which also waits for a sync.
             change(service).await.unwrap();
             disk.hold(Some(Operation::Sync));
             let mut changed = change(service);

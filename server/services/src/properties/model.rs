@@ -10,19 +10,19 @@ pub const LOGS_CONTAINER: &str = "$logs";
 /// The container that websites are served from.
 pub const WEBSITE_CONTAINER: &str = "$web";
 
-/// Properties of one service of one account. Source: Set Blob Service Properties, "Request body".
+/// The properties of one service of one account. Source: Set Blob Service Properties.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServiceProperties {
     pub logging: Logging,
     pub hour_metrics: Metrics,
     pub minute_metrics: Metrics,
-    /// In the order in which they are tried.
+    /// The CORS rules, in the order in which they are tried.
     pub cors: Vec<CorsRule>,
-    /// The version of requests that name none; Blob only.
+    /// The API version for requests that name none; Blob service only.
     pub default_service_version: Option<ApiVersion>,
     pub(super) delete_retention: DeleteRetention,
     pub static_website: StaticWebsite,
-    /// The rule of `--cors`, which is neither stored nor shown.
+    /// The rule of `--cors`, which is neither stored nor returned.
     pub(super) cors_at_start: Option<CorsRule>,
 }
 
@@ -42,14 +42,14 @@ impl ServiceProperties {
     }
 }
 
-/// Which requests are to be logged.
+/// Which requests are logged, and how long the logs are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Logging {
     pub version: LogVersion,
     pub delete: bool,
     pub read: bool,
     pub write: bool,
-    /// Days that logs are kept. `None`: the policy is not enabled, and they are kept forever.
+    /// Days for which logs are kept; `None`: the retention policy is disabled, and they stay.
     pub retention_days: Option<u16>,
 }
 
@@ -59,7 +59,7 @@ impl Logging {
         self.delete || self.read || self.write
     }
 
-    /// Whether operations of this class are.
+    /// Whether operations of this class are logged.
     pub fn covers(&self, class: LogClass) -> bool {
         match class {
             LogClass::Read => self.read,
@@ -74,7 +74,7 @@ impl Logging {
 pub enum LogVersion {
     #[default]
     One,
-    /// With the ids of a bearer.
+    /// Adds the ids of a bearer and further fields to the line.
     Two,
 }
 
@@ -87,17 +87,17 @@ impl LogVersion {
     }
 }
 
-/// Which figures are to be kept.
+/// Which metrics are kept, and for how long.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metrics {
     pub enabled: bool,
-    /// Whether by operation, too.
+    /// Whether metrics are also kept for each operation.
     pub include_apis: bool,
-    /// Days that they are kept. `None`: the policy is not enabled, and they are kept forever.
+    /// Days for which metrics are kept; `None`: the retention policy is disabled, and they stay.
     pub retention_days: Option<u16>,
 }
 
-/// How long deleted blobs are kept; `None`: not at all.
+/// Days for which deleted blobs are kept; `None`: they are removed at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DeleteRetention {
     pub(super) days: Option<u16>,
@@ -108,9 +108,9 @@ pub(super) struct DeleteRetention {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StaticWebsite {
     pub enabled: bool,
-    /// The name of the page in each directory.
+    /// The name of the index page in each directory.
     pub index_document: Option<String>,
-    /// The path of one page for all directories; not together with `index_document`.
+    /// The path of one index page for all directories. Excludes `index_document`.
     pub default_index_document_path: Option<String>,
     pub error_document_404_path: Option<String>,
 }

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 /// Maximum number of bytes of a `QueueMessage` document: the longest text, each byte escaped
 /// (`&quot;`), and its markup.
 const DOCUMENT_BYTES_MAX: usize = 6 * MESSAGE_BYTES_MAX + 1024;
-/// A longer document is read or written on a thread that serves no connections.
+/// Longer documents are parsed and written on the blocking pool.
 const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 
 pub async fn put_message(request: Request, body: RequestBody) -> Result<Response<Body>> {
@@ -101,18 +101,18 @@ fn read_message(document: &[u8]) -> Result<String> {
     read.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
 }
 
-/// The parts of a message in a response: Put and Get show the receipt, Get and Peek the content.
+/// A message in a response: Put and Get show the receipt, Get and Peek the content.
 struct Shown<'a> {
     id: &'a str,
     inserted_at: SystemTime,
     expires_at: SystemTime,
-    /// Pop receipt, and when others may take the message.
+    /// The pop receipt, and the time from which others may receive the message.
     holder: Option<(&'a str, SystemTime)>,
-    /// Dequeue count and text.
+    /// The dequeue count and the text.
     content: Option<(u32, &'a str)>,
 }
 
-/// Source: Get Messages, "Response body".
+/// The response document of operations on messages. Source: Get Messages, "Response body".
 fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> String {
     let mut document = Writer::new();
     document.open("QueueMessagesList");
@@ -135,7 +135,7 @@ fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> Strin
     document.finish()
 }
 
-/// Writes a document with texts of this total length, on a blocking thread if it is long.
+/// Writes a document whose texts have this total length, on the blocking pool if that is long.
 async fn written(
     text_bytes: usize,
     write: impl FnOnce() -> String + Send + 'static,
@@ -162,7 +162,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
     };
     let taken = match blocking_pool::write(&db, step).await? {
         Some(taken) => taken,
-        // Behind many expired messages.
+        // The first messages are expired. Skipping many may take long.
         None => {
             let r = request.clone();
             let rest = move || {
@@ -196,7 +196,7 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
 /// first, then [`PEEK_NEXT`] of the previous response.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
-/// Maximum number of messages of a response, as many as a Peek may ask for.
+/// Maximum number of messages in a response: as many as a Peek may request.
 const PEEKED_MAX: usize = lazurite_queue::MESSAGES_PER_GET_MAX as usize;
 
 pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
@@ -212,7 +212,7 @@ pub async fn peek_messages(request: Request) -> Result<Response<Body>> {
     };
     let messages = match blocking_pool::read(step)? {
         Some(messages) => messages,
-        // Behind many expired messages.
+        // The first messages are expired. Skipping many may take long.
         None => {
             let r = request.clone();
             let rest = move || {

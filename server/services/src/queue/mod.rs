@@ -1,4 +1,4 @@
-//! The Queue service on the wire: parameters and XML to operations, outcomes to headers and XML.
+//! The Queue service on the wire: translates between requests and operations on queues.
 
 mod messages;
 pub mod operations;
@@ -21,7 +21,7 @@ use request::Request;
 pub use request::State;
 use std::sync::Arc;
 
-/// Begins the operation of a request, if the caller may perform it.
+/// Starts the operation of a request, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
     mut context: Box<Context>,

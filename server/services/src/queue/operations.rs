@@ -23,7 +23,7 @@ const METADATA: Inputs = headers(&["x-ms-meta-"]);
 
 static INDEX: LazyLock<Index<Request>> = LazyLock::new(|| Index::of(OPERATIONS));
 
-/// Every operation of the service.
+/// The rows of all operations of the service.
 pub static OPERATIONS: &[Row] = &[
     Row {
         name: "ListQueues",
@@ -174,7 +174,7 @@ pub static OPERATIONS: &[Row] = &[
         resource: Resource::Messages,
         when: |asked| asked.is_set("peekonly"),
         permissions: any_sas("o", "r"),
-        // One message alone is short.
+        // Without the parameter the response has one message, which is short.
         long_response: LongResponse::With("numofmessages"),
         reads: parameters(&["numofmessages", "peekonly"]),
         handler: |request, _| Box::pin(messages::peek_messages(request)),
@@ -194,7 +194,7 @@ pub static OPERATIONS: &[Row] = &[
         log_class: LogClass::Read,
         reads: parameters(&["numofmessages", "peekonly", "visibilitytimeout"]),
         handler: |request, _| Box::pin(messages::get_messages(request)),
-        // It hides what it returns.
+        // A write, because it hides the messages that it returns.
         ..Row::WRITE
     },
     Row {
@@ -212,9 +212,9 @@ pub static OPERATIONS: &[Row] = &[
         name: "UpdateMessage",
         published: &["MessageId_Update"],
         resource: Resource::Message,
-        // Azurite asks for type `c`, the documentation for `o`: either will do.
+        // Either letter suffices: the documentation asks for type `o`, Azurite for `c`.
         permissions: any_sas("oc", "u"),
-        // Without a body the message keeps its text.
+        // Optional, because an update without a body keeps the text.
         body: BodyRule::Optional,
         reads: parameters(&["popreceipt", "visibilitytimeout"]),
         handler: |request, body| Box::pin(messages::update_message(request, body)),
@@ -231,14 +231,14 @@ pub static OPERATIONS: &[Row] = &[
     },
 ];
 
-/// The operation of a request, and the names in its path. A name that the path leaves out is empty.
+/// The operation of a request, and the names in its path. Absent names are empty.
 pub struct Route {
     pub operation: &'static Row,
     pub queue: String,
     pub message_id: String,
 }
 
-/// Finds the row of a request.
+/// Finds the operation of a request, and the names that it addresses.
 pub fn route(context: &Context) -> Result<Route> {
     let path = decode(context.resource.trim_end_matches('/')).into_owned();
     let mut segments = path.splitn(3, '/').map(str::to_owned);
@@ -284,7 +284,7 @@ fn operation(context: &Context, resource: Resource) -> Result<&'static Row> {
         }
         Unmatched::Comp => Failure::parameter("comp", &comp, "A queue has no such operation."),
         Unmatched::Method => common::UNSUPPORTED_HTTP_VERB.into(),
-        // Source: Peek Messages, "URI parameters".
+        // `peekonly` is invalid. Source: Peek Messages, "URI parameters".
         Unmatched::Condition => {
             let value = context.query.get("peekonly").unwrap_or_default();
             Failure::parameter("peekonly", value, "It is neither true nor false.")

@@ -44,7 +44,7 @@ pub async fn list_queues(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-/// Source: List Queues, "Response body".
+/// The response document. Source: List Queues, "Response body".
 fn queues_document(
     page: &QueuePage,
     request: &Request,
@@ -75,7 +75,7 @@ fn queues_document(
     document.finish()
 }
 
-/// Source: List Queues, "URI parameters".
+/// Whether `include` has `metadata`. Source: List Queues, "URI parameters".
 fn includes_metadata(include: &str) -> Result<bool> {
     let items = include.split(',').map(str::trim);
     let mut items = items.filter(|item| !item.is_empty()).peekable();

@@ -14,16 +14,16 @@ use lazurite_engine::Ticket;
 use lazurite_queue::QueueService;
 use std::sync::Arc;
 
-/// The parts of the server that the handlers of the service use.
+/// The parts of the server that the handlers of the Queue service use.
 #[derive(Debug)]
 pub struct State {
     pub services: Arc<Services>,
     pub properties: Arc<PropertiesStore>,
-    /// Headers and parameters that an operation does not read pass (`--loose`).
+    /// Whether an operation ignores headers and parameters that it does not read (`--loose`).
     pub loose: bool,
 }
 
-/// A request whose operation is known.
+/// A request whose operation and names are known.
 pub struct Request {
     pub state: Arc<State>,
     pub context: Box<Context>,
@@ -45,7 +45,7 @@ impl Request {
     }
 }
 
-/// Runs an operation that answers `204` and nothing else.
+/// Runs an operation whose response is `204` without content.
 pub async fn write(
     request: Request,
     operation: impl FnOnce(&QueueService, &Request) -> lazurite_queue::Result<Ticket> + Send + 'static,

@@ -4,7 +4,7 @@ use crate::request::context::{Context, RequestOrigin, ServiceKind};
 use crate::response::error::Failure;
 use std::time::SystemTime;
 
-/// The operation of each, and whether it writes.
+/// Method, path, expected operation, and whether it writes.
 const REQUESTS: [(&str, &str, &str, bool); 20] = [
     ("GET", "/?comp=list", "ListQueues", false),
     (

@@ -10,17 +10,17 @@ use std::net::IpAddr;
 /// The address in the host and the path of a request.
 pub struct Address {
     pub account: String,
-    /// The fork of the store, if the account is named with one.
+    /// The fork of the store, if the account's name selects one.
     pub fork: Option<String>,
     pub account_as_sent: String,
     pub secondary: bool,
     pub path_style: bool,
     pub resource: String,
-    /// The path as the client signs it.
+    /// The path over which the client computes its signature.
     pub path: String,
 }
 
-/// Longest part of a host or path that a refusal repeats, in characters.
+/// Maximum length of a part of a host or path that an error repeats, in characters.
 const REPEATED_CHARACTERS_MAX: usize = 64;
 
 /// The first label of the host is the account if there is one of that name, otherwise the first
@@ -83,7 +83,7 @@ fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
         .then(|| &path[1 + location.len()..])
 }
 
-/// The account that the first label of a host name with dots names. Host names have no case.
+/// The account that the first label of a host name with dots names. Ignores case.
 fn account_of_host(accounts: &Accounts, host: &str) -> Option<Addressed> {
     if accounts.path_style_only || !host.contains('.') {
         return None;
@@ -98,7 +98,7 @@ fn first_label(host: &str) -> &str {
     host.split(['.', ':']).next().unwrap_or_default()
 }
 
-/// The first segment, decoded, and what follows it.
+/// The first path segment, decoded, and the rest of the path as sent.
 fn split_path(raw_path: &str) -> (Cow<'_, str>, &str) {
     let path = raw_path.strip_prefix('/').unwrap_or(raw_path);
     let (first, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -136,7 +136,7 @@ pub fn no_account(accounts: &Accounts, host: &str, raw_path: &str, peer: IpAddr)
         "The URL names no account of this server: {by_host}, {by_path}; {known}. Write http://HOST:PORT/ACCOUNT/..., or \
          http://ACCOUNT.HOST:PORT/...; AZURITE_ACCOUNTS=\"name:key\" makes other accounts."
     );
-    // Probes of the root are answered as by Azurite.
+    // Requests for the root, such as probes, get the error code that Azurite sends.
     let code = if first.is_empty() {
         "InvalidQueryParameterValue"
     } else {
@@ -145,7 +145,7 @@ pub fn no_account(accounts: &Accounts, host: &str, raw_path: &str, peer: IpAddr)
     Failure::new(400, code, message)
 }
 
-/// This machine and private networks, such as those of containers.
+/// Whether the peer is on this machine or in a private network, such as that of containers.
 fn is_near(peer: IpAddr) -> bool {
     match peer.to_canonical() {
         IpAddr::V4(peer) => peer.is_loopback() || peer.is_private() || peer.is_link_local(),
@@ -217,9 +217,9 @@ mod tests {
                 HOST,
                 "c",
             ),
-            // A name without a dot is a machine's, such as that of a service in a compose file.
+            // A host without a dot is the name of a machine or a container, not an account.
             ("acct:10000", "/other/c", "other", false, PATH, "c"),
-            // Both name an account: the label counts, and the segment is a container.
+            // Both name an account: the host's label counts, and the segment is a container.
             (
                 "acct.blob.localhost",
                 "/other/c",

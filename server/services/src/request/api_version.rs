@@ -1,6 +1,6 @@
-//! Versions of the protocol: dates that requests name and answers follow.
+//! API versions: dates that requests name and responses follow.
 
-/// A REST API version: a date. Any well-formed one from the first on is taken.
+/// A REST API version: a date, valid if well-formed and not before the first version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApiVersion(String);
 
@@ -8,7 +8,7 @@ impl ApiVersion {
     const OLDEST: &'static str = "2009-04-14";
     pub const NEWEST: &'static str = "2026-10-06";
 
-    /// The version of requests that name none.
+    /// The version for requests that name none.
     pub fn newest() -> ApiVersion {
         ApiVersion(Self::NEWEST.to_owned())
     }

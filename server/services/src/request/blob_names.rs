@@ -11,7 +11,7 @@ use memchr::memchr;
 /// "Resource URI syntax".
 pub fn blob_names(context: &Context) -> Result<(String, String)> {
     let (container, blob) = blob_names_as_sent(context)?;
-    // A backslash is a slash for the service.
+    // The service treats a backslash as a slash.
     let with_slashes = |name: String| match memchr(b'\\', name.as_bytes()) {
         Some(_) => name.replace('\\', "/"),
         None => name,
@@ -19,7 +19,7 @@ pub fn blob_names(context: &Context) -> Result<(String, String)> {
     Ok((with_slashes(container), with_slashes(blob)))
 }
 
-/// As [`blob_names`], with backslashes kept.
+/// Like [`blob_names`], but keeps backslashes.
 pub fn blob_names_as_sent(context: &Context) -> Result<(String, String)> {
     let decoded = |raw: &str| match memchr(b'%', raw.as_bytes()) {
         Some(_) => decode_utf8(raw).ok_or(Failure::from(common::INVALID_URI)),

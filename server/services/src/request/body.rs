@@ -29,7 +29,7 @@ pub const DOCUMENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// properties, tags, a key's times.
 pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes that are collected before other requests of the connection thread run.
+/// Number of bytes collected before other requests on the connection thread may run.
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
@@ -38,13 +38,13 @@ const PACE_SECONDS: u64 = 30;
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
 const RATE_IN_NEED: u64 = 128 << 10;
 
-/// A body that has no more than this left keeps its connection usable.
+/// If at most this much of a body is left unread, the connection stays usable.
 const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
 /// How long an unread body is read and dropped so that the client gets its answer. Closing at once
 /// would reset the connection, and the answer would be lost. Some clients send a gigabyte before
 /// they read.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(60);
-/// How long the next bytes of such a body are waited for.
+/// Maximum time to wait for the next bytes of such a body.
 const LINGER_SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// The body of a request. If it is dropped before its end, the rest is read and discarded in the
@@ -52,21 +52,21 @@ const LINGER_SILENCE_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct RequestBody {
     body: Option<Incoming>,
-    /// The client sends its body only once it is asked to, which reading does.
+    /// True if the client sends its body only after 100 Continue, which the first read triggers.
     waits_to_be_asked: bool,
     asked: bool,
     reception: Arc<Reception>,
     bounds: Option<Bounds>,
     pace: Pace,
-    /// Of the body, as far as it is held in memory and not free.
+    /// The share of the memory budget for the collected body; `None` if it is small or not held.
     grant: Option<MemoryGrant>,
-    /// Takes the start of what passes.
+    /// Receives a copy of the first bytes that are read.
     copy: Option<Arc<BodyCopy>>,
-    /// Compares what passes with the checksums that the request claims, at the end.
+    /// Computes checksums as the body is read, and compares them at its end.
     check: Option<Box<BodyCheck>>,
 }
 
-/// How a body was received, for the answer and the observers, who do not hold the body.
+/// Facts about the receipt of a body, for the response and for observers, which lack the body.
 #[derive(Debug, Default)]
 pub struct Reception {
     bytes: AtomicU64,
@@ -74,12 +74,12 @@ pub struct Reception {
 }
 
 impl Reception {
-    /// Bytes that came so far, not counting those that are read after the answer to be discarded.
+    /// Number of bytes received for the handler, without bytes discarded after the response.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the body was dropped so early that the connection cannot be used again.
+    /// Whether the body was dropped too early for the connection to be reused.
     pub fn must_close(&self) -> bool {
         self.must_close.load(Ordering::Relaxed)
     }
@@ -88,23 +88,23 @@ impl Reception {
 /// Limits on a body from another server.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Maximum number of bytes that are taken.
+    /// Maximum number of bytes accepted.
     pub bytes_max: u64,
-    /// How long the next bytes are waited for.
+    /// Maximum time to wait for the next bytes.
     pub silence_max: Duration,
 }
 
-/// Bytes that came recently, and the time spent waiting for them.
+/// Number of bytes that arrived recently, and the time spent waiting for them.
 #[derive(Debug, Default)]
 struct Pace {
     bytes: u64,
     waited: Duration,
-    /// Since when the body has held memory of the budget, and the bytes that came since.
+    /// Since when the body holds memory of the budget, and how many bytes arrived since.
     held: Option<(Instant, u64)>,
 }
 
 impl RequestBody {
-    /// The body of a request that has just come. `reception` is told of what is read.
+    /// The body of a request that has just arrived. `reception` records what is read.
     pub fn new(body: Incoming, headers: &HeaderMap, reception: Arc<Reception>) -> RequestBody {
         let waits_to_be_asked = headers.get(&EXPECT).is_some();
         RequestBody {
@@ -130,7 +130,7 @@ impl RequestBody {
         Ok(self)
     }
 
-    /// The body, of which `copy` takes the start as it is read.
+    /// Copies the first bytes to `copy` as they are read.
     pub fn copied_to(mut self, copy: Option<Arc<BodyCopy>>) -> RequestBody {
         self.copy = copy;
         self
@@ -174,14 +174,14 @@ impl RequestBody {
         Ok(())
     }
 
-    /// The bytes that are still to come, as far as the request declared them.
+    /// Number of bytes still to arrive; 0 if the request does not declare a length.
     pub fn length_at_least(&self) -> u64 {
         self.body
             .as_ref()
             .map_or(0, |body| body.size_hint().lower())
     }
 
-    /// The bytes that are still to come at most; `None` if the request does not say.
+    /// Maximum number of bytes still to arrive; `None` if the request does not declare it.
     pub fn length_at_most(&self) -> Option<u64> {
         match &self.body {
             Some(body) => body.size_hint().upper(),
@@ -222,7 +222,7 @@ impl RequestBody {
         self.waits_to_be_asked && !self.asked && !self.is_ended()
     }
 
-    /// Whether nothing is to come.
+    /// Whether the end of the body was reached.
     pub fn is_ended(&self) -> bool {
         self.body.as_ref().is_none_or(|body| body.is_end_stream())
     }
@@ -275,7 +275,7 @@ async fn next_frame(
     bounds: Option<&Bounds>,
 ) -> Result<Option<Frame<Bytes>>> {
     let early = |_| Failure::new(400, "IncompleteBody", "The request's body ended early.");
-    // Bytes that are here already need no timer.
+    // Bytes that have already arrived need no timer.
     let arrived = poll_fn(|task| Poll::Ready(Pin::new(&mut *body).poll_frame(task))).await;
     if let Poll::Ready(frame) = arrived {
         return frame.transpose().map_err(early);
@@ -296,7 +296,7 @@ async fn next_frame(
 }
 
 impl Pace {
-    /// How long the next bytes are waited for.
+    /// Maximum time to wait for the next bytes.
     fn patience(&self) -> Duration {
         let left = Duration::from_secs(PACE_SECONDS).saturating_sub(self.waited);
         if !memory::is_short() {
@@ -358,7 +358,7 @@ pub async fn collect(body: RequestBody, limit: usize) -> Result<Bytes> {
     Ok(collect_held(body, limit).await?.0)
 }
 
-/// As [`collect`]; with the room in memory that the document has, unless it is small.
+/// Like [`collect`], but also returns the memory grant that a document has unless it is small.
 pub async fn collect_held(
     mut body: RequestBody,
     limit: usize,
@@ -399,7 +399,7 @@ pub async fn collect_held(
     Ok((document.freeze(), body.grant.take()))
 }
 
-/// Collects a document and reads it, a long one on a thread that serves no connections.
+/// Collects a document and parses it, on the blocking pool if it is long.
 pub async fn collect_parsed<T: Send + 'static>(
     body: RequestBody,
     limit: usize,
@@ -408,7 +408,7 @@ pub async fn collect_parsed<T: Send + 'static>(
     parsed(collect(body, limit).await?, parse).await
 }
 
-/// Reads a document that was collected: a long one on a thread that serves no connections.
+/// Parses a collected document, on the blocking pool if it is long.
 pub async fn parsed<T: Send + 'static>(
     document: Bytes,
     parse: impl FnOnce(&[u8]) -> Result<T> + Send + 'static,

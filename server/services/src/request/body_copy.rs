@@ -7,12 +7,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The memory of all copies.
+/// The memory budget of all copies.
 #[derive(Debug)]
 pub struct CopyBudget {
-    /// Maximum number of bytes of one copy.
+    /// Maximum length of one copy in bytes; 0 if nothing is copied.
     copy_bytes_max: usize,
-    /// Maximum number of bytes of all copies.
+    /// Maximum number of bytes of all copies together.
     bytes_max: usize,
     bytes: AtomicUsize,
 }
@@ -26,12 +26,12 @@ impl CopyBudget {
         }
     }
 
-    /// Bytes that copies hold now.
+    /// Number of bytes that copies hold now.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether there are copies at all.
+    /// Whether bodies are copied at all.
     pub fn is_on(&self) -> bool {
         self.copy_bytes_max > 0
     }
@@ -50,28 +50,28 @@ impl CopyBudget {
     }
 }
 
-/// The copy of one body. See the head of this file.
+/// A copy of the beginning of one body: see the head of this file.
 #[derive(Debug)]
 pub struct BodyCopy {
     budget: Arc<CopyBudget>,
     copied: Mutex<Copied>,
 }
 
-/// The copied bytes, and how many bytes have passed.
+/// The copied bytes, and the number of bytes that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// The start of the body.
+    /// The beginning of the body.
     pub bytes: Vec<u8>,
-    /// Bytes of the body that have passed, copied or not.
+    /// Number of bytes of the body that were read, copied or not.
     pub passed: u64,
-    /// Of the budget: the room that `bytes` takes.
+    /// The share of the budget reserved for `bytes`.
     reserved: usize,
-    /// The copy ended early: it was cleared, or there was no memory for more.
+    /// Whether the copy ended early: it was cleared, or the budget was used up.
     is_ended: bool,
 }
 
 impl Copied {
-    /// Whether nothing of what has passed is left out.
+    /// Whether all bytes that were read are in the copy.
     pub fn is_whole(&self) -> bool {
         self.bytes.len() as u64 == self.passed
     }
@@ -100,7 +100,7 @@ impl BodyCopy {
         }
         let length = copied.bytes.len() + taken.len();
         if length > copied.reserved {
-            // Doubled, so that a body that comes byte by byte is not copied each time.
+            // Doubled, so that a body that arrives byte by byte is not reallocated for each byte.
             let wanted = length.max(copied.reserved * 2);
             let wanted = wanted.min(self.budget.copy_bytes_max);
             if !self.budget.reserve(wanted - copied.reserved) {
@@ -114,7 +114,7 @@ impl BodyCopy {
         copied.bytes.extend_from_slice(taken);
     }
 
-    /// The bytes so far.
+    /// The bytes copied so far.
     pub fn get(&self) -> Copied {
         self.copied().clone()
     }

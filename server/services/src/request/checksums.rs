@@ -1,4 +1,4 @@
-//! The checksums that a request claims, and their comparison with a body that no handler compares.
+//! The checksums that a request claims. Compares them with bodies that no handler compares.
 
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
@@ -6,25 +6,25 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Checksummer, Checksums, Md5};
 
-/// Names of the headers of a pair of checksums.
+/// The names of the headers with the checksums of a body or a source.
 #[derive(Debug, Clone, Copy)]
 pub struct ChecksumHeaders {
     md5: &'static str,
     crc64: &'static str,
 }
 
-/// Of the body.
+/// The checksums of the request's body.
 pub const OF_BODY: ChecksumHeaders = ChecksumHeaders {
     md5: "content-md5",
     crc64: "x-ms-content-crc64",
 };
-/// Of the source of a copy.
+/// The checksums of the source of a copy.
 pub const OF_SOURCE: ChecksumHeaders = ChecksumHeaders {
     md5: "x-ms-source-content-md5",
     crc64: "x-ms-source-content-crc64",
 };
 
-/// The checksums in these headers.
+/// The checksums in these headers. Error: one is malformed.
 pub fn claimed(context: &Context, headers: ChecksumHeaders) -> Result<Checksums> {
     checksums(headers, |name| context.header(name))
 }
@@ -46,7 +46,7 @@ fn checksums(
     })
 }
 
-/// The MD5 that a header of this name has as its text.
+/// Parses the text of the header `name` as an MD5 in base64.
 pub fn md5(name: &str, text: String) -> Result<Md5> {
     let bytes = STANDARD.decode(&text).ok();
     let bytes = bytes.and_then(|bytes| Md5::try_from(bytes).ok());
@@ -59,7 +59,7 @@ pub fn no_md5(name: &str, text: String) -> Failure {
         .with("HeaderValue", text)
 }
 
-/// Compares a body that is at hand with the checksums in headers.
+/// Compares a body in memory with the checksums in its headers.
 pub fn check(body: &[u8], header: impl Fn(&str) -> Option<String>) -> Result<()> {
     if let Some(mut check) = BodyCheck::of(checksums(OF_BODY, header)?) {
         check.update(body);
@@ -68,7 +68,7 @@ pub fn check(body: &[u8], header: impl Fn(&str) -> Option<String>) -> Result<()>
     Ok(())
 }
 
-/// Computes the checksums of a body as it passes, and compares them at its end.
+/// Computes the checksums of a body as it is read, and compares them at its end.
 #[derive(Debug)]
 pub struct BodyCheck {
     claimed: Checksums,
@@ -76,7 +76,7 @@ pub struct BodyCheck {
 }
 
 impl BodyCheck {
-    /// `None` if nothing is claimed.
+    /// `None` if the request claims no checksum.
     pub fn of(claimed: Checksums) -> Option<BodyCheck> {
         let (has_md5, has_crc64) = (claimed.md5.is_some(), claimed.crc64.is_some());
         (has_md5 || has_crc64).then(|| BodyCheck {
@@ -89,7 +89,7 @@ impl BodyCheck {
         self.computed.update(bytes);
     }
 
-    /// Errors: `Md5Mismatch`, `Crc64Mismatch`.
+    /// Compares the checksums. Errors: `Md5Mismatch`, `Crc64Mismatch`.
     pub fn finish(self) -> Result<()> {
         Ok(self.claimed.check(&self.computed.finish())?)
     }

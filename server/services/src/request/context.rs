@@ -20,43 +20,43 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-/// Where and when a request came in, and the name it was given.
+/// Where and when a request arrived, and its id.
 #[derive(Debug, Clone)]
 pub struct RequestOrigin {
     pub service: ServiceKind,
-    /// By the clock of the services: for what is stored and shown.
+    /// The time by the services' clock: for stored and shown times.
     pub now: SystemTime,
-    /// By the clock of the machine: for what clients date, such as signatures and tokens.
+    /// The machine's time: for times that clients set, such as those of signatures and tokens.
     pub system_now: SystemTime,
-    /// By the clock of the machine, moved as the clock of the services was: for the times of a SAS.
+    /// The machine's time with the adjustment of the services' clock: for the validity of a SAS.
     pub sas_now: SystemTime,
     pub peer: SocketAddr,
-    /// Whether it came over HTTPS.
+    /// Whether the request came over HTTPS.
     pub secure: bool,
     pub request_id: String,
 }
 
-/// How far the data of the secondary endpoint is behind.
+/// How far the data of the secondary endpoint lags behind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Replication {
-    /// It is the data of the primary.
+    /// The data of the primary.
     #[default]
     Current,
-    /// It has what was written before this time.
+    /// The data written before this time.
     Until(SystemTime),
-    /// It is the data with which the server started.
+    /// The data with which the server started.
     Bootstrap,
 }
 
-/// Everything about a request but its operation and its body.
+/// Everything about a request except its operation and its body.
 #[derive(Debug)]
 pub struct Context {
     pub service: ServiceKind,
-    /// By the clock of the services: for what is stored and shown.
+    /// The time by the services' clock: for stored and shown times.
     pub now: SystemTime,
-    /// By the clock of the machine: for what clients date, such as signatures and tokens.
+    /// The machine's time: for times that clients set, such as those of signatures and tokens.
     pub system_now: SystemTime,
-    /// By the clock of the machine, moved as the clock of the services was: for the times of a SAS.
+    /// The machine's time with the adjustment of the services' clock: for the validity of a SAS.
     pub sas_now: SystemTime,
     pub peer: SocketAddr,
     /// Whether the request came over HTTPS.
@@ -65,16 +65,16 @@ pub struct Context {
     pub method: Method,
     pub headers: RequestHeaders,
     pub version: ApiVersion,
-    /// Whether the request names its version.
+    /// Whether the request names its API version.
     names_version_itself: bool,
     pub query: Query,
-    /// As sent.
+    /// The request target as sent.
     pub target: Uri,
-    /// Path as sent, percent-encoded, account included in path style.
+    /// The path as sent: percent-encoded, with the account in path style.
     pub raw_path: String,
-    /// Without the `-secondary` suffix, and without its fork.
+    /// The account's name, without the `-secondary` suffix and the fork.
     pub account: String,
-    /// The fork of the store that the account is named with.
+    /// The fork of the store, if the account's name selects one.
     pub fork: Option<String>,
     pub secondary: bool,
     pub replication: Replication,
@@ -83,12 +83,12 @@ pub struct Context {
     /// `http://127.0.0.1:10000/devstoreaccount1` or `http://account.blob.localhost:10000`: the
     /// start of absolute links.
     pub base_url: String,
-    /// Names of `x-ms-meta-*` headers as sent; the header map has them in lower case.
+    /// The names of `x-ms-meta-*` headers in the case in which they were sent.
     pub metadata_names: Vec<String>,
 }
 
 impl Context {
-    /// Reads the head. Errors: malformed parts, and an account that the server does not have.
+    /// Reads a head. Errors: malformed parts, or an account that the server does not have.
     pub fn new(
         arrival: &RequestOrigin,
         accounts: &Accounts,
@@ -98,7 +98,7 @@ impl Context {
         Context::take(arrival, accounts, parts.clone(), &host)
     }
 
-    /// As [`Context::new`], for a head whose host is known. Takes the headers out of it.
+    /// Like [`Context::new`], for a head whose host is known. Moves the headers instead of copying.
     pub fn take(
         arrival: &RequestOrigin,
         accounts: &Accounts,
@@ -152,7 +152,7 @@ impl Context {
         }))
     }
 
-    /// A request inside this one, for the same account, whose path does not name it.
+    /// The context of a request inside this one, for the same account; its path omits the account.
     pub fn within(&self, arrival: &RequestOrigin, parts: &Parts) -> Result<Box<Context>> {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
@@ -182,7 +182,7 @@ impl Context {
         }))
     }
 
-    /// The account as clients know it, and sign it: with its fork, without the `-secondary` suffix.
+    /// The account that clients name and sign: with the fork, without the `-secondary` suffix.
     pub fn account_of_client(&self) -> Cow<'_, str> {
         match &self.fork {
             Some(fork) => name_of_fork(&self.account, fork).into(),
@@ -190,12 +190,12 @@ impl Context {
         }
     }
 
-    /// Whether both are for the same account of the same store.
+    /// Whether both requests address the same account of the same store.
     pub fn has_account_of(&self, other: &Context) -> bool {
         self.account == other.account && self.fork == other.fork
     }
 
-    /// Whether the response may hold a secret: the request came over HTTPS, or from this machine.
+    /// Whether a response may contain a secret: the peer used HTTPS or is on this machine.
     pub fn is_confidential(&self) -> bool {
         self.secure || self.peer.ip().is_loopback()
     }
@@ -217,13 +217,13 @@ impl Context {
         Some(text_of(value)).filter(|text| !text.is_empty())
     }
 
-    /// The header, or `MissingRequiredHeader` that names it.
+    /// The text of a header. Error: `MissingRequiredHeader` with its name.
     pub fn required_header(&self, name: &str) -> Result<String> {
         self.header(name)
             .ok_or_else(|| common::MISSING_REQUIRED_HEADER.with("HeaderName", name))
     }
 
-    /// A query parameter that is a whole number.
+    /// The whole number in a query parameter; `None` if absent or empty. Error: it is malformed.
     pub fn integer(&self, name: &str) -> Result<Option<i64>> {
         let Some(text) = self.query.get(name).filter(|text| !text.is_empty()) else {
             return Ok(None);
@@ -235,7 +235,7 @@ impl Context {
         Ok(Some(number))
     }
 
-    /// A header that is a whole number, not negative.
+    /// The non-negative whole number in a header; `None` if absent. Error: it is malformed.
     pub fn number(&self, name: &'static str) -> Result<Option<u64>> {
         let Some(text) = self.header(name) else {
             return Ok(None);
@@ -245,7 +245,7 @@ impl Context {
         number.map(Some).ok_or_else(|| Failure::header(name, text))
     }
 
-    /// A header that is `true` or `false`.
+    /// A header that must be `true` or `false`; `None` if absent. Error: it is neither.
     pub fn flag(&self, name: &'static str) -> Result<Option<bool>> {
         match self.header(name) {
             None => Ok(None),
@@ -255,7 +255,7 @@ impl Context {
         }
     }
 
-    /// A header that is a date.
+    /// The date in a header; `None` if absent. Error: it is malformed.
     pub fn date(&self, name: &str) -> Result<Option<SystemTime>> {
         let Some(text) = self.header(name) else {
             return Ok(None);
@@ -264,7 +264,7 @@ impl Context {
         date.map(Some).ok_or_else(|| Failure::header(name, text))
     }
 
-    /// The query parameter, or `MissingRequiredQueryParameter` that names it.
+    /// A query parameter. Error: `MissingRequiredQueryParameter` with its name.
     pub fn required_parameter(&self, name: &str) -> Result<String> {
         let value = self.query.get(name).filter(|text| !text.is_empty());
         value.ok_or_else(|| {
@@ -301,7 +301,7 @@ impl Context {
     }
 }
 
-/// Header text, trimmed: UTF-8 if it is that, Latin-1 otherwise.
+/// The text of a header, trimmed: decoded as UTF-8 if that is valid, otherwise as Latin-1.
 pub fn text_of(value: &HeaderValue) -> String {
     let bytes = value.as_bytes();
     let text: Cow<str> = match std::str::from_utf8(bytes) {
@@ -339,7 +339,7 @@ pub fn host(parts: &Parts) -> Result<String> {
     });
     match (of_target.or(header), hosts.next()) {
         (Some(host), None) if !host.is_empty() => Ok(host),
-        // Clients of HTTP/1.0, such as checks of a load balancer, name no host.
+        // HTTP/1.0 clients, such as checks of a load balancer, may omit the host.
         (None, None) if parts.version == Version::HTTP_10 => Ok("localhost".to_owned()),
         _ => {
             let message =

@@ -13,29 +13,29 @@ use crate::request::parameters::Query;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::METADATA_PREFIX;
 
-/// A header or query parameter that some operation has.
+/// A header or query parameter that some operation reads.
 pub struct Input {
-    /// Headers in lower case. [`METADATA_PREFIX`] stands for all headers that begin with it.
+    /// The name; of headers in lower case. [`METADATA_PREFIX`] stands for all that begin with it.
     pub name: &'static str,
     pub unread: Unread,
 }
 
-/// The treatment of an input that the operation does not read. `--loose` lets all of them pass.
+/// How an input that the operation does not read is treated. `--loose` ignores all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
-    /// `501`, with the feature that is not served.
+    /// Refused with `501`, with the name of the unsupported feature.
     Unsupported(&'static str),
-    /// `501` if the operation changes something.
+    /// Refused with `501` if the operation changes something, otherwise ignored.
     UnsupportedByWrites(&'static str),
     /// `400 ConditionHeadersNotSupported` if the operation changes something, because the change
     /// would be made whether the condition holds or not.
     Condition,
-    /// `400` if the operation changes something: it would not store what the client requested.
+    /// Refused with `400` if the operation changes something: the input would not be stored.
     Refused,
     /// Compared with the body
     /// ([`Operation::check_content`](crate::request::operation::Operation::check_content)).
     Checked,
-    /// No effect, and the reason why that does no harm.
+    /// Ignored, with the reason why that does no harm.
     Ignored(&'static str),
 }
 
@@ -55,7 +55,7 @@ const fn input(name: &'static str, unread: Unread) -> Input {
     Input { name, unread }
 }
 
-/// The headers that operations read, in any order.
+/// All headers that operations read, in any order.
 #[rustfmt::skip]
 pub static HEADERS: &[Input] = &[
     // Conditions.
@@ -160,7 +160,7 @@ pub static HEADERS: &[Input] = &[
     input("x-ms-undelete-source", Unsupported("Restoring a deleted path")),
 ];
 
-/// The query parameters that operations read, in any order.
+/// All query parameters that operations read, in any order.
 #[rustfmt::skip]
 pub static PARAMETERS: &[Input] = &[
     input("timeout", Ignored("`--request-timeout` bounds all requests.")),
@@ -274,7 +274,7 @@ const NEVER_EMPTY: Inputs = union(&[
 const _: () = assert!(HEADERS.len() <= u128::BITS as usize);
 const _: () = assert!(PARAMETERS.len() <= u64::BITS as usize);
 
-/// The set of these headers. A name that [`HEADERS`] does not have does not compile in a row.
+/// The set of these headers. In a constant, a name missing from [`HEADERS`] does not compile.
 pub const fn headers(names: &[&str]) -> Inputs {
     let mut set = Inputs::NONE;
     let mut next = 0;
@@ -285,7 +285,7 @@ pub const fn headers(names: &[&str]) -> Inputs {
     set
 }
 
-/// The set of these parameters, which [`PARAMETERS`] has.
+/// The set of these parameters, which must be in [`PARAMETERS`].
 pub const fn parameters(names: &[&str]) -> Inputs {
     let mut set = Inputs::NONE;
     let mut next = 0;
@@ -296,7 +296,7 @@ pub const fn parameters(names: &[&str]) -> Inputs {
     set
 }
 
-/// All inputs of these sets.
+/// The union of these sets.
 pub const fn union(sets: &[Inputs]) -> Inputs {
     let mut union = Inputs::NONE;
     let mut next = 0;
@@ -325,7 +325,7 @@ impl Inputs {
         }
     }
 
-    /// Whether all inputs of the other set are in this one.
+    /// Whether this set contains all inputs of the other.
     pub fn covers(self, other: Inputs) -> bool {
         let headers = self.headers & other.headers == other.headers;
         headers && self.parameters & other.parameters == other.parameters
@@ -347,7 +347,7 @@ impl Inputs {
         rows(PARAMETERS, self.parameters.into())
     }
 
-    /// Refuses the first of these inputs that an operation must not have unread.
+    /// Refuses the first of these unread inputs whose treatment is a refusal.
     fn check_unread(self, changes_state: bool) -> Result<()> {
         for header in self.headers() {
             header.check_unread("HeaderName", changes_state)?;
@@ -359,7 +359,7 @@ impl Inputs {
     }
 }
 
-/// The rows whose bits are set: few of many.
+/// The rows whose bits are set. Skips the others, which are most, without looking at them.
 fn rows(inputs: &'static [Input], mut set: u128) -> impl Iterator<Item = &'static Input> {
     std::iter::from_fn(move || {
         let input = inputs.get(set.trailing_zeros() as usize)?;
@@ -373,7 +373,7 @@ fn rows(inputs: &'static [Input], mut set: u128) -> impl Iterator<Item = &'stati
 pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
     let unread = unread(context.headers.iter(), &context.query, reads, changes_state);
     let unread = unread.map_err(|failure| match context.service {
-        // Source: recorded answers of the hosted service.
+        // Source: recorded responses of the hosted service.
         ServiceKind::Table if failure.code == common::INVALID_HEADER_VALUE.1 => {
             common::INVALID_INPUT.into()
         }
@@ -394,7 +394,7 @@ pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: b
     Ok(())
 }
 
-/// As [`admit`] without hiding, for an operation inside a batch. `query` is that of its target.
+/// Like [`admit`], for an operation inside a batch; hides nothing. `query` is that of its target.
 pub fn check_part(
     part: &SubRequest,
     query: &Query,
@@ -506,7 +506,7 @@ fn header_index(name: &str) -> Option<usize> {
 
 const METADATA: usize = index_of(HEADERS, METADATA_PREFIX);
 
-/// The row of a name. Panics where there is none: see [`headers`].
+/// The row of a name. Panics if there is none, which fails the compilation of a constant.
 const fn index_of(inputs: &[Input], name: &str) -> usize {
     let mut index = 0;
     while index < inputs.len() {
@@ -535,9 +535,9 @@ const fn is_same(one: &[u8], other: &[u8]) -> bool {
 /// Finds rows by the length of their names. Few names share a length, and every request looks up
 /// all of its headers.
 struct ByLength {
-    /// The first row of each length.
+    /// The first row whose name has this length.
     first: [u8; NAME_BYTES_MAX + 1],
-    /// The next row of the same length.
+    /// The next row whose name has the same length.
     next: [u8; ROWS_MAX],
 }
 

@@ -6,15 +6,15 @@ use crate::response::headers::METADATA_PREFIX;
 use axum::http::Uri;
 use axum::http::header::{CONNECTION, HeaderMap, HeaderValue};
 
-/// Longest request target, in bytes. Long filters must fit.
+/// Maximum length of a request target in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;
 /// Maximum number of bytes of all headers of a request. The prefix of metadata does not count, so
 /// that 8 KiB of metadata may be in any number of pairs.
 pub const HEADER_BYTES_MAX: usize = 32 * 1024;
-/// Maximum number of headers of a request besides its metadata: as many as the HTTP library takes.
+/// Maximum number of headers besides metadata: as many as the HTTP library accepts.
 pub const HEADERS_MAX: usize = 100;
 
-/// Refuses a head that is too long or ambiguous, before anything else is looked at.
+/// Refuses a head that is too long or ambiguous, before its other checks.
 pub fn check_framing(uri: &Uri, headers: &HeaderMap, raw: &RawHead) -> Result<()> {
     let close =
         |failure: Failure| failure.with_header(CONNECTION, HeaderValue::from_static("close"));
@@ -32,7 +32,7 @@ pub fn target_too_long() -> Failure {
     Failure::new(414, "UriTooLong", message)
 }
 
-/// Refuses a target or headers that are too long, of a request or of one inside a batch.
+/// Refuses a request, or one inside a batch, whose target or headers are too long.
 pub fn check_sizes(uri: &Uri, headers: &HeaderMap) -> Result<()> {
     let authority = uri
         .authority()

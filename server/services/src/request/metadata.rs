@@ -7,7 +7,7 @@ use crate::response::error::{Failure, Result};
 use crate::response::headers::METADATA_PREFIX;
 use std::collections::{HashMap, HashSet};
 
-/// Maximum number of bytes of names and values together.
+/// Maximum number of bytes of all names and values together.
 const METADATA_BYTES_MAX: usize = 8 * 1024;
 
 /// The metadata of a request as sent: names in their own case, in the order of the head. A header

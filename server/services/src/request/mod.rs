@@ -1,4 +1,4 @@
-//! A request as it came: address, version, parameters, headers, body, and the row of its operation.
+//! A request: address, version, parameters, headers, body, and the row of its operation.
 
 pub mod address;
 pub mod api_version;

@@ -18,7 +18,7 @@ use axum::http::Method;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// One REST operation of a service. `R` is the service's request, which the handler is given.
+/// One REST operation of a service. `R` is the type of request that its handler takes.
 pub struct Operation<R: 'static> {
     /// The title of its page in the documentation, without blanks: `PutBlockList`.
     pub name: &'static str,
@@ -29,20 +29,20 @@ pub struct Operation<R: 'static> {
     // Routing. The first row that matches serves the request.
     pub methods: &'static [&'static str],
     pub resource: Resource,
-    /// In lower case. [`ANY`] matches every request.
+    /// The `restype` parameter in lower case. [`ANY`] matches every request.
     pub restype: &'static str,
-    /// In lower case.
+    /// The `comp` parameter in lower case; empty if the operation has none.
     pub comp: &'static str,
-    /// A condition on headers and parameters, for operations that differ in nothing else.
+    /// A condition on headers and parameters, for operations with the same route.
     pub when: fn(&Asked) -> bool,
-    /// Served by the secondary endpoint alone.
+    /// Whether only the secondary endpoint serves the operation.
     pub secondary_only: bool,
-    /// Older versions of the API refuse the operation.
+    /// The first API version with the operation; `None` if all have it.
     pub since: Option<&'static Since>,
 
     // Access.
     pub permissions: Permissions,
-    /// Permissions that headers and parameters need in addition, all of them.
+    /// Letters of permissions that headers and parameters require in addition; all are needed.
     pub more_permissions: fn(&Context) -> &'static str,
     pub anonymous: Anonymous,
     /// Whether the operation writes, whatever its method: refused to foreign web pages and by the
@@ -54,13 +54,13 @@ pub struct Operation<R: 'static> {
 
     // Protocol.
     pub body: BodyRule,
-    /// The headers and parameters that the handler sees. [`inputs`] has the treatment of others.
+    /// The headers and parameters that the handler sees. For the others, see [`inputs`].
     pub reads: Inputs,
-    /// Further parameters that are refused by name: each with the feature it belongs to.
+    /// Further parameters that are refused, each with the name of its unsupported feature.
     pub unsupported: &'static [(&'static str, &'static str)],
     /// Whether the operation names a blob that need not exist yet.
     pub creates_blob: bool,
-    /// Whether a success is in the OData format that the request accepts.
+    /// Whether a success has the OData format that the request accepts.
     pub has_odata_response: bool,
     pub long_response: LongResponse,
 
@@ -74,10 +74,10 @@ pub struct Operation<R: 'static> {
 /// The value of [`Operation::restype`] that matches all requests.
 pub const ANY: &str = "*";
 
-/// The resource that the path of a request addresses.
+/// The kind of resource that the path of a request addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// `restype=account`, with any path.
+    /// The account, from `restype=account` with any path.
     Account,
     Service,
     Container,
@@ -86,35 +86,35 @@ pub enum Resource {
     Messages,
     Message,
     Tables,
-    /// `Tables('T')`
+    /// A table by name, as in `Tables('T')`.
     TableName,
     Table,
     Entity,
-    /// A path below a table, which addresses nothing.
+    /// A path below a table that addresses nothing.
     BelowTable,
     TableBatch,
 }
 
 impl Resource {
-    /// Whether it is the messages of a queue, or one of them.
+    /// Whether the resource is the messages of a queue or one of them.
     pub fn is_of_messages(self) -> bool {
         matches!(self, Resource::Messages | Resource::Message)
     }
 }
 
-/// The part of a request that routing reads.
+/// The parts of a request that routing reads.
 pub struct Asked<'a> {
     pub method: &'a str,
     pub resource: Resource,
     pub restype: &'a str,
     pub comp: &'a str,
-    /// The text of a header; `Some` of an empty text if it is sent empty.
+    /// The text of a header; `None` if absent, `Some("")` if empty.
     pub header: &'a dyn Fn(&str) -> Option<String>,
     pub parameter: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Asked<'_> {
-    /// Whether a header is there and not empty.
+    /// Whether a header is present and not empty.
     pub fn has_header(&self, name: &str) -> bool {
         (self.header)(name).is_some_and(|text| !text.is_empty())
     }
@@ -123,16 +123,16 @@ impl Asked<'_> {
         (self.header)(name).is_some_and(|text| text.eq_ignore_ascii_case(value))
     }
 
-    /// Whether a parameter is the word `true`.
+    /// Whether a parameter is `true`, in any case.
     pub fn is_set(&self, name: &str) -> bool {
         (self.parameter)(name).is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 }
 
-/// Why no row matches, with the last criterion that a row failed.
+/// Why no row matches: the last check, in this order, that any row reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unmatched {
-    /// The resource has no operation of this `restype` and `comp`.
+    /// The resource has no operation with this `restype` and `comp`.
     Comp,
     Method,
     Condition,
@@ -151,7 +151,7 @@ impl<R> Index<R> {
         Index(index)
     }
 
-    /// The first row that serves a request.
+    /// The first row that matches a request.
     pub fn find(&self, asked: &Asked) -> std::result::Result<&'static Operation<R>, Unmatched> {
         let rows = self.0.get(&(asked.resource, asked.comp));
         let rows = rows.into_iter().flatten();
@@ -169,7 +169,7 @@ impl<R> Index<R> {
     }
 }
 
-/// The first version of the API that has an operation, and the refusal of older ones.
+/// The first API version that has an operation, and the refusal of older ones.
 pub struct Since {
     pub version: &'static str,
     pub status: u16,
@@ -182,11 +182,11 @@ pub struct Since {
 pub enum Permissions {
     Fixed(RequiredPermissions),
     ByRequest(fn(&Context) -> RequiredPermissions),
-    /// A bearer token, which the handler asks for.
+    /// A bearer token. The handler checks it.
     Token,
 }
 
-/// Permissions of an account SAS for resources of this type; no service SAS opens the operation.
+/// Permissions of an account SAS for resources of this type. No service SAS suffices.
 pub const fn account_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
     Permissions::Fixed(RequiredPermissions::account_only(
         resource_types,
@@ -194,21 +194,21 @@ pub const fn account_sas(resource_types: &'static str, letters: &'static str) ->
     ))
 }
 
-/// Permissions of either kind of SAS.
+/// Permissions that either kind of SAS may have.
 pub const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
     Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
 }
 
-/// For the owner alone: no SAS opens the operation.
+/// Only the owner may perform the operation. No SAS suffices.
 pub const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 
 /// Whether callers without credentials may perform an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anonymous {
     Refused,
-    /// In a container that shows its blobs.
+    /// In a container with public access to its blobs, or to the container as well.
     OnPublicBlobs,
-    /// In a container that shows its list as well.
+    /// In a container with public access to its list of blobs as well.
     OnPublicContainers,
 }
 
@@ -218,7 +218,7 @@ pub enum BodyRule {
     /// A body with content is refused.
     Empty,
     Optional,
-    /// The request declares the length of its body, which may be 0.
+    /// The request must declare the length of its body, which may be 0.
     Required,
 }
 
@@ -227,21 +227,21 @@ pub enum BodyRule {
 pub enum LongResponse {
     Never,
     Always,
-    /// If the request has this parameter.
+    /// Reserved if the request has this parameter.
     With(&'static str),
 }
 
 /// The name of an operation in logs and metrics.
 #[derive(Clone, Copy)]
 pub enum LogName {
-    /// [`Operation::name`].
+    /// The name is [`Operation::name`].
     Same,
     Fixed(&'static str),
-    /// `None`: the request is left out.
+    /// The name depends on the request; `None`: the request is not logged.
     ByRequest(fn(&Context) -> Option<&'static str>),
 }
 
-/// The switch of the account's settings that an operation is logged by.
+/// The class of an operation, which the account's settings may exclude from logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogClass {
     Read,
@@ -250,7 +250,7 @@ pub enum LogClass {
 }
 
 impl LogClass {
-    /// As in the metadata of a log, `LogType`.
+    /// The name of the class in the metadata of a log, `LogType`.
     pub fn name(self) -> &'static str {
         match self {
             LogClass::Read => "read",
@@ -260,26 +260,26 @@ impl LogClass {
     }
 }
 
-/// An operation as logs and metrics show it.
+/// The name and class of an operation in logs and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Logged {
     pub name: &'static str,
     pub class: LogClass,
 }
 
-/// The facts of a routed request that the steps before the handler need.
+/// The facts of a routed request that steps before the handler need.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
-    /// The REST name; empty for a request for no operation.
+    /// The REST name; empty if the request asks for no operation.
     pub name: &'static str,
     pub changes_state: bool,
     pub long_response: bool,
-    /// `None`: neither logs nor metrics show the request.
+    /// The name and class for logs and metrics; `None`: neither shows the request.
     pub logged: Option<Logged>,
 }
 
 impl Facts {
-    /// Facts of a request for no operation. Its method decides whether it counts as a write.
+    /// The facts of a request for no operation. It counts as a write unless its method only reads.
     pub fn unrouted(context: &Context) -> Facts {
         Facts {
             name: "",
@@ -310,7 +310,7 @@ impl Facts {
 }
 
 impl<R> Operation<R> {
-    /// A row that others fill in: an operation that reads, for the owner alone.
+    /// Base row: an operation that reads, for the owner alone. The rows override what differs.
     pub const READ: Operation<R> = Operation {
         name: "",
         published: &[],
@@ -336,14 +336,14 @@ impl<R> Operation<R> {
         log_class: LogClass::Read,
         handler: |_, _| unreachable!("every row names its handler"),
     };
-    /// As [`Operation::READ`], of an operation that writes.
+    /// Base row like [`Operation::READ`], for an operation that writes.
     pub const WRITE: Operation<R> = Operation {
         methods: &["PUT"],
         changes_state: true,
         log_class: LogClass::Write,
         ..Operation::READ
     };
-    /// As [`Operation::WRITE`], of an operation that deletes.
+    /// Base row like [`Operation::WRITE`], for an operation that deletes.
     pub const DELETE: Operation<R> = Operation {
         methods: &["DELETE"],
         log_class: LogClass::Delete,
@@ -369,7 +369,7 @@ impl<R> Operation<R> {
         }
     }
 
-    /// The permissions that the request needs of a SAS; `None` if the handler requires a token.
+    /// The permissions that a SAS needs for the request; `None` if the handler requires a token.
     pub fn needs(&self, context: &Context) -> Option<RequiredPermissions> {
         let needs = match self.permissions {
             Permissions::Fixed(needs) => needs,
@@ -456,7 +456,7 @@ impl<R> Operation<R> {
     }
 }
 
-/// Refuses two types of one body: who reads the other one would see another document.
+/// Refuses two content types: readers would parse different documents, depending on which they use.
 fn check_content_type(context: &Context) -> Result<()> {
     let name = "content-type";
     match context.headers.get_all(name).iter().nth(1) {

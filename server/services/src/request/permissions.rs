@@ -5,27 +5,27 @@
 /// The permission letters that an operation requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Letters {
-    /// No SAS of this kind covers the operation.
+    /// No SAS of this kind suffices.
     Never,
-    /// One of these.
+    /// One of these letters is required.
     Any(&'static str),
-    /// All of these.
+    /// All of these letters are required.
     All(&'static str),
 }
 
-/// The permissions that an operation requires of a caller that is not the owner.
+/// The permissions that an operation requires of callers other than the owner.
 #[derive(Debug, Clone, Copy)]
 pub struct RequiredPermissions {
-    /// Letters of `srt`, one of which an account SAS must have: `s`, `c`, `o`.
+    /// Letters of `srt` (`s`, `c`, `o`), one of which an account SAS must have.
     pub resource_types: &'static str,
     pub account_sas: Letters,
     pub service_sas: Letters,
-    /// Letters that headers and parameters of the request ask for in addition, all of them.
+    /// Letters that headers and parameters of the request require in addition; all are needed.
     pub also: &'static str,
 }
 
 impl RequiredPermissions {
-    /// An operation for which account SAS and service SAS ask for the same.
+    /// For operations with the same letters for account SAS and service SAS.
     pub const fn same(resource_types: &'static str, letters: Letters) -> RequiredPermissions {
         RequiredPermissions {
             resource_types,
@@ -35,7 +35,7 @@ impl RequiredPermissions {
         }
     }
 
-    /// An operation that only an account SAS can cover.
+    /// For operations that no service SAS covers.
     pub const fn account_only(
         resource_types: &'static str,
         letters: Letters,
@@ -48,7 +48,7 @@ impl RequiredPermissions {
         }
     }
 
-    /// An operation for the owner alone: access control lists.
+    /// For operations of the owner alone, such as setting access control lists.
     pub const OWNER: RequiredPermissions = RequiredPermissions::same("", Letters::Never);
 
     /// Whether no SAS covers the operation.

@@ -9,7 +9,7 @@ use lazurite_base::policies::StoredPolicy;
 /// Reads the stored access policies in a body. An empty body has none. Source: Set Container ACL,
 /// "Request body".
 pub async fn collect_policies(body: RequestBody) -> Result<Vec<StoredPolicy>> {
-    // Five policies need a tenth of the limit.
+    // Five policies need a tenth of this limit.
     let document = collect(body, SMALL_DOCUMENT_BYTES_MAX).await?;
     if document.is_empty() {
         return Ok(Vec::new());

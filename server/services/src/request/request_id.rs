@@ -1,4 +1,4 @@
-//! The names that answers and logs have for requests.
+//! The ids of requests, for responses and logs.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -13,15 +13,15 @@ thread_local! {
     };
 }
 
-/// A counter that shares its cache line with no other.
+/// A counter on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counter(AtomicU64);
 
-/// Ids that look like the service's and never repeat in a process's life.
+/// Makes ids that look like those of the hosted service and never repeat in a process.
 #[derive(Debug)]
 pub struct RequestIds {
-    /// All but the last twelve digits.
+    /// All of an id except its last twelve digits.
     prefix: String,
     counters: [Counter; COUNTERS],
 }

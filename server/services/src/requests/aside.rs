@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-/// Records of one resource that are kept, those in the ring among them.
+/// Maximum number of records kept of one resource, including those in the ring.
 pub const OF_RESOURCE_MAX: usize = 20;
 
-/// The records, by their positions. All of them are older than those in the ring.
+/// The displaced records, by position. All are older than the records in the ring.
 #[derive(Debug, Default)]
 pub struct Aside {
     records: BTreeMap<u64, Arc<Record>>,
-    /// The positions of each resource, oldest first.
+    /// The positions of the records of each resource, oldest first.
     positions: HashMap<u64, VecDeque<u64>>,
 }
 
@@ -53,7 +53,7 @@ impl Aside {
         dropped
     }
 
-    /// Drops the oldest record of a resource if it has too many, together with those in the ring.
+    /// Drops a resource's oldest record here if it has too many, counting those in the ring.
     pub fn trim(&mut self, resource: u64, in_ring: usize) -> Option<Arc<Record>> {
         let positions = self.positions.get(&resource)?;
         let is_over = positions.len() + in_ring > OF_RESOURCE_MAX;
@@ -66,7 +66,7 @@ impl Aside {
         self.remove(*oldest)
     }
 
-    /// Removes the oldest record of a resource, which has this position.
+    /// Removes the record at `position`, which is the oldest of its resource.
     fn remove(&mut self, position: u64) -> Option<Arc<Record>> {
         let record = self.records.remove(&position)?;
         if let Some(positions) = self.positions.get_mut(&record.resource) {

@@ -12,12 +12,12 @@ use axum::http::{Method, Uri};
 use memchr::memchr_iter;
 use std::borrow::Cow;
 
-/// Room that a head is given to begin with: most have less.
+/// Initial capacity of a head. Most heads are shorter.
 const HEAD_BYTES_USUAL: usize = 1024;
 /// Maximum number of bytes of a head that are kept.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Headers that open something, or hold a URL that does.
+/// Headers with credentials, or with URLs that may contain them.
 const SECRET_HEADERS: [&str; 17] = [
     OWN_REQUEST,
     "x-ms-copy-source-authorization",
@@ -38,7 +38,7 @@ const SECRET_HEADERS: [&str; 17] = [
     "location",
 ];
 
-/// The lengths of these names, a bit each: most headers have another.
+/// The set of the lengths of these names, as bits: rules out most headers without comparing.
 const SECRET_LENGTHS: u64 = {
     let (mut lengths, mut next) = (0, 0);
     while next < SECRET_HEADERS.len() {
@@ -48,15 +48,15 @@ const SECRET_LENGTHS: u64 = {
     lengths
 };
 
-/// A header as it was sent, secrets cut.
+/// Name and value of a header, with secrets removed.
 pub type Header = (String, String);
 
-/// Whether a header, in lower case, is one of [`SECRET_HEADERS`].
+/// Whether a header, given in lower case, is one of [`SECRET_HEADERS`].
 pub(super) fn is_secret(name: &str) -> bool {
     name.len() < 64 && SECRET_LENGTHS & (1 << name.len()) != 0 && SECRET_HEADERS.contains(&name)
 }
 
-/// The first line of a head. Secrets are cut.
+/// The request line of a head, with secrets removed.
 pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     let mut head = Vec::with_capacity(HEAD_BYTES_USUAL);
     head.extend_from_slice(method.as_str().as_bytes());
@@ -68,13 +68,13 @@ pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     head
 }
 
-/// Appends headers, one a line, until the head is too long. Secrets are cut.
+/// Appends a line for each header until the head has its maximum length. Removes secrets.
 pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
     let start = head.len();
     push_lines(head, headers, |head, value| {
         head.extend_from_slice(value.as_bytes());
     });
-    // All lines are searched at once: most requests have no secret in them.
+    // One search over all lines: most requests have no secret.
     if may_have_secret(&head[start..]) {
         head.truncate(start);
         push_lines(head, headers, push_without_secret_parameters);
@@ -114,7 +114,7 @@ fn push_lines(
     }
 }
 
-/// Appends the scheme of credentials, and the account of a shared key.
+/// Appends the scheme of credentials; of a shared key, the account too.
 fn push_credentials(head: &mut Vec<u8>, value: &[u8]) {
     let scheme = value.iter().position(|&byte| byte == b' ').unwrap_or(0);
     let is_key = value.starts_with(b"SharedKey");
@@ -124,7 +124,7 @@ fn push_credentials(head: &mut Vec<u8>, value: &[u8]) {
     head.extend_from_slice("…".as_bytes());
 }
 
-/// A header value of which only the part remains that opens nothing.
+/// The value of a secret header without its secrets.
 fn without_secret(name: &str, value: &str) -> String {
     match name {
         "x-ms-copy-source" | "x-ms-rename-source" | "referer" | "location" => redact(value),
@@ -144,7 +144,7 @@ pub fn text_in(head: &[u8]) -> Cow<'_, str> {
     texts.collect::<Vec<String>>().join("\n").into()
 }
 
-/// The value of the first line that has this name, before the first empty one.
+/// The value of the first line with this name, up to the first empty line.
 pub(super) fn value_in(lines: &[u8], name: &str) -> Option<String> {
     let mut start = 0;
     for end in memchr_iter(b'\n', lines).chain([lines.len()]) {
@@ -168,12 +168,12 @@ pub(super) fn lines(text: &str) -> Vec<Header> {
         .collect()
 }
 
-/// How a query was answered, with its cost.
+/// The plan of a table query and its cost, from the headers of its response.
 pub fn plan_of(headers: &HeaderMap) -> Option<String> {
     plan_with(|name| headers.get(name).map(text_of))
 }
 
-/// As [`plan_of`], of any headers.
+/// Like [`plan_of`], with any source of headers.
 pub fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
     let plan = header("x-lazurite-plan")?;
     let examined = header("x-lazurite-examined").unwrap_or_default();
@@ -192,7 +192,7 @@ pub fn without_secrets(text: &str) -> String {
     without_quoted_signatures(&lines.join("\n"))
 }
 
-/// A line without the value of a header that opens something, and without secret parameters.
+/// A line without secret header values and secret parameters.
 fn without_secret_value(line: &str) -> String {
     match line.split_once(':') {
         Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
@@ -212,7 +212,7 @@ fn without_secret_value(line: &str) -> String {
     }
 }
 
-/// A text without the signatures that it quotes.
+/// A text without the signatures in its quotations.
 fn without_quoted_signatures(text: &str) -> String {
     let quoted = "found in the HTTP request '";
     let mut parts = text.split(quoted);

@@ -34,22 +34,22 @@ use std::time::Instant;
 /// fail are kept, without their headers: a busy server spends no time on records that are dropped
 /// before they can be read.
 const SECOND_RECORDS_MAX: u32 = 2000;
-/// The share of the records that are kept of resources that busier ones push out.
+/// One in this many records may be one that newer records of other resources have displaced.
 const ASIDE_SHARE: usize = 4;
 
-/// Counts of the ring since the start.
+/// The counts of the ring since the server started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     pub seen: u64,
     pub errors: u64,
-    /// Requests that were only counted.
+    /// Number of requests that were counted but not kept.
     pub skipped: u64,
     pub kept: u64,
-    /// The position of the newest.
+    /// The position of the newest record.
     pub newest: u64,
 }
 
-/// The ring. See the head of this file.
+/// The ring of the last requests: see the head of this file.
 #[derive(Debug)]
 pub struct Ring {
     count_max: usize,
@@ -60,35 +60,35 @@ pub struct Ring {
     /// second at the same time may let a few more pass.
     second: AtomicU64,
     in_second: AtomicU32,
-    /// Written by each request of a busy server, and far from what each of them reads.
+    /// On its own cache line: a busy server writes it for each request and reads its neighbours.
     skipped: OwnLine<AtomicU64>,
     copies: Arc<CopyBudget>,
     kept: Mutex<Kept>,
 }
 
-/// A value that shares its cache line with no other.
+/// A value on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct OwnLine<T>(T);
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The newest, without a gap.
+    /// The newest records, without a gap.
     records: VecDeque<Arc<Record>>,
-    /// How many of them each resource has.
+    /// The number of records in `records`, by resource.
     of_resource: HashMap<u64, usize>,
-    /// Older ones.
+    /// Older records, displaced from `records`.
     aside: Aside,
-    /// Of both.
+    /// Memory of all records, without their bodies.
     bytes: usize,
     /// The position of the newest record.
     newest: u64,
-    /// The position behind which records may have their bodies.
+    /// Records at this position and before have lost their bodies.
     bodies_behind: u64,
 }
 
 impl Kept {
-    /// The records behind position `after`, oldest first.
+    /// The records after position `after`, oldest first.
     fn behind(&self, after: u64) -> impl DoubleEndedIterator<Item = &Arc<Record>> {
         let from = after.saturating_add(1);
         let first = self.records.front().map_or(from, |record| record.number);
@@ -115,7 +115,7 @@ impl Kept {
         Some(dropped)
     }
 
-    /// Takes in the newest record. Returns one that its resource no longer needs.
+    /// Adds the newest record. Returns one that was dropped because its resource had too many.
     fn push(&mut self, record: Record) -> Option<Arc<Record>> {
         let resource = record.resource;
         self.bytes += record.bytes();
@@ -130,7 +130,7 @@ impl Kept {
         Some(dropped)
     }
 
-    /// How many records of the resource are left in the ring.
+    /// Counts one record of the resource less. Returns how many are left in the ring.
     fn count_one_less(&mut self, resource: u64) -> usize {
         let Some(count) = self.of_resource.get_mut(&resource) else {
             return 0;
@@ -158,14 +158,14 @@ impl Kept {
 #[derive(Debug)]
 pub struct Batch {
     pub records: Vec<Arc<Record>>,
-    /// Records after the position and before `next` that were dropped before they could be sent.
+    /// Number of records between the position and `next` that were dropped before this call.
     pub missed: u64,
-    /// The position behind the last one.
+    /// The position from which to continue.
     pub next: u64,
 }
 
 impl Ring {
-    /// A ring of at most `count_max` records, 0 for none at all, and about `bytes_max` bytes.
+    /// A ring of at most `count_max` records (0: keeps none) and about `bytes_max` bytes.
     pub fn new(count_max: usize, bytes_max: usize) -> Ring {
         let kept = Kept {
             records: VecDeque::with_capacity(count_max),
@@ -184,7 +184,7 @@ impl Ring {
         }
     }
 
-    /// Keeps also at most `body_bytes_max` bytes of each body; 0 for none.
+    /// Makes the ring keep up to `body_bytes_max` bytes of each body; 0: none.
     pub fn with_bodies(mut self, body_bytes_max: usize) -> Ring {
         // Requests under way may hold copies, which dropping older records does not free. So copies
         // may take a little more than the half of the bytes that bodies may have in the ring.
@@ -196,12 +196,12 @@ impl Ring {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything is kept.
+    /// Whether the ring keeps records.
     fn is_on(&self) -> bool {
         self.count_max > 0
     }
 
-    /// The copies of a request's bodies. What a client encrypts with its own key is not copied.
+    /// Copies for a request's bodies; `None` if disabled, or for content with a customer key.
     fn copies_for(&self, headers: &HeaderMap) -> Option<Bodies> {
         let is_kept = self.copies.is_on() && !headers.contains_key("x-ms-encryption-key");
         is_kept.then(|| Bodies {
@@ -210,7 +210,7 @@ impl Ring {
         })
     }
 
-    /// Whether a request that begins now can be kept.
+    /// Whether a request that begins now can be kept, by the limit per second.
     fn has_room(&self, now: Instant) -> bool {
         let second = now.duration_since(self.opened).as_secs();
         if self.second.load(Ordering::Relaxed) != second {
@@ -230,7 +230,7 @@ impl Ring {
         self.skipped.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Keeps a request that has ended.
+    /// Adds the record of a finished request, dropping older ones to make room.
     fn push(&self, mut record: Record) {
         record.resource = record.resource_number();
         let aside_max = self.count_max / ASIDE_SHARE;
@@ -238,7 +238,7 @@ impl Ring {
         kept.newest += 1;
         record.number = kept.newest;
         let mut dropped = kept.push(record);
-        // Freed without the lock: in the usual case there is one.
+        // Free the dropped record after the lock is released. Usually there is one.
         let mut bodies = None;
         while self.copies.bytes() > self.bytes_max / 2
             && let Some(dropped) = kept.drop_bodies()
@@ -267,10 +267,10 @@ impl Ring {
         }
     }
 
-    /// Records behind position `after`, at most `count_max`, that `is_shown` accepts.
+    /// At most `count_max` records after position `after`, of which those that `is_shown` accepts.
     pub fn after(&self, after: u64, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Batch {
         let kept = self.kept();
-        // Copied first: `is_shown` may take its time, and the lock is that of all requests.
+        // Copied first: `is_shown` may be slow, and every request needs the lock.
         let candidates: Vec<_> = kept.behind(after).take(count_max).cloned().collect();
         let next = candidates
             .last()
@@ -302,7 +302,7 @@ impl Ring {
         (kept.newest, wanted.cloned().collect())
     }
 
-    /// The last records that `is_shown` accepts, newest first.
+    /// The newest records that `is_shown` accepts, newest first, at most `count_max`.
     pub fn latest(&self, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Vec<Arc<Record>> {
         let all: Vec<_> = self.kept().behind(0).rev().cloned().collect();
         all.into_iter()
@@ -311,7 +311,7 @@ impl Ring {
             .collect()
     }
 
-    /// The last records of requests that were refused or failed, newest first.
+    /// Like [`Ring::latest`], limited to requests that were refused or failed.
     pub fn latest_errors(
         &self,
         count_max: usize,
@@ -320,7 +320,7 @@ impl Ring {
         self.latest(count_max, |record| record.is_error() && is_shown(record))
     }
 
-    /// The record of a request by the id that its response had.
+    /// The record of the request whose response had this id.
     pub fn find(&self, request_id: &str) -> Option<Arc<Record>> {
         let kept = self.kept();
         let mut records = kept.behind(0).rev();

@@ -1,4 +1,4 @@
-//! One request and how it was answered.
+//! One request and its response, as the ring keeps them.
 
 use crate::accounts::{SECONDARY, names_account};
 use crate::observer::HowEnded;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Bytes of a record without its texts.
+/// Approximate size in bytes of a record without its texts.
 const RECORD_BYTES: usize = size_of::<Record>() + 64;
 
-/// One request and how it was answered.
+/// One request and its response.
 #[derive(Debug)]
 pub struct Record {
-    /// Counts up from 1; the position in the ring.
+    /// The position in the ring, counted from 1.
     pub number: u64,
     pub at: SystemTime,
     pub took: Duration,
@@ -28,27 +28,27 @@ pub struct Record {
     pub peer: IpAddr,
     pub secure: bool,
     pub request_id: String,
-    /// Whose resource the request names; `None` if it was refused before that was known.
+    /// The account that the request addresses; `None` if it was refused before that was known.
     pub account: Option<Arc<str>>,
-    /// The REST name; empty if the request got no further.
+    /// The REST name; empty if the request was refused before its operation was known.
     pub operation: &'static str,
     pub status: u16,
     pub refusal: Option<Arc<WhyRefused>>,
-    /// Bytes of the request's body that came, and that its head declared.
+    /// Number of bytes of the request's body: received, and declared in its head.
     pub request_bytes: u64,
     pub declared_bytes: Option<u64>,
-    /// Bytes of the body that were sent.
+    /// Number of bytes of the response's body that were handed to the connection.
     pub response_bytes: u64,
     /// How the response ended.
     pub ended: HowEnded,
     /// A number for the container, queue or table; 0 if the request names none. Set by the ring.
     pub resource: u64,
-    /// The request line, the headers, an empty line, and the headers of the response.
+    /// Request line, request headers, an empty line, response headers. Secrets are removed.
     pub head: Vec<u8>,
     pub bodies: Option<Bodies>,
 }
 
-/// The copies of the two bodies of a request.
+/// The copies of the bodies of a request and its response.
 #[derive(Debug, Clone)]
 pub struct Bodies {
     pub(super) request: Arc<BodyCopy>,
@@ -56,7 +56,7 @@ pub struct Bodies {
 }
 
 impl Record {
-    /// Whether the request had a body, even if it was refused before any of it came.
+    /// Whether the request had a body, even if it was refused before any byte arrived.
     pub fn has_body(&self) -> bool {
         self.request_bytes > 0 || self.declared_bytes.is_some_and(|bytes| bytes > 0)
     }
@@ -70,14 +70,14 @@ impl Record {
         text.split(' ').next().unwrap_or_default().to_owned()
     }
 
-    /// The target as logs show it.
+    /// The request target as logs show it.
     pub fn target(&self) -> String {
         let text = self.text();
         let line = text.lines().next().unwrap_or_default();
         redact(line.split_once(' ').map_or("", |(_, target)| target))
     }
 
-    /// The headers of the request, then those of the response.
+    /// The headers of the request and those of the response.
     pub fn headers(&self) -> [Vec<Header>; 2] {
         let text = self.text();
         let (request, response) = text.split_once("\n\n").unwrap_or((&text, ""));
@@ -87,12 +87,12 @@ impl Record {
         ]
     }
 
-    /// A header of the request, without reading the others.
+    /// A header of the request. The others are not parsed.
     pub fn header(&self, name: &str) -> Option<String> {
         value_in(&self.head, name)
     }
 
-    /// A header of the response, without reading the others.
+    /// A header of the response. The others are not parsed.
     pub fn response_header(&self, name: &str) -> Option<String> {
         let request_end = memchr::memmem::find(&self.head, b"\n\n")?;
         value_in(&self.head[request_end + 2..], name)
@@ -138,7 +138,7 @@ impl Record {
             return path;
         }
         let rest = rest.trim_start_matches('/');
-        // azure-data-tables for Python writes the account behind its secondary location.
+        // azure-data-tables for Python repeats the account after that of its secondary location.
         let is_location = self.service == ServiceKind::Table && first.ends_with(SECONDARY);
         match rest.split_once('/') {
             Some((second, rest)) if is_location && names(second) => rest,
@@ -146,7 +146,7 @@ impl Record {
         }
     }
 
-    /// Whether a host with dots names the account of the request, as in `request/address.rs`.
+    /// Whether the host names the request's account, by the rules of `request/address.rs`.
     fn host_names_account(&self) -> bool {
         let account = self.account.as_deref().unwrap_or_default();
         let host = self.header("host").unwrap_or_default();
@@ -154,7 +154,7 @@ impl Record {
         host.contains('.') && names_account(label, account)
     }
 
-    /// Memory that the record takes, without the bodies.
+    /// Memory of the record in bytes, without the bodies.
     pub fn bytes(&self) -> usize {
         let account = self.account.as_ref().map_or(0, |account| account.len());
         let texts = self.head.capacity() + self.request_id.capacity() + account;

@@ -1,4 +1,4 @@
-//! The rules of the ring: what is kept, dropped and counted, and the secrets that are cut.
+//! Tests of the ring: what is kept, dropped and counted, and which secrets are removed.
 
 use super::*;
 use crate::observer::{End, ExchangeFacts, HowEnded, Observer};
@@ -26,7 +26,7 @@ fn facts(id: u64, target: &str, headers: &HeaderMap, status: u16) -> ExchangeFac
     }
 }
 
-/// Serves a request whose answer ends like this after five bytes.
+/// Serves a request whose response ends this way after five bytes.
 fn serve_until(
     ring: &Ring,
     id: u64,
@@ -136,7 +136,7 @@ fn a_busy_resource_leaves_the_last_requests_of_others() {
     assert_eq!(ids("/a/quiet"), (10..30).collect::<Vec<_>>());
     assert_eq!(ids("/a/Rare"), (30..35).collect::<Vec<_>>());
     assert!(ring.find("id-10").is_some() && ring.find("id-9").is_none());
-    // Page by page, each dropped one is counted once.
+    // Read page by page, each dropped record is counted once.
     let (mut after, mut seen, mut missed) = (0, Vec::new(), 0);
     loop {
         let batch = ring.after(after, 7, |_| true);
@@ -215,7 +215,7 @@ fn a_resource_is_the_same_however_its_account_is_addressed() {
         assert_eq!(record.resource_number(), photos, "{host} {path}");
     }
     for (service, host, path, resource) in [
-        // Containers whose names begin as that of the account does.
+        // Containers whose names begin with the account's name.
         (Blob, "acct.blob.localhost:1", "/accts/b", "accts/b"),
         (Blob, "acct.blob.localhost:1", "/acct/b", "acct/b"),
         (Blob, "127.0.0.1:1", "/acct/accts/b", "accts/b"),
@@ -279,7 +279,7 @@ fn requests_stay_within_the_bytes() {
     }
 }
 
-/// The counts of a ring, made anew.
+/// Compares the counts of a ring with a recount.
 fn check_counts(ring: &Ring) {
     let kept = ring.kept();
     let all: Vec<_> = kept.behind(0).collect();
@@ -309,7 +309,7 @@ fn counts_hold_whatever_comes_and_each_resource_keeps_its_newest() {
         let ring = Ring::new(count_max, bytes_max);
         let mut served: HashMap<u64, Vec<u64>> = HashMap::new();
         for number in 1..=2000 {
-            // One of them is as busy as all others.
+            // One container gets as many requests as all others together.
             let name = if next(2) == 0 { 0 } else { next(12) };
             let length = next(3000) as usize;
             let head = format!("GET /a/c{name}/{}\n\n", "x".repeat(length));

@@ -1,4 +1,4 @@
-//! A request under way, until the ring takes its record.
+//! A request under way, until its record is added to the ring.
 
 use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer};
 use crate::pages;
@@ -9,18 +9,18 @@ use crate::requests::record::{Bodies, Record};
 use axum::http::header::HeaderMap;
 use std::sync::Arc;
 
-/// The part of a record that is known so far.
+/// The parts of a record that are known so far.
 #[derive(Debug, Default)]
 pub struct RequestUnderWay {
-    /// `None` if there are too many requests to keep them all.
+    /// `None` if this second has had so many requests that this one is only counted.
     head: Option<Vec<u8>>,
     bodies: Option<Bodies>,
-    /// The response is no key and no token.
+    /// Whether the response may be copied: it is no key or token.
     copies_response: bool,
 }
 
 impl RequestUnderWay {
-    /// Takes the start of the request's body; `None` if it is not kept.
+    /// The copy for the request's body; `None` if bodies are not kept.
     pub fn request_copy(&self) -> Option<Arc<BodyCopy>> {
         let bodies = self.bodies.as_ref()?;
         Some(bodies.request.clone())
@@ -35,7 +35,7 @@ impl Observer for RequestUnderWay {
         exchange: &ExchangeFacts,
         headers: &HeaderMap,
     ) -> Option<RequestUnderWay> {
-        // An export of many blobs would take the place of the requests of clients.
+        // The server's own requests would displace those of clients, for example during an export.
         let is_of_client = !exchange.is_own && exchange.batch.is_none();
         let is_page = exchange.target.path().starts_with(pages::PREFIX);
         if !is_of_client || is_page || !ring.is_on() {

@@ -1,13 +1,13 @@
-//! Why a request was not served, in the words of its response.
+//! Why a request was refused, in the words of its response.
 
 use crate::request::target::without_secret_parameters;
 use crate::requests::head::without_secrets;
 use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
 
-/// Longest reason in a list.
+/// Maximum length of a reason in a list, in bytes.
 const REASON_BYTES_MAX: usize = 300;
 
-/// Details that say why in one phrase, the best first.
+/// Names of details that give the reason in one phrase, the best first.
 const REASONS: [&str; 4] = [
     WRONG_SERVICE,
     "AuthenticationErrorDetail",
@@ -15,20 +15,20 @@ const REASONS: [&str; 4] = [
     "ExtendedErrorDetail",
 ];
 
-/// Why a request was not served.
+/// Why a request was refused.
 #[derive(Debug, Clone)]
 pub struct WhyRefused {
     pub code: String,
-    /// In one phrase.
+    /// The reason in one phrase.
     pub reason: String,
-    /// All that the response says, name by name.
+    /// All details of the response: name and text.
     pub details: Vec<(&'static str, String)>,
-    /// The string that the client signed instead, if it is known.
+    /// The string that the client signed by mistake, if it is known.
     pub client_signed: Option<Box<ClientSigned>>,
 }
 
 impl WhyRefused {
-    /// Memory that it takes.
+    /// Memory of the texts in bytes.
     pub(super) fn bytes(&self) -> usize {
         let texts = self.details.iter();
         let texts = texts.map(|(name, text)| name.len() + text.capacity());
@@ -40,7 +40,7 @@ impl WhyRefused {
         own + details + texts.sum::<usize>() + signed
     }
 
-    /// The reason of a failure, in the words of its response. Signatures in them are cut.
+    /// The reason for a failure, in the words of its response. Signatures are removed.
     pub fn of(failure: &Failure) -> Box<WhyRefused> {
         let details: Vec<_> = failure
             .details

@@ -1,4 +1,4 @@
-//! Headers that every answer has: ids, version, server.
+//! Headers that all responses have: ids, version, server.
 
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue, SERVER};

@@ -1,4 +1,4 @@
-//! Headers that more than one service reads or writes: metadata, with the case of its names.
+//! Headers that several services use: metadata, with the case of its names.
 
 use crate::codec::xml::Writer;
 use crate::response::error::{Failure, Result, common};
@@ -6,14 +6,14 @@ use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 
-/// Of the names of metadata headers.
+/// The prefix of the names of metadata headers.
 pub const METADATA_PREFIX: &str = "x-ms-meta-";
 
-/// Metadata names, in their own case, that a response's head should show.
+/// Metadata names in the case in which the response's head should have them.
 #[derive(Debug, Clone)]
 struct MetadataNames(Vec<String>);
 
-/// Puts metadata on a response, each name in its own case.
+/// Adds metadata to a response. The head will have the names in their own case.
 pub fn put_metadata(response: &mut Response<Body>, metadata: &[(String, String)]) {
     let mut names = Vec::new();
     for (key, value) in metadata {
@@ -29,7 +29,7 @@ pub fn put_metadata(response: &mut Response<Body>, metadata: &[(String, String)]
     }
 }
 
-/// The names whose case the head of the response should show.
+/// Takes the names whose case the response's head should show.
 pub fn take_metadata_names(response: &mut Response<Body>) -> Vec<String> {
     let mut names = response
         .extensions_mut()
@@ -50,7 +50,7 @@ pub const REQUEST_SERVER_ENCRYPTED: HeaderName =
     HeaderName::from_static("x-ms-request-server-encrypted");
 pub const SERVER_ENCRYPTED: HeaderName = HeaderName::from_static("x-ms-server-encrypted");
 
-/// The name of a header that is written in code.
+/// A header name known at compile time, as a text or a constant.
 pub trait StaticName {
     fn name(self) -> HeaderName;
 }
@@ -67,14 +67,14 @@ impl StaticName for &'static str {
     }
 }
 
-/// A header on a response, if the value can be one.
+/// Sets a header. Does nothing if the value is not valid in a header.
 pub fn put(response: &mut Response<Body>, name: impl StaticName, value: impl AsRef<str>) {
     if let Ok(value) = HeaderValue::from_str(value.as_ref()) {
         response.headers_mut().insert(name.name(), value);
     }
 }
 
-/// A header with a value that is written in code: nothing is copied.
+/// Sets a header to a value known at compile time, without copying it.
 pub fn put_static(response: &mut Response<Body>, name: impl StaticName, value: &'static str) {
     put_value(response, name.name(), HeaderValue::from_static(value));
 }
@@ -85,10 +85,10 @@ pub fn put_value(response: &mut Response<Body>, name: HeaderName, value: HeaderV
     response.headers_mut().insert(name, value);
 }
 
-/// Headers that an answer has room for from the start; most have fewer.
+/// Initial capacity for the headers of a response. Most have fewer.
 const HEADERS_EXPECTED: usize = 24;
 
-/// An answer with a status and no body.
+/// A response with a status and no body.
 pub fn empty(status: u16) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     response.headers_mut().reserve(HEADERS_EXPECTED);
@@ -97,7 +97,7 @@ pub fn empty(status: u16) -> Response<Body> {
     response
 }
 
-/// An answer with an XML document.
+/// A response with an XML document.
 pub fn xml(status: u16, document: String) -> Response<Body> {
     let mut response = Response::new(Body::from(document));
     *response.status_mut() =
@@ -106,7 +106,7 @@ pub fn xml(status: u16, document: String) -> Response<Body> {
     response
 }
 
-/// A request body that is XML, or the failure that says where it is not.
+/// Parses a request body as XML. Error: a failure that names the position of the mistake.
 pub fn parse_xml(bytes: &[u8]) -> Result<crate::codec::xml::Element> {
     Ok(crate::codec::xml::parse(bytes)?)
 }
@@ -117,7 +117,7 @@ impl From<crate::codec::xml::Malformed> for Failure {
     }
 }
 
-/// `<Metadata>` of a listing: an element a name.
+/// Writes the `<Metadata>` element of a listing, with an element for each name.
 pub fn write_metadata(document: &mut Writer, metadata: &[(String, String)]) {
     document.open("Metadata");
     for (name, value) in metadata {

@@ -7,10 +7,10 @@ use crate::request::context::Context;
 use lazurite_blob::ListedBlob;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// The first version without URLs.
+/// The first API version whose listings have no URLs.
 const VERSION_WITHOUT: &str = "2013-08-15";
 
-/// The bytes that a path holds percent-encoded.
+/// The bytes that are percent-encoded in a path.
 const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -19,9 +19,9 @@ const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'$');
 
-/// The URLs of a listing.
+/// The URLs in a listing, for API versions that have them.
 pub struct ListedUrls {
-    /// The URL of the service, with a slash at its end.
+    /// The URL of the service, with a final slash.
     endpoint: String,
     are_listed: bool,
 }
@@ -34,7 +34,7 @@ impl ListedUrls {
         }
     }
 
-    /// Opens the document of a listing of an account, or of a container.
+    /// Opens the document of a listing of the account, or of `container`.
     pub fn open(&self, document: &mut Writer, container: Option<&str>) {
         let endpoint = ("ServiceEndpoint", self.endpoint.as_str());
         let name = "EnumerationResults";
@@ -51,12 +51,12 @@ impl ListedUrls {
         }
     }
 
-    /// The URL of a container or queue, if the listing has URLs.
+    /// The URL of a container or queue; `None` if the API version has none.
     pub fn of_resource(&self, name: &str) -> Option<String> {
         self.are_listed.then(|| self.url(name))
     }
 
-    /// The URL of a blob or snapshot, if the listing has URLs.
+    /// The URL of a blob or snapshot; `None` if the API version has none.
     pub fn of_blob(&self, container: &str, listed: &ListedBlob) -> Option<String> {
         if !self.are_listed {
             return None;

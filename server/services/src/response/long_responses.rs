@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Bytes that are reserved before the length of a document is known: those of a whole page.
+/// Number of bytes reserved before a document's length is known: those of a full page.
 const EXPECTED_BYTES: usize = 1 << 20;
 
 /// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a
@@ -35,7 +35,7 @@ pub async fn beside_body(grant: Option<MemoryGrant>) -> Result<MemoryGrant> {
     }
 }
 
-/// Keeps the part of `grant` that the response needs until it is sent.
+/// Holds the part of `grant` that the response needs until it is sent.
 pub fn hold(grant: MemoryGrant, response: Response<Body>) -> Response<Body> {
     match response.body().size_hint().exact() {
         Some(bytes) if bytes > FREE_BYTES as u64 => {
@@ -46,7 +46,7 @@ pub fn hold(grant: MemoryGrant, response: Response<Body>) -> Response<Body> {
     }
 }
 
-/// A document with its grant. Its length stays known, as the client is told it.
+/// A document in memory with its grant. The length stays exact, for the Content-Length.
 struct HeldBody {
     body: Body,
     grant: Arc<MemoryGrant>,
@@ -77,7 +77,7 @@ impl HttpBody for HeldBody {
     }
 }
 
-/// Part of a document on its way out.
+/// A part of a document that is being sent, with its share in the grant.
 struct Held {
     bytes: Bytes,
     _grant: Arc<MemoryGrant>,

@@ -17,7 +17,7 @@ use std::pin::Pin;
 /// largest handler.
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send>>;
 
-/// A response that needs no waiting.
+/// The future of a response that is already complete.
 pub fn ready_response(response: Response<Body>) -> ResponseFuture {
     Box::pin(ready(Ok(response)))
 }

@@ -1,4 +1,4 @@
-//! Bodies of responses that are read from the store while they are sent.
+//! Response bodies that are read from the store while they are sent.
 
 use crate::memory::{self, MemoryGrant, PIECE_BYTES};
 use crate::response::error::Result;
@@ -13,20 +13,20 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinHandle};
 
-/// The store hands out no more at a time than this, and some bytes.
+/// Approximate maximum size of the chunks that the store returns.
 const CHUNK_BYTES: usize = 255 << 10;
 
 /// Reads the next chunk of a response; `None` at its end. Blocks for the disk.
 pub trait ChunkSource: Send + Unpin + 'static {
-    /// At most `bytes_max` bytes where the source can choose.
+    /// Returns at most `bytes_max` bytes if the source can split its content.
     fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>>;
 
-    /// Whether the last chunk is to be sent before the next one is read, which may take long.
+    /// Whether the last chunk must be sent before the next is read, because that may take long.
     fn is_urgent(&self) -> bool {
         false
     }
 
-    /// Whether a chunk may take many lookups: such are not made on a connection thread.
+    /// Whether a chunk may need many lookups, which are too slow for a connection thread.
     fn is_slow(&self) -> bool {
         false
     }
@@ -37,11 +37,11 @@ pub trait ChunkSource: Send + Unpin + 'static {
         None
     }
 
-    /// Gives back memory that only makes the next chunk cheaper.
+    /// Frees memory that only makes the next chunk cheaper.
     fn release(&mut self) {}
 }
 
-/// Room for content that is read ahead of a client.
+/// The share of the memory budget for content that is read ahead.
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
@@ -51,7 +51,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// As much as there is to be had now.
+    /// Takes what is available now: a minimum that is not counted if the budget is used up.
     pub fn take() -> Room {
         match memory::grant() {
             Some((bytes, grant)) => Room {
@@ -65,7 +65,7 @@ impl Room {
         }
     }
 
-    /// Bytes that may be read.
+    /// Number of bytes that may be read ahead.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -95,7 +95,7 @@ pub fn streamed<S: ChunkSource>(first: Bytes, room: Room, source: S, length: u64
     body(read, Some(length))
 }
 
-/// Like [`streamed`], for a `source` of unknown length that may take long to produce each chunk.
+/// Like [`streamed`], for a `source` of unknown length whose chunks may take long to produce.
 pub fn streamed_to_end<S: ChunkSource>(first: Bytes, source: S) -> Body {
     let room = Room {
         bytes: 0,
@@ -115,12 +115,12 @@ fn body<S: ChunkSource>(read: Read<S>, remaining: Option<u64>) -> Body {
 }
 
 struct Streamed<S> {
-    /// Chunks to go out, in order.
+    /// The chunks to send next, in order.
     ready: VecDeque<Bytes>,
-    /// Memory of the budget for these chunks.
+    /// The share of the memory budget for these chunks.
     grant: Option<Arc<MemoryGrant>>,
     state: State<S>,
-    /// `None` if it is unknown.
+    /// Number of bytes still to send; `None` if unknown.
     remaining: Option<u64>,
     unsent: Arc<Unsent>,
 }
@@ -128,7 +128,7 @@ struct Streamed<S> {
 enum State<S> {
     Idle(S),
     Reading(JoinHandle<Read<S>>),
-    /// There is no more to read, because of an error or not.
+    /// Nothing is left to read, because of the end or of an error.
     Ended(Result<()>),
 }
 
@@ -176,7 +176,7 @@ fn read_ahead<S: ChunkSource>(
     }
 }
 
-/// The chunks of one response that the connection has taken and not sent.
+/// The chunks of one response that the connection has accepted but not sent.
 #[derive(Debug, Default)]
 struct Unsent(Mutex<UnsentChunks>);
 
@@ -187,7 +187,7 @@ struct UnsentChunks {
 }
 
 impl Unsent {
-    /// Ready when there are none.
+    /// Ready once no chunk is unsent.
     fn poll_none(&self, task: &Context<'_>) -> Poll<()> {
         let mut chunks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if chunks.count == 0 {
@@ -212,7 +212,7 @@ impl Unsent {
     }
 }
 
-/// A chunk on its way out.
+/// A chunk that the connection is sending.
 struct Outgoing {
     bytes: Bytes,
     _grant: Option<Arc<MemoryGrant>>,
@@ -232,7 +232,7 @@ impl Drop for Outgoing {
 }
 
 impl<S: ChunkSource> Streamed<S> {
-    /// Begins to read if there is more content than is ready, and room for it.
+    /// Starts a read if the ready chunks are not all and there is room.
     fn begin_to_read(&mut self, task: &Context<'_>) {
         let ready: u64 = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
         let is_all = self.remaining.is_some_and(|remaining| remaining <= ready);
@@ -280,7 +280,7 @@ fn start_reading<S: ChunkSource>(source: S, room: Room, left: Option<u64>) -> Jo
         {
             Ok(read) => read,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            // The server has stopped, and nobody waits any more.
+            // The runtime has shut down, and no task waits for the result.
             Err(Err(_)) => std::future::pending().await,
         }
     })
@@ -299,7 +299,7 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
         }
         self.begin_to_read(task);
         if self.ready.is_empty() {
-            // The next read has room of its own.
+            // The next read takes its own grant.
             self.grant = None;
             if let State::Reading(reading) = &mut self.state {
                 let Poll::Ready(read) = Pin::new(reading).poll(task) else {
@@ -321,7 +321,7 @@ impl<S: ChunkSource> HttpBody for Streamed<S> {
             return Poll::Ready(Some(Ok(self.send(chunk))));
         }
         let ended = match &mut self.state {
-            // There was no room; the task is woken when its data is sent.
+            // There was no room to read. The task is woken when unsent chunks are sent.
             State::Idle(_) => return Poll::Pending,
             State::Reading(_) => State::Ended(Ok(())),
             ended => std::mem::replace(ended, State::Ended(Ok(()))),
@@ -355,7 +355,7 @@ mod tests {
     use http_body_util::BodyExt;
     use std::time::Duration;
 
-    /// Three chunks, each of which is sent before the next one is made.
+    /// A source of three chunks, each of which is sent before the next one is made.
     struct InTurns {
         left: usize,
         turns: Arc<Semaphore>,

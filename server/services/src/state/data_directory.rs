@@ -1,4 +1,4 @@
-//! A data directory with its store open, as the server starts with it.
+//! A data directory whose current store is open, as the server starts with it.
 
 use crate::state::directories::Directories;
 use crate::state::place::Place;
@@ -7,7 +7,7 @@ use lazurite_engine::{Background, Config, Db, Durability, Environment, Error, Re
 use std::path::Path;
 use std::sync::Arc;
 
-/// A fork ends with the process.
+/// Forks do not outlive the process, so their writes need not reach the disk.
 pub(super) const FORK_DURABILITY: Durability = Durability::Memory;
 /// Limits of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all
 /// memtables, and open SSTables.
@@ -20,7 +20,7 @@ const FORK_OPEN_FILES_MAX: usize = 8;
 /// values.
 pub const FORK_HANDLES_MAX: u64 = FORK_OPEN_FILES_MAX as u64 + 4;
 
-/// Bytes of the log that a fork may have to read.
+/// Maximum size of the WAL that the opening of a fork may have to replay, in bytes.
 pub(super) const FORK_LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// An open data directory.
@@ -29,7 +29,7 @@ pub struct DataDirectory {
     pub(super) directories: Arc<Directories>,
     pub(super) file: StoresFile,
     pub(super) opener: Opener,
-    /// The store in use.
+    /// The current store.
     pub(super) db: Db,
 }
 
@@ -48,7 +48,7 @@ impl DataDirectory {
             environment,
         };
         let db = opener.open(&directories, file.current)?;
-        // Another process may have replaced the file before its store was locked here.
+        // We locked the store that `file` named. Another process may have replaced the file before.
         if directories.read()? != file {
             db.abandon();
             return Err(Error::Locked {
@@ -56,7 +56,7 @@ impl DataDirectory {
                 process_id: 0,
             });
         }
-        // Only now: another process that has the store open may have made them.
+        // Not earlier: another process with the store open may have created them.
         directories.remove_unnamed(&file)?;
         Ok(DataDirectory {
             directories: Arc::new(directories),
@@ -83,7 +83,7 @@ pub fn may_lie_beside_store(name: &str) -> bool {
     names.contains(&name) || endings.iter().any(|ending| name.ends_with(ending))
 }
 
-/// How the stores of a process are opened.
+/// Opens the stores of a process, all with the same configuration.
 #[derive(Debug, Clone)]
 pub(super) struct Opener {
     config: Config,
@@ -96,11 +96,11 @@ impl Opener {
         Db::open_with(&path, self.config.clone(), self.environment.clone())
     }
 
-    /// A store that does not outlive the process, with little memory and few threads.
+    /// Opens the store of a fork: not durable, with little memory and few threads.
     pub(super) fn open_fork(&self, directories: &Directories, number: StoreNumber) -> Result<Db> {
         let config = Config {
             durability: FORK_DURABILITY,
-            // A merge would cost each fork the time and the disk of what the source merges once.
+            // A merge would cost each fork time and disk; the source merges once.
             merges_inherited: false,
             // Keeps deletions in the memtable: once flushed, they would be merged with all that
             // they hide, which would not free the space of shared files.
@@ -118,7 +118,7 @@ impl Opener {
         Db::open_with(&directories.path(number), config, environment)
     }
 
-    /// For the checkpoints of the secondary endpoint of the data directory at `root`.
+    /// The place of the secondary endpoint's checkpoints, for the data directory at `root`.
     pub(super) fn place(&self, root: &Path) -> Place {
         Place {
             directory: root.to_owned(),
@@ -127,12 +127,12 @@ impl Opener {
         }
     }
 
-    /// Of stores that are no forks.
+    /// The durability of stores other than forks.
     pub(super) fn durability(&self) -> Durability {
         self.config.durability
     }
 
-    /// Whether stores end with the process.
+    /// Whether stores are only in memory and end with the process.
     pub(super) fn is_in_memory(&self) -> bool {
         self.durability() == Durability::Memory
     }

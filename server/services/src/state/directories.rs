@@ -18,24 +18,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The file that names the stores of a data directory.
+/// The file with the numbers of a data directory's stores.
 const FILE: &str = "STORES";
-/// The file that takes its place next.
+/// The next version of [`FILE`], before it is renamed.
 const FILE_NEW: &str = "STORES.new";
-/// The directory of the numbered directories.
+/// The directory that contains the numbered directories.
 const FOLDER: &str = "stores";
 const LOCK: &str = "LOCK";
-/// The file of an engine that a store has from its creation on.
+/// A file of the engine that every store has.
 const CURRENT: &str = "CURRENT";
 
-/// The directories of the stores of one data directory.
+/// The directories of the stores in one data directory.
 #[derive(Debug)]
 pub struct Directories {
     fs: Arc<dyn Fs>,
     root: PathBuf,
-    /// The highest number that a directory has, or had.
+    /// The highest directory number used so far.
     last: AtomicU64,
-    /// Of the data directory; `None` while the store at its top holds it.
+    /// The lock of the data directory; `None` while the store at its top holds the lock.
     lock: Mutex<Option<Box<dyn LockGuard>>>,
 }
 
@@ -48,7 +48,7 @@ impl Directories {
         let mut file = directories.read()?;
         if file.current != TOP {
             directories.lock()?;
-            // Another process may have replaced it before the lock was taken.
+            // Read again: another process may have replaced the file before we had the lock.
             file = directories.read()?;
         }
         directories.check_there(&file)?;
@@ -88,7 +88,7 @@ impl Directories {
         }
     }
 
-    /// The data directory.
+    /// The path of the data directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -108,7 +108,7 @@ impl Directories {
         self.root.join(FOLDER)
     }
 
-    /// The number of a directory that is to be made. Writes the file first if there is none yet.
+    /// The number for a new directory. Writes the `STORES` file first if there is none yet.
     pub fn next_number(&self, file: &StoresFile) -> Result<StoreNumber> {
         if !self.has_file()? {
             self.write(file)?;
@@ -169,7 +169,7 @@ impl Directories {
         StoresFile::decode(&bytes).map_err(|reason| self.unreadable(&path, reason))
     }
 
-    /// The data directory without the file: its store is at the top.
+    /// The content for a missing `STORES` file. Error: there are numbered directories.
     fn without_file(&self) -> Result<StoresFile> {
         if self.numbers()?.is_empty() {
             return Ok(StoresFile::default());
@@ -209,7 +209,7 @@ impl Directories {
         self.sync()
     }
 
-    /// Writes the next file beside the present one, as durable as it.
+    /// Writes and syncs the next `STORES` file beside the present one.
     pub fn prepare(&self, file: &StoresFile) -> Result<()> {
         let path = self.root.join(FILE_NEW);
         let create = || self.fs.create(&path);
@@ -236,7 +236,7 @@ impl Directories {
         synced.map_err(|error| Error::sync(&self.root, error))
     }
 
-    /// Takes the lock of the data directory, whose top holds no open store. Errors: `Locked`.
+    /// Locks the data directory, whose top holds no open store. Error: `Locked`.
     pub fn lock(&self) -> Result<()> {
         let path = self.root.join(LOCK);
         let locked = self.fs.lock(&path);
@@ -256,7 +256,7 @@ impl Directories {
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Removes a store that is closed, durably or not: a kill leaves the rest to the next start.
+    /// Removes a closed store, perhaps not durably. The next start removes what is left.
     pub fn remove(&self, number: StoreNumber) {
         let path = self.path(number);
         let removed = if number == TOP {
@@ -271,7 +271,7 @@ impl Directories {
         }
     }
 
-    /// Removes the stores that the file does not name. The store in use is open.
+    /// Removes the stores that `file` does not name. The current store must be open.
     pub fn remove_unnamed(&self, file: &StoresFile) -> Result<()> {
         let is_unnamed = |number: &StoreNumber| file.numbers().all(|named| named != *number);
         let unnamed = self.numbers()?.into_iter().filter(is_unnamed);
@@ -282,7 +282,7 @@ impl Directories {
         Ok(())
     }
 
-    /// The numbers of the directories that are there.
+    /// The numbers of the existing directories.
     fn numbers(&self) -> Result<Vec<StoreNumber>> {
         let folder = self.folder();
         let listed = match self.fs.list(&folder) {
@@ -296,7 +296,7 @@ impl Directories {
         Ok(listed.iter().filter_map(number).collect())
     }
 
-    /// Whether a closed store has a log that its next opening replays.
+    /// Whether a closed store has a WAL, which its next opening replays.
     pub fn has_log(&self, number: StoreNumber) -> Result<bool> {
         let path = self.path(number);
         let listed = self.fs.list(&path);

@@ -1,4 +1,4 @@
-//! How much disk a data directory takes, with everything in it.
+//! Measures the disk space of a data directory, including files that are not the server's.
 
 use crate::platform;
 use std::collections::HashSet;

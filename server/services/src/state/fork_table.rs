@@ -1,4 +1,4 @@
-//! The forks that there are, with what is known of each.
+//! The forks that exist, with facts about each.
 
 use crate::clock::system_time;
 use crate::platform;
@@ -18,11 +18,11 @@ use tokio::time::Instant;
 pub struct ForkFacts {
     pub name: String,
     pub source: ForkSource,
-    /// By the clock of the machine.
+    /// The time of creation by the machine's clock.
     pub made_at: SystemTime,
-    /// Since the last request began, or one was seen to be under way.
+    /// The time since the last request began or was last seen under way.
     pub idle: Duration,
-    /// The number of its directory.
+    /// The number of the fork's directory.
     pub number: StoreNumber,
 }
 
@@ -31,11 +31,11 @@ struct Fork {
     store: Arc<Store>,
     source: ForkSource,
     made_at: SystemTime,
-    /// In milliseconds since the beginning of [`Forks`].
+    /// Milliseconds between the creation of [`Forks`] and the last use.
     used_at: AtomicU64,
 }
 
-/// The forks that there are.
+/// The forks that exist.
 #[derive(Debug)]
 pub(super) struct Forks {
     pub(super) settings: ForkSettings,
@@ -61,7 +61,7 @@ impl Forks {
         Duration::from_millis(self.milliseconds().saturating_sub(used_at))
     }
 
-    /// The store of a fork, which is used now.
+    /// The store of a fork. Counts as a use of the fork.
     pub(super) fn find(&self, name: &str) -> Option<Arc<Store>> {
         let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
         let fork = forks.get(name)?;
@@ -69,7 +69,7 @@ impl Forks {
         Some(fork.store.clone())
     }
 
-    /// The store of a fork, which is used now, and what the fork began as.
+    /// The store of a fork and the source of the fork. Counts as a use.
     pub(super) fn with_source(&self, name: &str) -> Option<(Arc<Store>, ForkSource)> {
         let store = self.find(name)?;
         let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,7 @@ impl Forks {
         forks.drain().map(|(_, fork)| fork.store).collect()
     }
 
-    /// Takes the forks that no request has used for their lifetime, nor uses now.
+    /// Removes the forks without requests for their lifetime. Returns their stores.
     pub(super) fn take_unused(&self) -> Vec<Arc<Store>> {
         let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         let is_unused = |fork: &mut Fork| {
@@ -149,7 +149,7 @@ impl Forks {
         unused.map(|(_, fork)| fork.store).collect()
     }
 
-    /// By name.
+    /// All forks in the order of their names.
     pub(super) fn list(&self) -> Vec<ForkFacts> {
         let forks = self.by_name.read().unwrap_or_else(PoisonError::into_inner);
         let facts = forks.iter().map(|(name, fork)| self.facts(name, fork));

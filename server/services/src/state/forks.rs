@@ -22,10 +22,10 @@ use std::time::Duration;
 /// Maximum number of bytes of memtables that a fork may rebuild from the log, because each fork
 /// holds them in memory. If there are more, the store is flushed first.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
-/// How often forks are looked for that no request has used, at most and at least.
+/// Bounds of the interval at which unused forks are looked for.
 const LOOK_MIN: Duration = Duration::from_millis(100);
 const LOOK_MAX: Duration = Duration::from_secs(5);
-/// Bytes of the random part of a name.
+/// Number of random bytes in a generated name.
 const NAME_BYTES: usize = 5;
 
 /// Keeps a fork alive beyond its lifetime, for work that takes long before it sends the fork a
@@ -33,17 +33,17 @@ const NAME_BYTES: usize = 5;
 #[derive(Debug)]
 pub struct HeldFork {
     pub name: String,
-    /// Counts as a request.
+    /// Keeps the fork in use, like a request.
     store: Arc<Store>,
 }
 
 impl Stores {
-    /// The store of a fork.
+    /// The store of a fork; `None` if there is no such fork.
     pub fn fork(&self, name: &str) -> Option<Arc<Store>> {
         self.forks.find(name)
     }
 
-    /// Keeps a fork from ending by its lifetime. Errors: `ForkNotFound`.
+    /// Keeps a fork from ending when its lifetime is over. Error: `ForkNotFound`.
     pub fn hold_fork(&self, name: String) -> Result<HeldFork> {
         let store = self.forks.find(&name);
         let store = store.ok_or_else(|| fork_not_found(&name))?;
@@ -68,7 +68,7 @@ impl Stores {
             return Err(fork_not_found(&name));
         };
         self.exclusively(move |stores, file| {
-            // Another request may have made it meanwhile.
+            // Another request may have created the fork in the meantime.
             if let Some(store) = stores.forks.find(&name) {
                 return Ok(store);
             }
@@ -107,14 +107,14 @@ impl Stores {
             .flatten()
     }
 
-    /// Ends a fork. Requests that use it are completed. Errors: `ForkNotFound`.
+    /// Ends a fork once the requests that use it are complete. Error: `ForkNotFound`.
     pub fn release_fork(&self, name: &str) -> Result<()> {
         let store = self.forks.take(name).ok_or_else(|| fork_not_found(name))?;
         self.end_fork(store);
         Ok(())
     }
 
-    /// By name.
+    /// All forks in the order of their names.
     pub fn list_forks(&self) -> Vec<ForkFacts> {
         self.forks.list()
     }
@@ -195,7 +195,7 @@ impl Stores {
         all.into_iter().for_each(|store| self.end_fork(store));
     }
 
-    /// Ends forks that no request uses any more, for as long as the process lives.
+    /// Periodically ends unused forks. Never returns.
     pub(super) async fn end_unused_forks(self: Arc<Stores>) {
         let interval = (self.forks.settings.lifetime / 4).clamp(LOOK_MIN, LOOK_MAX);
         loop {

@@ -1,4 +1,4 @@
-//! The periodic work of a store: the sweep of expired data, and the writer of logs and metrics.
+//! The periodic work of a store: sweeping expired data, and writing logs and metrics.
 
 use crate::analytics::{Analytics, Inputs};
 use crate::connection::on_blocking_pool;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Steps of bounded size that a sweep of blobs takes at a time.
+/// Maximum number of steps in a sweep of blobs. Each step is of bounded size.
 const SWEEP_STEPS_MAX: u32 = 64;
 
 /// How often expired data is removed; less often in forks, which end soon and of which there may be
@@ -16,7 +16,7 @@ const SWEEP_STEPS_MAX: u32 = 64;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const FORK_SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// The tasks of one store.
+/// The background tasks of one store.
 #[derive(Debug)]
 pub struct Housekeeping {
     sweeper: JoinHandle<()>,
@@ -44,13 +44,13 @@ impl Housekeeping {
         self.sweeper.abort();
     }
 
-    /// Ends the tasks; logs that wait are lost.
+    /// Ends the tasks at once. Logs that are not written yet are lost.
     pub fn abort(self) {
         self.sweeper.abort();
         self.logs.abort();
     }
 
-    /// Ends the tasks with all logs written.
+    /// Ends the tasks once all logs are written.
     pub async fn end(self, analytics: &Analytics) {
         self.sweeper.abort();
         analytics.close().await;
@@ -76,7 +76,7 @@ async fn sweep(services: Arc<Services>, interval: Duration) {
         let messages = on_blocking_pool(move || Ok(queues.queues.sweep()?)).await;
         let rows = on_blocking_pool(move || Ok(tables.tables.sweep()?)).await;
         let due = on_blocking_pool(move || Ok(blobs.blobs.sweep(SWEEP_STEPS_MAX)?)).await;
-        // The store reports its failures to the next writer, too. The sweep comes round again.
+        // Failures are not retried at once: writers get them too, and the next sweep tries again.
         more = match queues_log.success(messages) {
             Some((swept, ticket)) => ticket.await.is_ok() && swept.more,
             None => false,
@@ -105,7 +105,7 @@ impl FailureLog {
         }
     }
 
-    /// The result of a sweep that succeeded.
+    /// The result of a successful sweep; logs a failure and returns `None`.
     fn success<T>(&mut self, outcome: response::error::Result<T>) -> Option<T> {
         let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
         match outcome {

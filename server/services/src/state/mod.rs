@@ -37,7 +37,7 @@ pub use stores::{StoreGuard, Stores};
 pub use stores_file::is_snapshot_name;
 pub use writes::{Write, WriteTarget};
 
-/// The stores of a data directory, as a server without flags opens them.
+/// Opens the stores of a data directory with the settings of a server without flags.
 #[cfg(test)]
 pub fn stores_for_tests(directory: DataDirectory) -> std::result::Result<Stores, String> {
     Stores::open(directory, Settings::for_tests(), Shared::for_tests())

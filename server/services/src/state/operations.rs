@@ -21,21 +21,21 @@ use lazurite_engine::{Db, copy_store};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Bytes of memtables that are flushed before a snapshot, which should not wait long.
+/// Memtables with more bytes are not flushed before a snapshot, so that it need not wait long.
 const FLUSHED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
 /// A snapshot as a listing shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotFacts {
     pub name: String,
-    /// By the clock of the machine.
+    /// The time of creation by the machine's clock.
     pub made_at: SystemTime,
-    /// Bytes of disk that its files take, those that other stores share included. `None` in memory.
+    /// Bytes of its files on disk, including those shared with other stores; `None` in memory.
     pub bytes: Option<u64>,
 }
 
 impl Stores {
-    /// Puts an empty store in the place of the current one; durable on return.
+    /// Replaces the current store with an empty one. The reset is durable on return.
     pub async fn reset(self: &Arc<Stores>) -> Result<()> {
         self.exclusively(|stores, file| {
             let number = stores.directories.next_number(file)?;
@@ -85,7 +85,7 @@ impl Stores {
         .await
     }
 
-    /// In the order in which they were made. Waits for an operation that is under way.
+    /// The snapshots in the order of their creation. Waits for an operation that is under way.
     pub async fn list_snapshots(self: &Arc<Stores>) -> Result<Vec<SnapshotFacts>> {
         self.exclusively(|stores, file| {
             let snapshots = file.snapshots.iter();
@@ -94,7 +94,7 @@ impl Stores {
         .await
     }
 
-    /// Errors: `SnapshotNotFound`.
+    /// Deletes a snapshot. Error: `SnapshotNotFound`.
     pub async fn delete_snapshot(self: &Arc<Stores>, name: String) -> Result<()> {
         self.exclusively(move |stores, file| {
             let number = existing(file, &name)?.number;
@@ -107,7 +107,7 @@ impl Stores {
         .await
     }
 
-    /// Runs an operation on the blocking pool, alone among its kind.
+    /// Runs an operation on whole stores on the blocking pool, one at a time.
     pub(super) async fn exclusively<T: Send + 'static>(
         self: &Arc<Stores>,
         operation: impl FnOnce(&Arc<Stores>, &mut StoresFile) -> Result<T> + Send + 'static,
@@ -116,7 +116,7 @@ impl Stores {
         on_blocking_pool(move || operation(&stores, &mut file)).await
     }
 
-    /// Opens the store with this number, and makes it the current one. Removes it after an error.
+    /// Makes the store with this number the current one. On failure, removes it.
     fn put_in_service(&self, file: &mut StoresFile, number: StoreNumber) -> Result<()> {
         let opened = self.open_store(number);
         let store = opened.inspect_err(|_| self.directories.remove(number))?;
@@ -137,7 +137,7 @@ impl Stores {
             return Err(error.into());
         }
         *file = next;
-        // A power cut may bring the former file back if this fails: its store has to be there then.
+        // If the sync fails, a power cut may restore the former file. Its store must exist then.
         let synced = self.directories.sync();
         self.replace(store, synced.is_ok());
         if let Err(error) = self.note_for_secondary() {
@@ -189,7 +189,7 @@ impl Stores {
         SnapshotFacts {
             name: record.name.clone(),
             made_at: record.made_at,
-            // A file system in memory knows the bytes of all files only.
+            // A file system in memory counts the bytes of all its files, not those of one store.
             bytes: (!is_in_memory)
                 .then(|| self.directories.used(record.number))
                 .flatten(),

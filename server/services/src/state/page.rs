@@ -1,4 +1,4 @@
-//! `/_lazurite/state/…`: the JSON that shows snapshots, and the operations on the whole store.
+//! `/_lazurite/state/…`: the list of snapshots, and the operations on whole stores, in JSON.
 
 use crate::codec::date;
 use crate::response::error::{Failure, Result};
@@ -68,12 +68,12 @@ fn shown(snapshot: &SnapshotFacts) -> Value {
     })
 }
 
-/// The body of a request for a fork.
+/// The fields in the body of a request for a fork.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WantedFork {
     pub name: Option<String>,
     pub source: ForkSource,
-    /// The account whose connection string is answered.
+    /// The account whose connection string the response has.
     pub account: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub fn shown_fork(fork: &ForkFacts) -> Value {
     })
 }
 
-/// What differs between two stores.
+/// The differences between two stores, as JSON.
 pub async fn diff(stores: &Arc<Stores>, wanted: WantedDiff) -> Result<Value> {
     Ok(stores.diff(wanted).await?.json())
 }
@@ -140,7 +140,7 @@ impl WantedDiff {
     }
 }
 
-/// The fields of a JSON object, each once: of two of one name, it would be a guess which is meant.
+/// The fields of a JSON object. Refuses a repeated field: either of the two could be meant.
 struct Fields(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Fields {
@@ -171,7 +171,7 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// The fields of a JSON object, each a text or null. An empty body stands for an empty object.
+/// The fields of a JSON object, each a text or null. An empty body counts as an empty object.
 fn texts<const N: usize>(body: &[u8], names: [&str; N]) -> Result<[Option<String>; N]> {
     let body = if body.trim_ascii().is_empty() {
         b"{}"

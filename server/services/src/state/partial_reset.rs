@@ -1,4 +1,4 @@
-//! The reset of a part of a store: an account, a service of it, or one container, queue or table.
+//! The reset of a part of a store: an account, a service of it, a container, a queue or a table.
 
 use crate::accounts::Addressed;
 use crate::properties::metrics_tables;
@@ -15,10 +15,10 @@ use lazurite_queue::ListQueues;
 use lazurite_table::TableQuery;
 use std::sync::Arc;
 
-/// What a request wants to be reset, by the names in it.
+/// The part that a request wants to reset, by the names that it gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WantedReset {
-    /// With the name of a fork behind it, the account in that fork.
+    /// The account; in the form `ACCOUNT--FORK`, the account in that fork.
     pub account: Option<String>,
     pub service: Option<String>,
     pub container: Option<String>,
@@ -27,12 +27,12 @@ pub struct WantedReset {
 }
 
 impl WantedReset {
-    /// Whether it names nothing: everything is reset.
+    /// Whether the request gives no name, so that everything is reset.
     pub fn is_of_all(&self) -> bool {
         *self == WantedReset::default()
     }
 
-    /// The service and the name in it. Errors: names that contradict each other, or are unknown.
+    /// The service and the name of the part. Errors: names that conflict or are unknown.
     fn part(&self) -> Result<(Option<ServiceKind>, Option<String>)> {
         let known = |label: &String| {
             let found = ServiceKind::ALL
@@ -95,7 +95,7 @@ impl Stores {
         .await
     }
 
-    /// The account, and the store in which it is reset.
+    /// The account to reset and the store that has it. The only account may be left out.
     fn store_of(&self, account: Option<&str>) -> Result<(Arc<Store>, String)> {
         let accounts = self.accounts();
         let names: Vec<_> = accounts.names().collect();
@@ -125,7 +125,7 @@ impl Stores {
     }
 }
 
-/// Deletes what a scope covers. The last of the writes is durable after all others.
+/// Deletes the contents of a scope. When the returned ticket is durable, so are all deletions.
 fn delete(store: &Store, scope: &Scope) -> Result<Option<Ticket>> {
     let (services, account) = (&*store.services, &*scope.account);
     if let (Some(service), Some(name)) = (scope.service, &scope.name) {
@@ -154,7 +154,7 @@ fn not_there(service: ServiceKind, account: &str, name: &str) -> Failure {
     Failure::new(404, code, message)
 }
 
-/// `None` if there is none of this name.
+/// Deletes one container, queue or table; `None` if it does not exist.
 fn delete_one(
     services: &Services,
     account: &str,
@@ -197,7 +197,7 @@ fn delete_all(services: &Services, account: &str, service: ServiceKind) -> Resul
     Ok(())
 }
 
-/// A page of names, those of deleted containers included, and the marker of the next page.
+/// A page of names, including deleted containers, and the marker of the next page.
 fn names(
     services: &Services,
     account: &str,

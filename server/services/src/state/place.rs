@@ -1,14 +1,14 @@
-//! Where the checkpoints of the secondary endpoint are.
+//! The place of the secondary endpoint's checkpoints.
 
 use lazurite_engine::fs::Fs;
 use lazurite_engine::{Config, Environment, remove_store};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The directory of the checkpoints, in that of the store.
+/// The directory of the checkpoints, relative to the data directory.
 pub(super) const DIRECTORY: &str = "secondary";
 
-/// Where the store is, and how it is opened.
+/// The data directory whose store is copied, and how its copies are opened.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub directory: PathBuf,
@@ -17,18 +17,18 @@ pub struct Place {
 }
 
 impl Place {
-    /// Removes the checkpoints that an earlier run has left. Blocks for the disk.
+    /// Removes the checkpoints of earlier runs. Waits for the disk.
     pub fn remove_copies(&self) -> lazurite_engine::Result<()> {
         let (fs, directory) = (&self.environment.fs, self.directory.join(DIRECTORY));
         let copies = listed(fs, &directory);
         copies.iter().try_for_each(|path| remove_store(fs, path))?;
-        // It is not there, or others keep files in it.
+        // Fails harmlessly if the directory does not exist or has files of others.
         let _ = fs.remove_directory(&directory);
         Ok(())
     }
 }
 
-/// The directories of checkpoints; none if there is no directory for them.
+/// The directories of checkpoints; empty if the directory above them does not exist.
 fn listed(fs: &Arc<dyn Fs>, directory: &Path) -> Vec<PathBuf> {
     let names = fs.list(directory).unwrap_or_default();
     let is_own = |name: &String| name.bytes().all(|byte| byte.is_ascii_digit());

@@ -23,16 +23,16 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::task::JoinHandle;
 
-/// Checkpoints in each lag.
+/// Number of checkpoints made during each lag.
 const COPIES_PER_LAG: u32 = 8;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Maximum number of checkpoints: moves of the clock add to those of each lag.
+/// Maximum number of checkpoints. Moves of the clock add to the regular ones.
 const COPIES_MAX: usize = 32;
-/// Bytes of the block cache and of the memtables of a store that is only read.
+/// Bytes of the block cache and of the memtables of an opened checkpoint.
 const CACHE_BYTES: usize = 8 << 20;
 const MEMTABLE_BYTES: usize = 1 << 20;
 
-/// What a request to the secondary endpoint reads.
+/// The store that a request to the secondary endpoint reads, and how far it lags behind.
 #[derive(Debug)]
 pub struct Reading {
     pub store: Arc<Store>,
@@ -47,40 +47,40 @@ pub struct Secondary {
     settings: Settings,
     shared: Arc<Shared>,
     copies: Mutex<Copies>,
-    /// Held while a checkpoint is made: one at a time.
+    /// Held while a checkpoint is made, so that there is one at a time.
     copying: Mutex<()>,
     ticks: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Oldest first. Not empty between the start and [`Secondary::close`].
+/// The checkpoints, oldest first. `present` is not empty from the start to [`Secondary::close`].
 #[derive(Debug, Default)]
 struct Copies {
     present: VecDeque<Arc<Copied>>,
-    /// Too old, and perhaps about to be opened.
+    /// Too old to be found, but a request that found them earlier may still open them.
     retired: Vec<Arc<Copied>>,
-    /// Opened by no further request.
+    /// No request opens these any more, but some may still read them.
     ending: Vec<EndingCopy>,
     made: u64,
 }
 
-/// One checkpoint. Times are by the clock of the store.
+/// One checkpoint. Its times are by the clock of the store.
 #[derive(Debug)]
 struct Copied {
     path: PathBuf,
-    /// It holds nothing that was written later.
+    /// The checkpoint has nothing that was written after this time.
     made_at: SystemTime,
-    /// It holds everything that was written before.
+    /// The checkpoint has everything that was written before this time.
     complete_to: Mutex<SystemTime>,
-    /// Of which store it is a checkpoint, at which sequence number.
+    /// The copied store, and its sequence number at the time of the copy.
     source: (StoreNumber, u64),
     clock: Arc<Clock>,
     opened: OnceLock<Arc<Store>>,
-    /// Held while it is opened.
+    /// Held while the checkpoint is opened, so that only one request opens it.
     opening: Mutex<()>,
 }
 
 impl Secondary {
-    /// Makes the first checkpoint. Blocks for the disk. The error is a sentence.
+    /// Makes the first checkpoint and starts the task. Waits for the disk. The error is a sentence.
     pub fn start(
         lag: Duration,
         place: Place,
@@ -129,19 +129,19 @@ impl Secondary {
     /// written so far has a checkpoint from before the move. Blocks for the disk.
     pub fn note(&self, store: &Store) -> lazurite_engine::Result<()> {
         let _one_at_a_time = lock(&self.copying);
-        // Another store is taking its place, and will be copied.
+        // Another store is about to replace this one, and will be copied.
         if store.check_in_service().is_err() {
             return Ok(());
         }
         let copied = self.copy(store);
         let target = self.target(store.services.clock.now());
         let unused = lock(&self.copies).take_unused(target);
-        // All of them, and after a failure too: a full disk gets its space back.
+        // Try to remove all of them, even if copying failed: that frees space on a full disk.
         let removed = unused.into_iter().map(|copy| self.remove(copy));
         removed.fold(copied, lazurite_engine::Result::and)
     }
 
-    /// Makes a checkpoint, unless the last one is as good.
+    /// Makes a checkpoint, unless nothing was written since the last one.
     fn copy(&self, store: &Store) -> lazurite_engine::Result<()> {
         let (services, clock) = (&store.services, &store.services.clock);
         let before = clock.now();
@@ -171,7 +171,7 @@ impl Secondary {
         directory.join(format!("{:06}", copies.made))
     }
 
-    /// The latest time of what may be read.
+    /// The newest time whose data may be read: the present minus the lag.
     fn target(&self, now: SystemTime) -> SystemTime {
         now.checked_sub(self.lag).unwrap_or(SystemTime::UNIX_EPOCH)
     }
@@ -199,7 +199,7 @@ impl Secondary {
         if let Some(store) = copied.opened.get() {
             return Ok(store.clone());
         }
-        // A failure is not remembered: a full disk may have space for the next request.
+        // Failures are not cached: space may be free on the disk by the next request.
         let store = Arc::new(self.open(copied)?);
         let _ = copied.opened.set(store.clone());
         Ok(store)
@@ -218,7 +218,7 @@ impl Secondary {
         };
         let db = Db::open_with(&copied.path, config, environment);
         let db = db.map_err(|error| error.to_string())?;
-        // The clock that it follows has the moves of the store already.
+        // `copied.clock` includes the moves of the store's clock, so drop their record in the copy.
         clock::forget_moves(&db).map_err(|error| error.to_string())?;
         let settings = Settings {
             clock: copied.clock.clone(),
@@ -234,7 +234,7 @@ impl Secondary {
         remove_store(&self.place.environment.fs, &copy.path)
     }
 
-    /// Ends the task and removes the checkpoints. Blocks for the disk.
+    /// Ends the task and removes the checkpoints. Waits for the disk.
     pub fn close(&self) {
         if let Some(ticks) = lock(&self.ticks).take() {
             ticks.abort();
@@ -303,7 +303,7 @@ impl Copies {
         }
     }
 
-    /// Takes out the checkpoints that are too old at `target` and that no request reads.
+    /// Removes the checkpoints that are too old at `target`. Returns those that no request uses.
     fn take_unused(&mut self, target: SystemTime) -> Vec<EndingCopy> {
         while self
             .present
@@ -325,11 +325,11 @@ impl Copies {
     }
 }
 
-/// A checkpoint that requests may still read, and no further one opens.
+/// A checkpoint that no further request can open, but some may still read.
 #[derive(Debug)]
 struct EndingCopy {
     path: PathBuf,
-    /// `None` if it was never opened.
+    /// Shows when the last reader is gone; `None` if the checkpoint was never opened.
     store: Option<Ending>,
 }
 

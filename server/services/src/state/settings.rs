@@ -1,4 +1,4 @@
-//! How the stores of a process are opened, as its flags want it.
+//! The settings of a process's stores, from its flags.
 
 use crate::accounts::Accounts;
 use crate::blob::Fetcher;
@@ -7,14 +7,14 @@ use lazurite_base::wall_clock::WallClock;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How stores are opened: the same for all stores of a process.
+/// The settings that all stores of a process share.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub accounts: Arc<Accounts>,
     /// The clock that the clocks of stores follow.
     pub clock: Arc<dyn WallClock>,
     pub faults: Arc<Faults>,
-    /// Origins that browsers may come from (`--cors`).
+    /// Origins whose pages may use the services (`--cors`).
     pub cors: Vec<String>,
     pub fetcher: Option<Arc<Fetcher>>,
     pub accepts_bearer_tokens: bool,
@@ -25,14 +25,14 @@ pub struct Settings {
     pub public_access: bool,
     pub blob_versioning: bool,
     pub container_retention_days: Option<u16>,
-    /// How long entries of logs may wait to be written.
+    /// Maximum time that log entries wait to be written.
     pub log_interval: Duration,
     pub forks: ForkSettings,
 }
 
 #[cfg(test)]
 impl Settings {
-    /// Those of a server without flags, for the development account.
+    /// The settings of a server without flags, with the development account.
     pub fn for_tests() -> Settings {
         Settings {
             accounts: Arc::new(Accounts::development()),
@@ -58,21 +58,21 @@ impl Settings {
     }
 }
 
-/// The forks of a process, as its flags want them.
+/// The settings of a process's forks, from its flags.
 #[derive(Debug, Clone)]
 pub struct ForkSettings {
-    /// The source of forks that are made when a request names them first; `None` if none are.
+    /// The source of forks created by the first request that names them; `None` disables that.
     pub at_first_use: Option<ForkSource>,
-    /// How long a fork lives without requests.
+    /// How long a fork lives after its last request.
     pub lifetime: Duration,
     /// Maximum number of forks at a time.
     pub count_max: usize,
 }
 
-/// What a fork begins as.
+/// The state with which a fork begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ForkSource {
-    /// The store as it is when the fork is made.
+    /// The current store at the time of the fork.
     Now,
     Snapshot(String),
 }

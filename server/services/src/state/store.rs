@@ -1,4 +1,4 @@
-//! One store with its services, and what serves them.
+//! One store with its services and all that requests to it need.
 
 use crate::access_log::AccessLog;
 use crate::analytics::{self, Analytics};
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What belongs to the process and is used by requests of all stores.
+/// The parts of a process that requests to all stores share.
 #[derive(Debug)]
 pub struct Shared {
     pub access_log: AccessLog,
@@ -34,7 +34,7 @@ pub struct Shared {
 
 #[cfg(test)]
 impl Shared {
-    /// Keeps nothing.
+    /// Parts that neither log nor keep requests.
     pub fn for_tests() -> Arc<Shared> {
         Arc::new(Shared {
             access_log: AccessLog::silent(),
@@ -45,7 +45,7 @@ impl Shared {
     }
 }
 
-/// An open store, its services and what they keep in memory.
+/// An open store with its services and their state in memory.
 #[derive(Debug)]
 pub struct Store {
     pub services: Arc<Services>,
@@ -56,13 +56,13 @@ pub struct Store {
     pub table: Arc<table::State>,
     pub analytics: Arc<Analytics>,
     pub shared: Arc<Shared>,
-    /// The directory that holds it.
+    /// The number of the store's directory.
     pub number: StoreNumber,
-    /// The name of the fork that it is.
+    /// The name of the fork whose store this is; `None` for the current and former stores.
     pub fork: Option<String>,
     pub writes: Writes,
     housekeeping: Mutex<Option<Housekeeping>>,
-    /// Set when another store is about to take its place, before the durable record of that.
+    /// Set before the durable record that another store replaces this one.
     is_retired: AtomicBool,
 }
 
@@ -138,17 +138,17 @@ impl Store {
         Ok(())
     }
 
-    /// From now on no write is acknowledged.
+    /// Makes all later acknowledgements of writes fail.
     pub fn retire(&self) {
         self.is_retired.store(true, Ordering::SeqCst);
     }
 
-    /// Takes back [`Store::retire`]: no other store takes the place of this one.
+    /// Reverts [`Store::retire`]: the store is not replaced after all.
     pub fn stay_in_service(&self) {
         self.is_retired.store(false, Ordering::SeqCst);
     }
 
-    /// Whether the caller is the only owner of the store: no request uses it.
+    /// Whether the caller is the only owner of the store, so that no request uses it.
     pub fn is_unused(store: &mut Arc<Store>) -> bool {
         Arc::get_mut(store).is_some_and(|store| {
             Arc::get_mut(&mut store.blob).is_some()
@@ -165,7 +165,7 @@ impl Store {
         }
     }
 
-    /// When and from where a request came that arrives now, with a new id.
+    /// The origin of a request that arrives now from `client`, with a new id.
     pub fn request_origin(&self, client: &Client) -> RequestOrigin {
         let system_now = clock::system_time();
         RequestOrigin {
@@ -179,7 +179,7 @@ impl Store {
         }
     }
 
-    /// Starts the sweeper and the writer of logs, on the runtime of the caller.
+    /// Starts the sweeper and the writer of logs on the caller's runtime.
     pub fn start_housekeeping(&self, log_interval: Duration) {
         let inputs = analytics::Inputs {
             services: self.services.clone(),
@@ -190,14 +190,14 @@ impl Store {
         *self.housekeeping_slot() = Some(started);
     }
 
-    /// Stops sweeping. Requests go on.
+    /// Ends the sweeper. Requests are still served.
     pub fn stop_sweeping(&self) {
         if let Some(housekeeping) = &*self.housekeeping_slot() {
             housekeeping.stop_sweeping();
         }
     }
 
-    /// Writes the waiting logs, ends housekeeping and closes the store. Later requests fail.
+    /// Writes the pending logs, ends housekeeping and closes the store. Later requests fail.
     pub async fn close(&self) -> lazurite_engine::Result<()> {
         let housekeeping = self.housekeeping_slot().take();
         if let Some(housekeeping) = housekeeping {

@@ -1,4 +1,4 @@
-//! The stores of the process. One is the current store: requests that name no other address it.
+//! The stores of the process. Requests that name no store address the current one.
 
 use crate::accounts::Accounts;
 use crate::response::error;
@@ -19,9 +19,9 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-/// How long requests and responses may use a store that another has replaced. They fail after that.
+/// How long requests and responses may still use a replaced store. After that they fail.
 const DRAIN_MAX: Duration = Duration::from_secs(60);
-/// How often it is asked whether the server stops meanwhile.
+/// Interval at which the wait for these requests checks whether the server stops.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
 /// The store of a request. The current store is held by a guard instead of a reference count, which
@@ -37,23 +37,23 @@ pub struct Stores {
     pub(super) directories: Arc<Directories>,
     pub(super) opener: Opener,
     pub(super) forks: Forks,
-    /// Held by an operation on whole stores from its first look to its end.
+    /// The stores on disk. An operation on whole stores holds the lock from start to end.
     pub(super) file: Arc<tokio::sync::Mutex<StoresFile>>,
-    /// That of the tasks of stores, which outlive the requests that begin them.
+    /// The runtime for the tasks of stores, which outlive the requests that start them.
     runtime: OnceLock<Handle>,
-    /// The removal of stores that are not in use any more.
+    /// Removals of stores that were replaced or were forks, in the background.
     removals: Mutex<JoinSet<()>>,
-    /// The task that ends forks.
+    /// The task that ends unused forks.
     reaper: Mutex<Option<JoinHandle<()>>>,
     pub(super) is_closing: Arc<AtomicBool>,
-    /// Held by a comparison of stores.
+    /// Held during a comparison of stores, so that there is one at a time.
     pub(super) comparing: Arc<tokio::sync::Mutex<()>>,
-    /// `None`: the secondary endpoint reads the current store.
+    /// The secondary endpoint's checkpoints; `None`: it reads the current store.
     secondary: OnceLock<Arc<Secondary>>,
 }
 
 impl Stores {
-    /// Serves an open data directory. Blocks for the disk. The error is a sentence.
+    /// Opens the services of an open data directory. Waits for the disk. The error is a sentence.
     pub fn open(
         directory: DataDirectory,
         settings: Settings,
@@ -113,7 +113,7 @@ impl Stores {
         }
     }
 
-    /// The store of requests that name no other.
+    /// The current store, which requests that name no store address.
     pub fn current(&self) -> Arc<Store> {
         self.current.load_full()
     }
@@ -140,7 +140,7 @@ impl Stores {
         &self.settings.accounts
     }
 
-    /// Starts the tasks of the store on the caller's runtime, which later stores use too.
+    /// Starts the tasks of the current store on the caller's runtime, which later stores use too.
     pub fn start_housekeeping(self: &Arc<Stores>) {
         let _ = self.runtime.set(Handle::current());
         self.start_housekeeping_of(&self.current());
@@ -176,7 +176,7 @@ impl Stores {
         }
     }
 
-    /// Closes a retired store and removes its directory, in the background, once nothing uses it.
+    /// Closes a retired store and removes its directory in the background, once it is unused.
     pub(super) fn remove(&self, store: Arc<Store>) {
         store.abort_housekeeping();
         let Some(runtime) = self.runtime.get() else {
@@ -207,7 +207,7 @@ impl Stores {
         while removals.join_next().await.is_some() {}
     }
 
-    /// Writes the logs that wait, closes the store and releases the data directory.
+    /// Writes the pending logs, closes the current store and releases the data directory.
     pub async fn close(&self) -> lazurite_engine::Result<()> {
         if let Some(secondary) = self.secondary.get().cloned() {
             let closed = tokio::task::spawn_blocking(move || secondary.close()).await;
@@ -223,7 +223,7 @@ impl Stores {
     }
 }
 
-/// Drops a store, and removes it once no request or task uses it.
+/// Releases a store, and removes it once no request or task uses it, or after [`DRAIN_MAX`].
 async fn remove_unused(
     store: Arc<Store>,
     directories: Arc<Directories>,

@@ -9,28 +9,28 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The first bytes of the file.
 const MAGIC: [u8; 8] = *b"LZSTORES";
-/// The version of the format that is written, and the only one that is read.
+/// The only format version that is written and read.
 const VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 8;
 /// Maximum number of snapshots that a data directory keeps.
 pub const SNAPSHOTS_MAX: usize = 1000;
-/// Longest name of a snapshot, in characters.
+/// Maximum length of a snapshot's name, in characters.
 const NAME_CHARACTERS_MAX: usize = 64;
-/// Largest file: all snapshots, each with the longest name.
+/// Size of the largest file: the maximum number of snapshots with the longest names.
 pub const FILE_BYTES_MAX: u64 = 32 + (SNAPSHOTS_MAX * (17 + NAME_CHARACTERS_MAX)) as u64;
 
 /// The number of a directory of a store. 0 is the data directory itself.
 pub type StoreNumber = u64;
 
-/// The data directory itself, which holds the store until the first reset or restore.
+/// The number of the data directory itself. It holds the store until the first reset or restore.
 pub const TOP: StoreNumber = 0;
 
-/// What a data directory holds.
+/// The stores in a data directory, as the `STORES` file lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoresFile {
-    /// The store in use.
+    /// The number of the current store.
     pub current: StoreNumber,
-    /// In the order in which they were made.
+    /// The snapshots in the order of their creation.
     pub snapshots: Vec<SnapshotRecord>,
 }
 
@@ -42,12 +42,12 @@ pub struct SnapshotRecord {
     pub made_at: SystemTime,
 }
 
-/// Why bytes are not such a file.
+/// Why bytes are not a valid `STORES` file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// A later release wrote it.
+    /// A later release wrote the file, with this format version.
     Version(u32),
-    /// The offset that does not fit, and the check that failed.
+    /// The offset of the damage, and the check that failed.
     Damaged(usize, &'static str),
 }
 
@@ -124,7 +124,7 @@ impl StoresFile {
     }
 }
 
-/// Reads fields one behind the other.
+/// Reads the fields of the file in order.
 struct Reader<'a> {
     bytes: &'a [u8],
     offset: usize,

@@ -41,7 +41,7 @@ async fn close(stores: &Stores) -> lazurite_engine::Result<()> {
     stores.close().await
 }
 
-/// Writes a name, as a container, and waits until it is acknowledged.
+/// Creates a container named `name` and waits until the write is acknowledged.
 async fn put(stores: &Stores, name: &str) {
     put_in(&stores.current(), name).await;
 }
@@ -55,7 +55,7 @@ async fn put_in(store: &Store, name: &str) {
     store.check_in_service().unwrap();
 }
 
-/// The names in the current store.
+/// The names of the containers in the current store.
 fn names(stores: &Stores) -> Names {
     names_in(&stores.current())
 }
@@ -75,7 +75,7 @@ async fn snapshots(stores: &Arc<Stores>) -> Names {
     listed.into_iter().map(|snapshot| snapshot.name).collect()
 }
 
-/// An operation on a store with `a` and `b`, and a snapshot `one` from before `b`.
+/// An operation on a store with containers `a` and `b`, and a snapshot `one` from before `b`.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Reset,
@@ -96,7 +96,7 @@ impl Step {
         }
     }
 
-    /// Names and snapshots afterwards.
+    /// The names of containers and snapshots after the operation.
     fn after(self) -> (Names, Names) {
         match self {
             Step::Reset => (set(&[]), set(&["one"])),
@@ -123,7 +123,7 @@ async fn state(stores: &Arc<Stores>) -> (Names, Names) {
     (names(stores), snapshots(stores).await)
 }
 
-/// Restores each snapshot in turn.
+/// Restores each snapshot in turn and checks its contents.
 async fn check_snapshots(stores: &Arc<Stores>, context: &str) {
     for snapshot in snapshots(stores).await {
         stores.restore(snapshot.clone()).await.unwrap();
@@ -191,7 +191,7 @@ async fn operation_on_a_disk_that_is_full_changes_nothing_and_succeeds_later() {
                 faults.set(None);
                 let context = format!("{step:?}, {path}, call {nth}: {outcome:?}");
                 if let Err(failure) = &outcome {
-                    // What a failed sync was for may be lost, whatever the reason.
+                    // After a failed sync the outcome is unknown, so 500 is as right as 507.
                     assert!([507, 500].contains(&failure.status.as_u16()), "{context}");
                     assert_eq!(state(&stores).await, before(), "{context}");
                     put(&stores, "ccc").await;
@@ -217,7 +217,7 @@ async fn directory_whose_sync_failed_keeps_the_former_store_for_the_next_start()
     let stores = prepared(Arc::new(faults.clone()), Durability::Disk).await;
     stores.reset().await.unwrap();
     put(&stores, "ccc").await;
-    // The reset before this one made the directory of stores.
+    // No sync for the directory of stores precedes this one: an earlier reset has created it.
     faults.set(Some(Fault {
         operation: Some(Operation::SyncDirectory),
         nth: 1,
@@ -274,7 +274,7 @@ async fn store_that_is_retired_acknowledges_nothing_and_is_removed_when_unused()
             .iter()
             .any(|(name, value)| name == "retry-after" && value == "1")
     );
-    // It can be read by those who use it.
+    // The former store stays readable for requests that hold it.
     let list = ListContainers::default();
     let page = former
         .services
@@ -305,7 +305,7 @@ async fn calls_of_a_fork(operation: Operation, names: usize) -> u64 {
     }
     stores.take_snapshot("one".to_owned()).await.unwrap();
     let fork = || stores.fork_from(None, ForkSource::Snapshot("one".to_owned()));
-    // The first one writes the log of the snapshot to SSTables.
+    // The first fork flushes the snapshot's WAL to SSTables, so that the next one is cheaper.
     fork().await.unwrap();
     faults.set(Some(Fault {
         operation: Some(operation),
@@ -388,7 +388,7 @@ async fn fork_that_is_held_outlives_its_lifetime_without_requests_until_it_is_le
     close(&stores).await.unwrap();
 }
 
-/// A random number from a seed.
+/// A generator of random numbers from a seed.
 struct Random(u64);
 
 impl Random {
@@ -416,7 +416,7 @@ async fn check_against_model(seed: u64, durability: Durability) {
     let mut stores = open(Arc::new(fs.clone()), durability).unwrap();
     let mut current = Names::new();
     let mut kept: BTreeMap<String, Names> = BTreeMap::new();
-    // A fork never sees what is written to its source or to another fork after it was made.
+    // A fork must not show what is written later to its source or to other forks.
     let mut forked: BTreeMap<String, Names> = BTreeMap::new();
     for number in 0..90 {
         let name = ["one", "two", "three"][random.below(3)].to_owned();
@@ -521,7 +521,7 @@ async fn a_replaced_store_ends_with_its_last_user_whatever_part_that_holds() {
         assert!(!ending.has_come());
         drop(user);
     }
-    // The tasks of the store, and its removal, drop it once they run.
+    // The store's tasks, and its removal, drop the store once they run.
     ending.wait().await;
 }
 

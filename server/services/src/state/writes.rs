@@ -12,13 +12,13 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Counters of writes. Names share them by their hash.
+/// Number of counters of writes. Targets share them by hash.
 const SLOTS: usize = 64;
-/// The counter of writes whose requests name no container, queue or table.
+/// The index of the counter for writes that name no container, queue or table.
 const UNNAMED: usize = 0;
-/// Longest name of a container, queue or table. A longer name in a request is none.
+/// Maximum length of a name of a container, queue or table. A longer name counts as none.
 const NAME_BYTES_MAX: usize = 63;
-/// How long a reset waits for writes that are under way.
+/// Maximum time for which a reset waits for writes under way.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const WAIT_STEP: Duration = Duration::from_millis(1);
 
@@ -37,20 +37,20 @@ pub struct Scope {
     pub account: String,
     /// `None`: all services.
     pub service: Option<ServiceKind>,
-    /// A container, queue or table, of one service, in any case; `None`: all.
+    /// The container, queue or table, in any case of letters; `None`: all. Needs a service.
     pub name: Option<String>,
 }
 
-/// The writes of one store.
+/// The writes under way in one store, and the resets that refuse them.
 #[derive(Debug)]
 pub struct Writes {
-    /// Counts of the writes under way, by the hashes of their targets.
+    /// Number of writes under way, by the hash of their target.
     slots: [AtomicU32; SLOTS],
-    /// The scopes of resets that did not wait longer for writes under way.
+    /// The scopes of resets that stopped waiting for writes under way, oldest first.
     overtaking: Mutex<Vec<Hashes>>,
-    /// The number of these, which each write reads without the lock.
+    /// The length of `overtaking`, which each write reads without the lock.
     overtaken: AtomicU32,
-    /// The scope of the reset that is under way.
+    /// The scope of the reset under way; `None` if there is none.
     resetting: RwLock<Option<Hashes>>,
     is_resetting: AtomicBool,
 }
@@ -68,7 +68,7 @@ impl Hashes {
     fn new(account: &str, service: Option<ServiceKind>, name: &str) -> Hashes {
         let of_account = xxh3_64(account.as_bytes());
         let of_service = service.map_or(0, |service| service as u64 + 1);
-        // Names of tables ignore case.
+        // Hashed in lower case, because names of tables ignore case.
         let mut lower = [0; NAME_BYTES_MAX];
         for (lower, byte) in lower.iter_mut().zip(name.bytes()) {
             *lower = byte.to_ascii_lowercase();
@@ -86,7 +86,7 @@ impl Hashes {
         }
     }
 
-    /// True if a request may write within a scope: it may if it names no container, queue or table.
+    /// Whether a write to `target` may be within this scope. A name that either lacks may be any.
     fn may_cover(self, target: Hashes) -> bool {
         let is_same = |own: u32, other: u32| own == 0 || other == 0 || own == other;
         self.account == target.account
@@ -103,19 +103,19 @@ impl Hashes {
     }
 }
 
-/// A write that is under way, until it is dropped.
+/// Drop guard: counts a write that is under way.
 #[derive(Debug)]
 pub struct Write<'a> {
     writes: &'a Writes,
     slot: u32,
-    /// Overtaking resets when it began.
+    /// The length of `overtaking` when the write began.
     overtaken: u32,
-    /// Its target; `None` if it may be any.
+    /// The target; `None` if the write may be to any.
     target: Option<Hashes>,
 }
 
 impl Write<'_> {
-    /// Refuses to acknowledge the write if its target was reset meanwhile.
+    /// Fails, so that the write is not acknowledged, if its target was reset in the meantime.
     pub fn check(&self) -> Result<()> {
         if self.writes.overtaken.load(Ordering::SeqCst) == self.overtaken {
             return Ok(());
@@ -156,7 +156,7 @@ impl Default for Writes {
 }
 
 impl Writes {
-    /// Counts a write to a target; `None` may be any. Errors: `503` if the target is being reset.
+    /// Counts a write to `target` (`None`: any). Error: `503` if the target is being reset.
     pub fn begin(&self, target: Option<WriteTarget<'_>>) -> Result<Write<'_>> {
         let hashes =
             target.map(|target| Hashes::new(target.account, Some(target.service), target.name));
@@ -213,7 +213,7 @@ impl Writes {
     }
 }
 
-/// Takes back the scope, also after a panic.
+/// Drop guard: ends the announcement of a reset's scope, also after a panic.
 struct Announced<'a>(&'a Writes);
 
 impl Drop for Announced<'_> {

@@ -1,4 +1,4 @@
-//! Access to tables: permissions, the tables of metrics, the rows that a SAS is limited to.
+//! Access to tables: permissions, metrics tables, and the rows that a SAS is limited to.
 
 use crate::auth::Caller;
 use crate::auth::policy::authorize;
@@ -25,7 +25,7 @@ pub fn check_access(
     Ok(())
 }
 
-/// The rows a SAS is limited to; refuses a SAS for another table. A batch names its table inside.
+/// The rows that a SAS is limited to. Refuses a SAS for another table, except in a batch.
 pub fn sas_key_range(caller: &Caller, table: &str, batch: bool) -> Result<Option<AccessRange>> {
     let grant = match caller {
         Caller::Sas(grant) if !grant.account_wide => grant,

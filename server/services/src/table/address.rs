@@ -5,19 +5,19 @@ use crate::request::operation::Resource;
 use crate::response::error::{Failure, Result};
 use percent_encoding::percent_decode_str;
 
-/// The resource of a request.
+/// The resource that a request addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Service,
-    /// `Tables`
+    /// The path `Tables`.
     Tables,
-    /// `Tables('T')`
+    /// The path `Tables('T')`.
     OneTable(String),
-    /// `$batch`
+    /// The path `$batch`.
     Batch,
-    /// `T` or `T()`
+    /// The path `T` or `T()`.
     Table(String),
-    /// `T(PartitionKey='p',RowKey='r')`
+    /// The path `T(PartitionKey='p',RowKey='r')`.
     Entity(String, EntityKeys),
     /// `T/…`, which addresses nothing: the path of a client whose endpoint names a table. The flag
     /// is true if there is a predicate.
@@ -48,7 +48,7 @@ impl Address {
         }
     }
 
-    /// The table and the keys that are addressed; empty where none are.
+    /// The table and the keys in the address; empty if it has none.
     pub fn names(self) -> (String, EntityKeys) {
         match self {
             Address::Service | Address::Tables | Address::Batch => Default::default(),
@@ -59,7 +59,7 @@ impl Address {
         }
     }
 
-    /// Reads a percent-encoded path without its first slash. A plus is a plus.
+    /// Parses a percent-encoded path without its first slash. A plus is not decoded.
     pub fn parse(raw: &str) -> Result<Address> {
         let path = percent_decode_str(raw)
             .decode_utf8()
@@ -96,7 +96,7 @@ fn one_table(predicate: &str) -> Result<Address> {
     }
 }
 
-/// `PartitionKey='p',RowKey='r'`, in either order.
+/// Parses `PartitionKey='p',RowKey='r'`, in either order.
 fn keys(predicate: &str) -> Result<EntityKeys> {
     let (mut partition_key, mut row_key) = (None, None);
     let mut rest = predicate;
@@ -126,7 +126,7 @@ fn keys(predicate: &str) -> Result<EntityKeys> {
     }
 }
 
-/// A text in quotes, in which two quotes stand for one, and the rest behind it.
+/// The text in quotes at the start, in which two quotes stand for one, and the rest after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut rest = text.strip_prefix('\'')?;
     let mut value = String::new();

@@ -29,7 +29,7 @@ use lazurite_engine::Ticket;
 use lazurite_table::{DateTime, ETag, Entity, Write};
 use std::borrow::Cow;
 
-/// One operation of a changeset, read and allowed.
+/// One operation of a changeset, parsed and authorized.
 struct Change {
     table: String,
     operation: lazurite_table::Operation,
@@ -37,26 +37,26 @@ struct Change {
     level: Level,
 }
 
-/// An operation that failed, by its place in the batch.
+/// An operation that failed, with its index in the batch.
 struct FailedChange {
     index: usize,
     failure: Box<Failure>,
     level: Level,
 }
 
-/// The answers of all operations, or the one of the first that failed.
+/// The responses of all operations, or the first operation that failed.
 type Applied = std::result::Result<(Vec<SubResponse>, Ticket, TransactionFacts), FailedChange>;
 
-/// The state of a batch after the thread that read it.
+/// The state of a batch after it was parsed on the blocking pool.
 enum Outcome {
-    /// It is one read, which is still to be answered.
+    /// The batch is a single read, which is answered next.
     Query(Box<Request>, SubRequest),
-    /// The store makes writers wait, which they do in turn.
+    /// The store makes writers wait. The changes are applied when it is their turn.
     Waiting(Box<Request>, Vec<Change>),
     Applied(Applied),
 }
 
-/// `route_to` finds the rows of the parts, among which the row of the batch stands too.
+/// `route_to` finds the rows of the operations. A parameter, because its table contains this row.
 pub async fn execute(
     request: Request,
     body: RequestBody,
@@ -70,7 +70,7 @@ pub async fn execute(
     );
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
     let share = long_responses::beside_body(share).await?;
-    // A batch is read where it is applied: one hop, and a long one holds no connection thread.
+    // Parsed where it is applied, so with one hop. A long batch does not hold a connection thread.
     let outcome =
         on_blocking_pool(move || read_and_apply(request, &media_type, document, route_to));
     let applied = match outcome.await? {
@@ -94,11 +94,11 @@ pub async fn execute(
             response
         }
         Err(failed) => {
-            // As `run::write` does with a refusal.
+            // Like `run::write` for a refusal: what the refusal is based on must be durable.
             db.ticket().await?;
             let why = failed.why();
             let mut response = batch_response(&id, &[failed.into_response(&id, now)], true);
-            // For the logs: the status of the batch itself is a success.
+            // For the logs: the batch has a status of success.
             response.extensions_mut().insert(why);
             response
         }
@@ -141,7 +141,7 @@ fn read_and_apply(
     }
 }
 
-/// Reads all operations, or as many as there are before the first that is wrong, which is returned.
+/// Parses the operations. Error: the first invalid one.
 fn read_changes(
     request: &Request,
     operations: Vec<SubRequest>,
@@ -205,7 +205,7 @@ fn read_change(
     })
 }
 
-/// The route of an operation on an entity. Other operations are `InvalidInput`.
+/// The route of an operation in a changeset. Error: `InvalidInput` unless it is on an entity.
 fn route_of_change(sub: &SubRequest, route_to: Router) -> Result<Route> {
     let header = |name: &str| sub.header(name).map(Cow::into_owned);
     let address = address(&sub.target)?;
@@ -240,7 +240,7 @@ fn query(target: &str) -> Result<Query> {
     Ok(Query::parse(query)?)
 }
 
-/// A batch holds operations on entities, which have no `comp`.
+/// Refuses a `comp`: batches only contain operations on entities, which have none.
 fn check_no_comp(query: &Query) -> Result<()> {
     match query.get("comp") {
         Some(comp) if !comp.is_empty() => {
@@ -257,10 +257,10 @@ fn address(target: &str) -> Result<Address> {
     Address::parse(parts_of(target).resource)
 }
 
-/// The parts of a target inside a batch; those that it leaves out are empty.
+/// The parts of an operation's target. Missing parts are empty.
 struct Parts<'a> {
     host: &'a str,
-    /// The account, and what a proxy has put before it.
+    /// The account, and any path that a proxy has put before it.
     place: &'a str,
     resource: &'a str,
 }
@@ -282,7 +282,7 @@ fn parts_of(target: &str) -> Parts<'_> {
     }
 }
 
-/// Refuses an operation whose target names another account, or another fork, than the batch.
+/// Refuses an operation whose target names an account or fork other than the batch's.
 fn check_account(request: &Request, target: &str) -> Result<()> {
     let (context, accounts) = (&request.context, &request.state.services.accounts);
     let Parts { host, place, .. } = parts_of(target);
@@ -294,7 +294,7 @@ fn check_account(request: &Request, target: &str) -> Result<()> {
             .and_then(|(label, _)| accounts.find(label))
         {
             Some(account) => Some(account),
-            // A name of the server, which names no account.
+            // The host is a name of this server, which does not name an account.
             None => return Ok(()),
         },
     };
@@ -306,7 +306,7 @@ fn check_account(request: &Request, target: &str) -> Result<()> {
     Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
 }
 
-/// The RowKeys of a transaction, if somebody records requests.
+/// The RowKeys of a transaction; empty unless a recorder is active.
 fn recorded_rows(request: &Request, changes: &[Change]) -> Vec<String> {
     if !request.state.advisor.is_recording(request.context.now) {
         return Vec::new();
@@ -315,7 +315,7 @@ fn recorded_rows(request: &Request, changes: &[Change]) -> Vec<String> {
     changes.iter().map(row).collect()
 }
 
-/// Applies the operations of one table, all or none. Blocks while the store makes writers wait.
+/// Applies the operations to one table, all or none. Waits while the store makes writers wait.
 fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     let refused = |index: usize, level, failure: Failure| {
         Ok(Err(FailedChange {
@@ -340,7 +340,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
     }
     if let Some(meter) = request.state.services.meter() {
         let (account, key) = (request.account(), &facts.partition_key);
-        // The path of a batch names no table.
+        // Checked here, because the path of a batch names no table.
         meter.check_free(Named::Table, account, &table)?;
         meter.take_entities(account, &table, key, facts.entities)?;
     }
@@ -367,7 +367,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         Err(error) => {
             let failure = Failure::from(error.error);
             if failure.status.is_server_error() {
-                // No fault of any operation, so none is named.
+                // An error of the server is no operation's fault, so it names none.
                 return Err(failure);
             }
             let level = rest.get(error.index).map(|(_, level)| *level);
@@ -433,7 +433,7 @@ impl FailedChange {
         why
     }
 
-    /// The message starts with the index: client libraries read it from there.
+    /// Puts the index before the message, where client libraries read it.
     fn into_response(self, request_id: &str, now: std::time::SystemTime) -> SubResponse {
         let message = format!("{}:{}", self.index, self.failure.message);
         let failure = Failure {
@@ -524,7 +524,7 @@ fn route_read(address: Address, route_to: Router) -> Result<Route> {
     route_to(address, &asked)
 }
 
-/// Headers of the answer to a read that stand in its part too, as the service spells them.
+/// Headers of a read's response that its part repeats, spelled as the hosted service does.
 const READ_HEADERS: [&str; 9] = [
     "Content-Type",
     "ETag",
@@ -545,7 +545,7 @@ async fn in_part(response: Response<Body>) -> Result<SubResponse> {
         let value = parts.headers.get(name).map(text_of);
         headers.extend(value.map(|value| (name, value)));
     }
-    // A page, whole in memory already.
+    // Does not wait: the body of a page is in memory.
     let body = body.collect().await.map(|body| body.to_bytes().to_vec());
     let body = body.ok().and_then(|body| String::from_utf8(body).ok());
     Ok(SubResponse {

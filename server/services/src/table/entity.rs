@@ -1,4 +1,4 @@
-//! Operations on entities, one by one and by query.
+//! Operations on single entities, and queries.
 
 use crate::advisor;
 use crate::codec::odata::{self, EntityBody, Frame, read_entity};
@@ -23,7 +23,7 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Longest time a page is gathered. Source: Query timeout and pagination.
+/// Maximum time for collecting a page. Source: Query timeout and pagination.
 pub const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum number of names in `$select`. Source: Query Entities, "Remarks".
 const SELECT_MAX: usize = 255;
@@ -110,7 +110,7 @@ fn visit(
     Ok(page)
 }
 
-/// The keys at which the page begins, from the response with the page before.
+/// The keys at which a page begins, as the response with the page before gave them.
 fn continuation(context: &Context) -> Result<Option<(String, String)>> {
     let key = |name| {
         let text = context.query.get(name);
@@ -125,10 +125,10 @@ fn continuation(context: &Context) -> Result<Option<(String, String)>> {
     Ok(partition_key.map(|partition_key| (partition_key, row_key.unwrap_or_default())))
 }
 
-/// The cost of a query here, and on the hosted service.
+/// Adds headers with the cost of a query, here and on the hosted service.
 fn put_cost(response: &mut Response<Body>, cost: &Cost) {
     put(response, "x-lazurite-plan", plan_name(cost.access));
-    // The hosted service's plan for a filter that contradicts itself is not known.
+    // How the hosted service runs a filter that contradicts itself is not known.
     if cost.azure_access != AccessKind::Nothing {
         let plan = plan_name(cost.azure_access);
         put(response, "x-lazurite-azure-plan", plan);
@@ -140,7 +140,7 @@ fn put_cost(response: &mut Response<Body>, cost: &Cost) {
     put(response, "x-lazurite-returned", cost.returned.to_string());
 }
 
-/// How a query reached its rows, for designers of tables.
+/// The name of the access path of a query, as designers of tables know it.
 pub fn plan_name(access: AccessKind) -> &'static str {
     match access {
         AccessKind::Nothing => "nothing",
@@ -177,7 +177,7 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
 
 pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
-    // An absent table is reported before a body that is no entity.
+    // Keeps the error of an invalid body: a missing table is reported first.
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body))).await?;
     let answer = match body {
         Ok(body) => match inserted(body) {
@@ -188,7 +188,7 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
         },
         Err(error) => Err(error.into()),
     };
-    // Also in the response to a refused insert. Source: Insert Entity, "Response headers".
+    // A refused insert has the header too. Source: Insert Entity, "Response headers".
     match (answer, prefer) {
         (Ok(mut response), Some(prefer)) => {
             put(&mut response, "preference-applied", prefer.text());
@@ -202,13 +202,13 @@ pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Respon
     }
 }
 
-/// Errors: that of a table that is not there.
+/// Fails if the table does not exist.
 pub fn check_table(request: &Request) -> Result<()> {
     let tables = &request.state.services.tables;
     blocking_pool::read(|| Ok(tables.check_table(request.account(), &request.table)?))
 }
 
-/// The refusal of the hosted service for paths below a table.
+/// The error of the hosted service for a path below a table.
 pub fn unknown_path(request: &Request) -> Failure {
     if let Err(missing) = check_table(request) {
         return missing;
@@ -282,7 +282,7 @@ pub fn inserted(body: EntityBody) -> Result<Entity> {
     }
 }
 
-/// The entity of any other write: the address decides, and the body may not say otherwise.
+/// The entity to write at `keys`. Error: the body has other keys.
 pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
     let contradicts = body
         .partition_key
@@ -303,7 +303,7 @@ pub fn addressed(keys: EntityKeys, body: EntityBody) -> Result<Entity> {
     }
 }
 
-/// Update, Merge and the two upserts.
+/// Answers Update Entity, Merge Entity and the two upserts.
 pub async fn write_entity(mut request: Request, body: RequestBody) -> Result<Response<Body>> {
     let write = request.write.take().ok_or(common::INVALID_INPUT)?;
     let keys = std::mem::take(&mut request.keys);
@@ -366,7 +366,7 @@ pub async fn delete_entity(mut request: Request) -> Result<Response<Body>> {
     Ok(uncached(empty(204)))
 }
 
-/// Refuses keys that a SAS does not cover.
+/// Refuses keys outside the range of a SAS.
 pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()> {
     match range {
         Some(range) if !range.contains(&keys.partition_key, &keys.row_key) => {
@@ -376,7 +376,7 @@ pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()>
     }
 }
 
-/// `$top`, 1 to 1,000; 0 is an empty page. The service refuses higher numbers.
+/// Parses `$top`, up to 1000; 0 asks for an empty page. Error: higher numbers.
 pub fn top(context: &Context) -> Result<Option<u32>> {
     let Some(text) = context
         .query
@@ -395,7 +395,7 @@ pub fn top(context: &Context) -> Result<Option<u32>> {
         .ok_or_else(|| common::INVALID_INPUT.with("QueryParameterName", "$top"))
 }
 
-/// The names of `$select`; `None` when all properties are wanted.
+/// The names in `$select`; `None` if all properties are wanted.
 fn select(context: &Context) -> Result<Option<Vec<String>>> {
     let text = context.query.get("$select").unwrap_or_default();
     let names: Vec<_> = text
@@ -414,7 +414,7 @@ fn select(context: &Context) -> Result<Option<Vec<String>>> {
     }
 }
 
-/// A member that JSON has twice would be read differently by every reader.
+/// Removes repeated names: a JSON object with a repeated member is read differently by each reader.
 fn each_once(mut names: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::new();
     names.retain(|name| seen.insert(name.clone()));

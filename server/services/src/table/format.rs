@@ -1,4 +1,4 @@
-//! The formats of requests and responses: OData levels, content types, `Prefer`.
+//! Formats of requests and responses: OData metadata levels, content types, `Prefer`.
 
 use crate::codec::odata::Level;
 use crate::request::context::Context;
@@ -9,7 +9,7 @@ use axum::http::Response;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use std::borrow::Cow;
 
-/// `$format` beats `Accept`. Source: Payload format for Table service operations.
+/// The OData level. `$format` overrides `Accept`. Source: Payload format for Table operations.
 pub fn level(context: &Context) -> Result<Level> {
     let format = context.query.get("$format");
     let Some(format) = format.filter(|format| !format.is_empty()) else {
@@ -38,7 +38,7 @@ fn check_format(format: &str) -> Result<()> {
 }
 
 pub fn level_of(accept: &str) -> Result<Level> {
-    // As the official clients write it.
+    // Fast path for the text that the official clients send.
     match accept.strip_prefix("application/json;odata=") {
         Some("nometadata") => return Ok(Level::None),
         Some("minimalmetadata") => return Ok(Level::Minimal),
@@ -89,7 +89,7 @@ pub fn unsupported_format() -> Failure {
     )
 }
 
-/// An OData answer.
+/// A response with an OData document.
 pub fn json(status: u16, level: Level, body: String) -> Response<Body> {
     let mut response = empty(status);
     *response.body_mut() = Body::from(body);
@@ -113,7 +113,7 @@ pub const fn content_type_text(level: Level) -> &'static str {
     }
 }
 
-/// Adds the headers that every answer about tables has.
+/// Adds headers against caching and sniffing, which all responses about tables have.
 pub fn uncached(mut response: Response<Body>) -> Response<Body> {
     let no_sniff = const { HeaderValue::from_static("nosniff") };
     let no_cache = const { HeaderValue::from_static("no-cache") };

@@ -34,7 +34,7 @@ use request::Request;
 pub use request::State;
 use std::sync::Arc;
 
-/// Begins the operation of a request, if the caller may perform it.
+/// Starts the operation of a request, if the caller may perform it.
 pub fn handle(
     state: &Arc<State>,
     mut context: Box<Context>,

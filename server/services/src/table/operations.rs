@@ -22,11 +22,11 @@ use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
 use std::sync::LazyLock;
 
-/// Each operation of a transaction needs permissions of its own.
+/// Any letter suffices: a batch checks each operation inside, and an unknown path has none.
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
 const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
 
-/// The condition of a write decides whether it replaces or merges: see [`conditional_write`].
+/// The inputs that decide whether a write replaces, merges or upserts: see [`conditional_write`].
 const IF_MATCH: Inputs = headers(&["if-match", "if-none-match"]);
 const PREFER: Inputs = headers(&["prefer"]);
 const FORMAT: Inputs = parameters(&["$format"]);
@@ -37,7 +37,7 @@ fn has_if_match(asked: &Asked) -> bool {
 
 static INDEX: LazyLock<Index<Request>> = LazyLock::new(|| Index::of(OPERATIONS));
 
-/// Every operation of the service.
+/// The rows of all operations of the service.
 pub static OPERATIONS: &[Row] = &[
     Row {
         name: "QueryTables",
@@ -66,7 +66,7 @@ pub static OPERATIONS: &[Row] = &[
     Row {
         name: "GetTable",
         resource: Resource::TableName,
-        // The documentation leaves the operation out: as Query Tables, or as a read.
+        // Undocumented. Accepts the letter of Query Tables or that of other reads.
         permissions: account_sas("c", "lr"),
         on_analytics_data: true,
         has_odata_response: true,
@@ -88,7 +88,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "QueryEntities",
         published: &["Table_QueryEntities"],
         resource: Resource::Table,
-        // Azurite asks for type `c`, the documentation for `o`: either will do.
+        // Either type suffices: the documentation asks for `o`, Azurite for `c`.
         permissions: any_sas("oc", "r"),
         on_analytics_data: true,
         has_odata_response: true,
@@ -296,7 +296,7 @@ static UNKNOWN_PATH: Row = Row {
     ..Row::READ
 };
 
-/// Finds the row of a request.
+/// Finds the operation of a request, and the resource that it addresses.
 pub fn route(context: &Context) -> Result<Route> {
     let method = method(context)?;
     let address = Address::parse(&context.resource)?;
@@ -319,10 +319,10 @@ pub fn route(context: &Context) -> Result<Route> {
     Ok(route)
 }
 
-/// Finds the row of a request, or of an operation inside a batch.
+/// Finds the row of a request, or of an operation inside a batch, from its parsed address.
 pub fn route_to(address: Address, asked: &Asked) -> Result<Route> {
     if let Address::Below(name, _) = &address {
-        // Checked first, as the hosted service does.
+        // Before other errors, as on the hosted service.
         check_table_name(name)?;
     }
     let mut write = None;
@@ -358,7 +358,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked) -> Failure {
             "MethodNotAllowed",
             "The requested method is not allowed on the specified resource.",
         ),
-        // Of Delete Entity: the other writes have a row without the header.
+        // Only Delete Entity gets here: the other writes have a row without the header.
         Unmatched::Condition => common::MISSING_REQUIRED_HEADER.with("HeaderName", "If-Match"),
     }
 }
@@ -388,7 +388,7 @@ fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
     })
 }
 
-/// `X-HTTP-Method` on a POST stands for the verb. Source: Table service error codes, `XMethod…`.
+/// The method, which X-HTTP-Method on a POST replaces. Source: Table service error codes.
 fn method(context: &Context) -> Result<Method> {
     let refuse = |code: &'static str, message: &'static str| Err(Failure::new(400, code, message));
     let mut values = context.headers.get_all("x-http-method").iter();

@@ -13,31 +13,31 @@ use lazurite_engine::Ticket;
 use lazurite_table::{AccessRange, TableService, Write};
 use std::sync::Arc;
 
-/// The parts of the server that the handlers of the service use.
+/// The parts of the server that the handlers of the Table service use.
 #[derive(Debug)]
 pub struct State {
     pub services: Arc<Services>,
     pub properties: Arc<PropertiesStore>,
-    /// Headers and parameters that an operation does not read pass (`--loose`).
+    /// Whether an operation ignores headers and parameters that it does not read (`--loose`).
     pub loose: bool,
-    /// Told the RowKeys of transactions while somebody records requests.
+    /// Receives the RowKeys of transactions while a recorder is active.
     pub advisor: Arc<Advisor>,
 }
 
-/// A request whose operation is known. Parts that its address leaves out are empty.
+/// A request whose operation is known. Parts that its address lacks are empty.
 pub struct Request {
     pub state: Arc<State>,
     pub context: Box<Context>,
     pub caller: Caller,
-    /// As spelled in the request.
+    /// The name of the table as the request spells it.
     pub table: String,
     pub keys: EntityKeys,
-    /// The change of an entity that the request asks for.
+    /// The kind of write; `None` unless the operation writes an entity.
     pub write: Option<Write>,
-    /// Whether a path below a table has a predicate.
+    /// Whether a path below a table has a predicate in parentheses.
     pub has_predicate: bool,
     pub level: Level,
-    /// The rows that a SAS covers, if it covers some only.
+    /// The rows that a SAS is limited to; `None`: all rows.
     pub range: Option<AccessRange>,
 }
 
@@ -46,7 +46,7 @@ impl Request {
         &self.context.account
     }
 
-    /// Counts entities of a partition against its target. Errors: `ServerBusy`.
+    /// Counts entities of a partition against its target. Error: `ServerBusy`.
     pub fn take_entities(&self, partition_key: &str, count: u32) -> Result<()> {
         let meter = self.state.services.meter();
         meter.map_or(Ok(()), |meter| {
@@ -55,7 +55,7 @@ impl Request {
     }
 }
 
-/// Runs a call of the service that writes, and waits until the write is durable.
+/// Runs a call that writes, and waits until the write is as durable as an acknowledged one.
 pub async fn write(
     request: Request,
     call: impl FnOnce(&TableService, &Request) -> lazurite_table::Result<Ticket> + Send + 'static,

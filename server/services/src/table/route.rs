@@ -1,4 +1,4 @@
-//! The row that serves a request, and the resource that the request addresses.
+//! The row for a request, and the resource that the request addresses.
 
 use crate::request::operation::{Asked, Operation};
 use crate::response::error::Result;
@@ -17,7 +17,7 @@ pub struct Route {
     pub operation: &'static Row,
     pub table: String,
     pub keys: EntityKeys,
-    /// The change of an entity that the method and its conditions ask for.
+    /// The kind of write that method and conditions ask for; `None` unless it writes an entity.
     pub write: Option<Write>,
     /// Whether the path has a predicate in parentheses.
     pub has_predicate: bool,

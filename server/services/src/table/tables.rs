@@ -1,4 +1,4 @@
-//! Operations on tables as such.
+//! Operations on tables, not on their entities.
 
 use crate::codec::odata;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
@@ -124,7 +124,7 @@ pub async fn delete_table(request: Request) -> Result<Response<Body>> {
     Ok(uncached(empty(204)))
 }
 
-/// The `TableName` of a Create Table body.
+/// The `TableName` in the body of Create Table.
 fn table_name(bytes: &[u8]) -> Result<String> {
     let invalid = || Failure::from(common::INVALID_INPUT);
     let body: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| invalid())?;

@@ -75,7 +75,7 @@ fn requests_without_a_row_are_refused_for_their_first_mistake() {
         ("DELETE", ENTITY, &[][..], "MissingRequiredHeader"),
         ("PUT", ENTITY, &[("if-match", "")], "InvalidInput"),
         ("PUT", ENTITY, &[("if-none-match", "*")], "InvalidInput"),
-        // The condition is refused before the method.
+        // The condition is checked before the method.
         ("HEAD", ENTITY, &[("if-none-match", "*")], "InvalidInput"),
         ("HEAD", ENTITY, &[], "MethodNotAllowed"),
         ("GET", "/$batch", &[], "MethodNotAllowed"),

@@ -7,7 +7,7 @@ use crate::response::error::{Failure, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The token of a key.
+/// The continuation token for a key.
 pub fn write(key: &str) -> String {
     let payload: String = STANDARD.encode(key).chars().map(to_token).collect();
     format!("1!{}!{payload}", payload.len())

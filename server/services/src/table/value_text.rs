@@ -1,8 +1,8 @@
-//! Values of entities as text.
+//! The values of entities as text.
 
 use lazurite_table::Value;
 
-/// The type, as it is shown to users.
+/// The name of the type, as users see it.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::String(_) => "String",
@@ -16,7 +16,7 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The whole value.
+/// The whole value as text; binary values in hexadecimal.
 pub fn edit_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

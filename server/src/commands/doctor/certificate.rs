@@ -22,18 +22,18 @@ use tokio_rustls::rustls::{
     SignatureScheme,
 };
 
-/// Where clients are told which authorities to trust besides the system's.
+/// Variables with files of authorities that clients trust in addition to the system's.
 const VARIABLES: [&str; 3] = ["NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"];
 
 /// The result of a handshake.
 pub enum Handshake {
     /// The server does not speak TLS.
     Plain,
-    /// A stream for requests, and the reason why clients refuse the certificate.
+    /// A stream for requests, and the reason why clients refuse the certificate, if they do.
     Ready(Box<dyn Stream>, Option<String>),
 }
 
-/// Greets a server over TLS. The error is a sentence.
+/// Performs a TLS handshake. The error is a sentence.
 pub async fn greet(host: &str, socket: TcpStream, patience: Duration) -> Result<Handshake, String> {
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let judge = Arc::new(Judge::new(host)?);
@@ -65,12 +65,12 @@ pub async fn speaks_tls(address: SocketAddr, patience: Duration) -> bool {
     matches!(greeted, Ok(Handshake::Ready(..)))
 }
 
-/// Accepts every certificate, and keeps the reason why clients refuse it.
+/// A verifier that accepts every certificate and records why clients would refuse it.
 #[derive(Debug)]
 struct Judge {
     host: String,
     trusted: Option<Arc<WebPkiServerVerifier>>,
-    /// The same with the authority of `--https`.
+    /// The path of the authority of `--https`, and a verifier that also trusts it.
     with_own: Option<(PathBuf, Arc<WebPkiServerVerifier>)>,
     verdict: Mutex<Option<String>>,
 }
@@ -132,7 +132,7 @@ fn certificates(file: &std::path::Path) -> Vec<CertificateDer<'static>> {
     found.filter_map(Result::ok).collect()
 }
 
-/// `None` of no roots at all.
+/// A verifier that trusts these roots; `None` if there are none.
 fn verifier(roots: RootCertStore) -> Option<Arc<WebPkiServerVerifier>> {
     let provider = ring::default_provider().into();
     WebPkiServerVerifier::builder_with_provider(roots.into(), provider)

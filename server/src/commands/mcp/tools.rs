@@ -1,4 +1,4 @@
-//! The tools: each a function with its description and its arguments.
+//! The tools of the MCP server.
 
 use super::McpServer;
 use crate::commands::client::{Call, Client, encode};
@@ -13,18 +13,18 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::io::Read;
 
-/// Most entries, entities and requests in one answer.
+/// Maximum number of entries, entities and requests in one answer.
 const ENTRIES_MAX: usize = 500;
 const ENTITIES_MAX: usize = 200;
 const REQUESTS_MAX: usize = 100;
 /// Maximum number of entities of a design that is checked.
 const DESIGN_ROWS_MAX: u64 = 200_000;
-/// Bytes of a blob that are read.
+/// Maximum number of bytes of a blob that are read.
 const BLOB_BYTES_MAX: u64 = 64 << 10;
-/// Bytes of an answer: assistants read no more.
+/// Maximum length of an answer: assistants read no more.
 const ANSWER_BYTES_MAX: usize = 256 << 10;
 
-/// JSON, or a sentence that says why there is none.
+/// JSON, or a sentence that says why the tool failed.
 type Answer = Result<String, String>;
 
 #[derive(Deserialize, JsonSchema)]
@@ -167,7 +167,7 @@ impl McpServer {
         read.map_err(|error| format!("The content cannot be read: {error}."))?;
         let content = match std::str::from_utf8(&bytes) {
             Ok(content) => content,
-            // A character is cut off.
+            // The limit has cut a character.
             Err(error) if error.error_len().is_none() => {
                 std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
             }
@@ -335,12 +335,12 @@ fn answer(value: &Value) -> Answer {
     Ok(text)
 }
 
-/// The answer of a tool that has nothing to tell.
+/// The answer of a tool without a result.
 fn done() -> Answer {
     answer(&json!({"done": true}))
 }
 
-/// The resource of an entity.
+/// The path of an entity in a request.
 fn entity_of(table: &str, partition_key: &str, row_key: &str) -> String {
     let key = |key: &str| encode(&key.replace('\'', "''")).replace('/', "%2F");
     let table = encode(table);
@@ -356,7 +356,7 @@ const JSON: [(&str, &str); 2] = [
     ("Accept", "application/json"),
 ];
 
-/// Sends a request: service, method and resource, headers and body.
+/// Sends a request and discards the response's body.
 fn send(
     client: &Client,
     (service, method, resource): (ServiceKind, &str, String),

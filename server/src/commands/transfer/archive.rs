@@ -1,4 +1,4 @@
-//! Exports as one file: tar, compressed by Zstandard.
+//! Packs exports into archives (tar, compressed with Zstandard), and unpacks them.
 
 use crate::commands::transfer::error::{Error, Result};
 use crate::commands::transfer::files::{SEGMENTS_MAX, STOPPED};
@@ -12,25 +12,25 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const ENDING: &str = ".tar.zst";
-/// Endings of other archives, in lower case.
+/// Extensions of other archives, in lower case.
 const OTHER_ENDINGS: [&str; 7] = [
     ".tar", ".tar.gz", ".tar.zst", ".tgz", ".tzst", ".zip", ".zst",
 ];
-/// Level of compression.
+/// The compression level.
 const LEVEL: i32 = 3;
-/// Longest content of a file: the largest blob. Source: Scalability targets for Blob Storage.
+/// Maximum length of a file: the largest blob. Source: Scalability targets for Blob Storage.
 const FILE_BYTES_MAX: u64 = 200 << 40;
-/// Bytes of the head of an entry, with its long name and what pads the entry before it.
+/// Maximum number of bytes of an entry's head, with a long name and the padding before it.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
 /// Maximum number of segments of a file's path, with its container's directory. Limited because
 /// directories are made and removed by recursion.
 const DEPTH_MAX: usize = SEGMENTS_MAX + 2;
-/// Bytes that a file system hands out at a time, at least.
+/// Minimum number of bytes that file systems allocate.
 const BLOCK_BYTES: u64 = 4 << 10;
-/// Bytes of a file that are copied at a time.
+/// Number of bytes of a file that are copied at a time.
 const COPY_BYTES: usize = 64 << 10;
 
-/// Whether a path names an archive rather than a directory.
+/// Whether a path is that of an archive and not of a directory.
 pub fn is_name(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.ends_with(ENDING))
@@ -52,7 +52,7 @@ pub fn check_name(path: &Path) -> Result<()> {
     )
 }
 
-/// Packs a directory into a new file, which is on the disk on return.
+/// Packs a directory into a new file, which is synced on return. Error: the file exists.
 pub fn pack(root: &Path, target: &Path) -> Result<()> {
     let unwritten = |error| Error::of_file(target, error);
     let file = platform::create_private(target).map_err(unwritten)?;
@@ -98,22 +98,22 @@ fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Re
     Ok(())
 }
 
-/// What an archive may take.
+/// Limits on the unpacked content of an archive.
 pub struct UnpackLimits<'a> {
-    /// Bytes of content.
+    /// Maximum number of bytes of content.
     pub bytes_max: u64,
-    /// Files and directories.
+    /// Maximum number of files and directories.
     pub entries_max: u64,
-    /// Bytes of disk that a quota has left for the files.
+    /// Number of bytes of disk that a quota still allows.
     pub room: u64,
-    /// Bytes of disk that are left to others.
+    /// Number of bytes of the disk that must stay free.
     pub spare: u64,
-    /// Ends the work.
+    /// Set to stop the unpacking.
     pub stop: &'a AtomicBool,
 }
 
 impl UnpackLimits<'static> {
-    /// Those of a user's own archive.
+    /// The limits for a user's own archive: none.
     pub const NONE: UnpackLimits<'static> = UnpackLimits {
         bytes_max: u64::MAX,
         entries_max: u64::MAX,
@@ -172,7 +172,7 @@ pub fn unpack(
         }
         last = name;
     }
-    // An archive that was cut after its last entry is not whole either.
+    // Read to the end, to detect an archive that was cut after its last entry.
     left.set(HEAD_BYTES_MAX);
     let rest = io::copy(&mut archive.into_inner(), &mut io::sink());
     rest.map_err(|error| behind(&last, unread(error)))?;
@@ -197,7 +197,7 @@ fn is_file(entry: &tar::Entry<'_, impl Read>, name: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// The bytes of content that are left for other files.
+/// The bytes that the limit leaves after a file of this length. Error: there are too few.
 fn check_length(length: u64, bytes_left: u64, bytes_max: u64) -> Result<u64> {
     if length > FILE_BYTES_MAX {
         return Err("it is longer than any blob".into());
@@ -206,7 +206,7 @@ fn check_length(length: u64, bytes_left: u64, bytes_max: u64) -> Result<u64> {
     left.ok_or_else(|| format!("with it, the contents have more than {bytes_max} bytes").into())
 }
 
-/// The error of a head that cannot be read, with the entry before it.
+/// Adds to the error of an unreadable head the entry before it.
 fn behind(last: &Path, error: ImportError) -> ImportError {
     match error {
         ImportError::Content(error) if last != Path::new("") => {
@@ -216,9 +216,9 @@ fn behind(last: &Path, error: ImportError) -> ImportError {
     }
 }
 
-/// The room that a quota leaves for other files. Error: it has none for this file.
+/// The bytes that a quota leaves after a file of this length. Error: there are too few.
 fn check_quota(name: &Path, length: u64, room: u64) -> Result<u64> {
-    // A file system gives room in blocks.
+    // File systems allocate whole blocks.
     let used = length
         .div_ceil(BLOCK_BYTES)
         .max(1)
@@ -250,7 +250,7 @@ fn unread(error: io::Error) -> ImportError {
     })
 }
 
-/// Why the disk does not take an unpacked file.
+/// The error of a file that cannot be written.
 fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
     match error.kind() {
         ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
@@ -290,7 +290,7 @@ impl<R: Read> Read for Metered<'_, R> {
     }
 }
 
-/// Writes a new file of this name. Returns its length.
+/// Writes a new file with this name and returns its length.
 fn write(content: &mut impl Read, target: &Path, name: &Path) -> Result<u64, ImportError> {
     let failed = |error| unwritten(target, name, error);
     let place = target.join(name);
@@ -322,7 +322,7 @@ mod tests {
         zstd::encode_all(&bytes[..], 1).unwrap()
     }
 
-    /// A header whose name is not checked.
+    /// A tar header with a name that is not checked.
     fn header(name: &str, kind: tar::EntryType, length: u64) -> tar::Header {
         let mut header = tar::Header::new_gnu();
         header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
@@ -333,7 +333,7 @@ mod tests {
         header
     }
 
-    /// With a limit of bytes that shows in refusals.
+    /// No limits, except a number of bytes that a refusal can show.
     const LIMIT: UnpackLimits<'static> = UnpackLimits {
         bytes_max: 1 << 40,
         ..UnpackLimits::NONE
@@ -473,7 +473,7 @@ mod tests {
         };
         let text = refused(&one_entry_less).unwrap_err();
         assert!(text.contains("more than 1 files"), "{text}");
-        // Each file takes a block at least.
+        // Each file takes at least a block.
         let room = UnpackLimits {
             room: 2 * BLOCK_BYTES,
             ..limits()

@@ -1,4 +1,4 @@
-//! Requests of transfers: sent again while the service is busy, and after a connection broke.
+//! Requests of transfers, repeated while the service is busy and after a broken connection.
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Call, Client, Reply};
@@ -9,26 +9,26 @@ use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use std::time::{Duration, Instant};
 
-/// How often a request is sent again that was answered 503.
+/// Maximum number of times a request is sent while the answer is 429 or 503, the first included.
 const BUSY_TRIES_MAX: u32 = 30;
 const BUSY_WAIT: Duration = Duration::from_secs(1);
-/// The wait before a request is sent again after its connection broke; it doubles each time.
+/// The first wait after a broken connection. It doubles each time, up to the maximum.
 const BROKEN_WAIT: Duration = Duration::from_millis(100);
 const BROKEN_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Sends a request without a body, again while the service is busy.
+/// Sends a request without a body, repeating it like [`patiently`].
 pub fn ask(client: &Client, service: ServiceKind, method: &str, resource: &str) -> Result<Reply> {
     patiently(client, || client.ask(service, method, resource.to_owned()))
 }
 
-/// Asks for a document.
+/// Gets a document, repeating the request like [`patiently`].
 pub fn ask_xml(client: &Client, service: ServiceKind, resource: &str) -> Result<Element> {
     patiently(client, || {
         client.ask(service, "GET", resource.to_owned())?.xml()
     })
 }
 
-/// Sends a request with a body from memory, again while the service is busy.
+/// Sends a request with a body from memory, repeating it like [`patiently`].
 pub fn send(
     client: &Client,
     service: ServiceKind,
@@ -41,7 +41,7 @@ pub fn send(
     send_opened(client, service, method, resource, headers, open)
 }
 
-/// Sends a request whose body `open` opens anew for each try.
+/// Sends a request whose body `open` opens for each attempt.
 pub fn send_opened(
     client: &Client,
     service: ServiceKind,
@@ -50,7 +50,7 @@ pub fn send_opened(
     headers: &[(String, String)],
     open: impl Fn() -> Result<Upload>,
 ) -> Result<Reply> {
-    // The values come from unchecked files.
+    // The values may come from files that nothing has checked.
     let is_plain = |text: &str| !text.chars().any(cannot_be_sent);
     let mut broken = headers
         .iter()
@@ -71,8 +71,8 @@ pub fn send_opened(
     })
 }
 
-/// Repeats a request while the service is busy, at most [`BUSY_TRIES_MAX`] times, and after a
-/// broken connection with growing waits, for as long as `client.retry` allows.
+/// Sends a request, again while the service answers 429 or 503, at most [`BUSY_TRIES_MAX`] times in
+/// all, and after a broken connection with growing waits, for as long as `client.retry` allows.
 pub fn patiently<T, E: Into<Error>>(client: &Client, send: impl Fn() -> Result<T, E>) -> Result<T> {
     let mut tries = 1;
     let mut wait = BROKEN_WAIT;

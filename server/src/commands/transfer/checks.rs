@@ -1,4 +1,4 @@
-//! Checks fields of lines and settings by the rules of the services, before anything is written.
+//! Checks fields of lines and settings by the rules of the services, before the first write.
 
 use crate::codec;
 use crate::codec::xml;
@@ -14,14 +14,14 @@ use lazurite_base::policies::BrokenRule;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// The settings that every container, queue or table may have, if its service has them at all.
+/// Settings of containers, queues and tables, where the service supports them.
 const METADATA: &str = "metadata";
 const POLICIES: &str = "policies";
 
-/// The settings of a kind of resource.
+/// The settings that a kind of resource may have.
 pub struct SettingsRules {
     fields: &'static [&'static str],
-    /// The permissions that a stored access policy may grant.
+    /// The letters that a stored access policy may grant.
     permissions: &'static str,
 }
 
@@ -45,7 +45,7 @@ pub const TABLE_RULES: SettingsRules = SettingsRules {
 };
 
 impl SettingsRules {
-    /// Errors: what an import would refuse of the settings in this file.
+    /// Checks a file of settings. Error: an import would refuse them.
     pub fn check(&self, source: &Source<'_>, path: &str) -> Result<(), String> {
         let fields = source.read_settings(path)?;
         let checked = self.check_fields(&fields);
@@ -78,7 +78,7 @@ impl SettingsRules {
     }
 }
 
-/// Error: a field that no import reads. It would be left out silently.
+/// Refuses unknown fields, which an import would otherwise ignore silently.
 pub fn check_names(
     fields: &Map<String, Value>,
     known: impl Iterator<Item = &'static str> + Clone,
@@ -93,7 +93,7 @@ pub fn check_names(
     }
 }
 
-/// Error: the service refuses the metadata of these fields.
+/// Refuses metadata that the service would refuse.
 pub fn check_metadata(fields: &Map<String, Value>) -> Result<(), String> {
     metadata_headers(fields)?;
     let pairs = texts_field(fields, METADATA)?.into_iter();
@@ -116,7 +116,7 @@ pub fn check_pairs(pairs: &[(String, String)]) -> Result<(), String> {
     }
 }
 
-/// Error: the field is neither true nor false.
+/// Refuses a field that is neither true nor false.
 pub fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String> {
     match text_field(fields, name)? {
         None | Some("true" | "false") => Ok(()),
@@ -124,14 +124,14 @@ pub fn check_flag(fields: &Map<String, Value>, name: &str) -> Result<(), String>
     }
 }
 
-/// Error: the service refuses such properties.
+/// Refuses properties that the service would refuse.
 pub fn check_service_properties(service: ServiceKind, document: &[u8]) -> Result<(), String> {
     let element = xml::parse(document).map_err(|error| error.to_string())?;
     let change = Change::read(service, &element);
     change.map(drop).map_err(|failure| sentence(&failure))
 }
 
-/// The message of a failure with its details, without its full stop.
+/// The message of a failure with its details, without its final period.
 fn sentence(failure: &Failure) -> String {
     let mut sentence = without_full_stop(&failure.message);
     for (_, value) in &failure.details {
@@ -140,15 +140,15 @@ fn sentence(failure: &Failure) -> String {
     sentence
 }
 
-/// A sentence for the middle of another one.
+/// A sentence without its final period, to be part of another one.
 pub fn without_full_stop(sentence: &str) -> String {
     sentence.trim_end_matches('.').to_owned()
 }
 
-/// Containers that the service refuses to make for clients.
+/// Containers that the service does not let clients create.
 const SYSTEM_CONTAINERS: [&str; 2] = ["$logs", "$blobchangefeed"];
 
-/// Error: no container of that name can be made by an import.
+/// Refuses the name of a container that an import cannot create.
 pub fn check_container_name(name: &str) -> Result<(), String> {
     resource_names::check_container_name(name)?;
     if SYSTEM_CONTAINERS.contains(&name) {
@@ -157,7 +157,7 @@ pub fn check_container_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Error: the service refuses such metadata, or a value cannot stand in the header of a request.
+/// Refuses metadata that the service would refuse, or that a header cannot have.
 pub fn check_metadata_texts(metadata: &BTreeMap<String, String>) -> Result<(), String> {
     let pairs: Vec<_> = metadata.clone().into_iter().collect();
     check_pairs(&pairs)?;

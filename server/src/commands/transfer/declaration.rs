@@ -80,7 +80,7 @@ struct Table {}
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct CorsRule {
-    /// All three without it.
+    /// The services that the rule applies to; all three if absent.
     services: Option<Vec<Service>>,
     origins: Vec<String>,
     methods: Vec<String>,
@@ -122,12 +122,12 @@ impl Service {
     }
 }
 
-/// Whether a path names such a file.
+/// Whether a path is that of a declaration.
 pub fn is_name(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "toml")
 }
 
-/// Writes the layout that a file declares. The error names the line.
+/// Writes the layout for a declaration. The error gives the line.
 pub fn convert(path: &Path, target: &Target<'_>) -> Result<(), String> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(|error| at(path, error))?;
@@ -157,7 +157,7 @@ fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     })
 }
 
-/// The file, for the places in errors.
+/// The text of the file, from which errors compute the line.
 struct Checked<'a> {
     text: &'a str,
 }
@@ -168,7 +168,7 @@ impl Checked<'_> {
         format!("line {}: {reason}", before.matches('\n').count() + 1)
     }
 
-    /// Writes the settings of all containers, queues and tables.
+    /// Writes the settings of all declared containers, queues and tables.
     fn write_settings(&self, declaration: &Declaration, target: &Target<'_>) -> Result<(), String> {
         for (name, container) in &declaration.containers {
             let checked = check_container_name(name.as_ref());
@@ -213,7 +213,7 @@ impl Checked<'_> {
         Ok(Map::from_iter([("metadata".to_owned(), json!(metadata))]))
     }
 
-    /// The paths and the documents of service properties.
+    /// The path and the document of each service's properties.
     fn properties(&self, rules: &[Spanned<CorsRule>]) -> Result<Vec<(String, String)>, String> {
         let mut all = Vec::new();
         for service in [Service::Blob, Service::Queue, Service::Table] {
@@ -224,7 +224,7 @@ impl Checked<'_> {
             let mut of_service = Vec::new();
             for rule in rules.iter().filter(is_of_service) {
                 of_service.push(rule.as_ref().rule());
-                // Rule by rule, so that the error names the place of the wrong one.
+                // Checked after each rule, so that the error points to the invalid one.
                 let document = cors::document(&of_service);
                 let checked = check_service_properties(service.kind(), document.as_bytes());
                 checked.map_err(|reason| {

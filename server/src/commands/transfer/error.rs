@@ -8,7 +8,7 @@ use std::path::Path;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A cause with its place. The text is a sentence without its end.
+/// A cause with its place. The text is a sentence without a final period.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// The places of the error, from the outermost to the innermost, such as `container photos`;
@@ -20,19 +20,19 @@ pub struct Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cause {
     Request(RequestError),
-    /// The disk, or a quota, does not take a file, as it is full.
+    /// The disk or a quota is full.
     NoSpace(String),
-    /// Content, settings or a file, or the state of a destination.
+    /// Content, settings, a file or the state of a destination does not permit the transfer.
     Other(String),
 }
 
 impl Error {
-    /// That of a file at this path.
+    /// An I/O error of the file at this path.
     pub fn of_file(path: &Path, error: io::Error) -> Error {
         Error::of_disk(error.kind(), at(path, error))
     }
 
-    /// That of a file whose errors begin with its path.
+    /// An I/O error whose text already begins with the path.
     pub fn of_named_file(error: io::Error) -> Error {
         Error::of_disk(error.kind(), error.to_string())
     }
@@ -45,7 +45,7 @@ impl Error {
         cause.into()
     }
 
-    /// A disk that has no room for a file that is announced.
+    /// An announced file does not fit on the disk.
     pub fn no_space(sentence: String) -> Error {
         Cause::NoSpace(sentence).into()
     }
@@ -56,7 +56,7 @@ impl Error {
         RequestError::Unanswered(sentence).into()
     }
 
-    /// The same error, in this item of the transfer.
+    /// The same error, with an outer place added.
     pub fn within(mut self, place: impl fmt::Display) -> Error {
         self.place = match self.place.as_str() {
             "" => place.to_string(),
@@ -65,7 +65,7 @@ impl Error {
         self
     }
 
-    /// The answer of a service, if the error is one.
+    /// The refusal by a service, if that is the cause.
     pub fn refusal(&self) -> Option<&Refusal> {
         match &self.cause {
             Cause::Request(RequestError::Refused(refusal)) => Some(refusal),
@@ -77,7 +77,7 @@ impl Error {
         self.refusal().map(|refusal| refusal.status)
     }
 
-    /// The code of the protocol; empty if the error is no answer of a service.
+    /// The error code of the protocol; empty if the cause is not a refusal.
     pub fn code(&self) -> &str {
         self.refusal().map_or("", |refusal| &refusal.code)
     }
@@ -95,7 +95,7 @@ impl Error {
         }
     }
 
-    /// Whether a service asks for the same request later.
+    /// Whether the service is busy, so that the request should be repeated later.
     pub fn is_busy(&self) -> bool {
         matches!(self.status(), Some(429 | 503))
     }
@@ -163,7 +163,7 @@ impl From<&str> for Error {
     }
 }
 
-/// For the commands, which print the error and end.
+/// For the commands, which print the error and exit.
 impl From<Error> for String {
     fn from(error: Error) -> String {
         error.to_string()

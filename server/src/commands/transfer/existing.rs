@@ -1,4 +1,4 @@
-//! What happens to what is there already.
+//! The treatment of resources that exist already.
 
 use clap::ValueEnum;
 

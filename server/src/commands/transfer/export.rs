@@ -1,4 +1,4 @@
-//! Exports everything of an account to a directory.
+//! Exports the contents of an account to a directory.
 
 use crate::commands::client::Client;
 use crate::commands::transfer::asking::ask;
@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-/// What was exported: the counts, and sentences about what was left out.
+/// The result of an export: the counts, and sentences about items that were left out.
 pub struct Exported {
     pub counts: String,
     pub left_out: Vec<String>,
-    /// Blobs that are exported without their immutability policy or legal hold.
+    /// Number of blobs exported without their immutability policy or legal hold.
     pub unprotected: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The fields of the files of an export, and the headers that they become.
+//! The fields in the files of an export, and the headers made of them.
 
 use crate::commands::client::encode;
 use crate::service_kind::ServiceKind;
@@ -6,24 +6,24 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io;
 
-/// The version of the layout.
+/// The format version of the layout.
 pub const FORMAT: u64 = 1;
 pub const MANIFEST: &str = "lazurite-export.json";
 
 /// The name of a container, a queue or a table, with its settings.
 pub type Resource = (String, Map<String, Value>);
 
-/// Text that stands in a query.
+/// Percent-encodes a text for a query.
 pub fn in_query(text: &str) -> String {
     encode(text).replace('/', "%2F")
 }
 
-/// A header with its value.
+/// A header as name and value.
 pub fn header(name: &str, value: &str) -> (String, String) {
     (name.to_owned(), value.to_owned())
 }
 
-/// The text of a field of a JSON object; `None` if it is absent.
+/// The text in a field; `None` if absent. Error: the value is not a text.
 pub fn text_field<'a>(
     fields: &'a Map<String, Value>,
     name: &str,
@@ -35,7 +35,7 @@ pub fn text_field<'a>(
     }
 }
 
-/// The texts of a field that is a JSON object of texts; none if it is absent.
+/// The texts in a field that is an object of texts; none if absent.
 pub fn texts_field<'a>(
     fields: &'a Map<String, Value>,
     name: &str,
@@ -52,12 +52,12 @@ pub fn texts_field<'a>(
     texts.iter().map(text).collect()
 }
 
-/// Whether no header can have the character. A tab can stand in one.
+/// Whether headers cannot have the character. They can have a tab.
 pub fn cannot_be_sent(character: char) -> bool {
     character.is_control() && character != '\t'
 }
 
-/// Header lines of metadata.
+/// The headers for the metadata in these fields.
 pub fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let metadata = texts_field(fields, "metadata")?;
     let headers = metadata.into_iter().map(|(name, value)| {
@@ -71,7 +71,7 @@ pub fn metadata_headers(fields: &Map<String, Value>) -> Result<Vec<(String, Stri
     headers.collect()
 }
 
-/// Error: a text cannot stand in the header of a request.
+/// Refuses texts that headers cannot have.
 pub fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
     let mut broken = texts
         .iter()
@@ -82,12 +82,12 @@ pub fn check_texts(texts: &BTreeMap<String, String>) -> Result<(), String> {
     }
 }
 
-/// As [`io::Error`], with the path of the file.
+/// The text of an I/O error, after the path of its file.
 pub fn at(path: &std::path::Path, error: io::Error) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// The file with the properties of a service.
+/// The path in the layout of a service's properties.
 pub fn properties_path(service: ServiceKind) -> String {
     format!("services/{}.xml", service.label())
 }

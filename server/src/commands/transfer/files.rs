@@ -1,4 +1,4 @@
-//! The files of an export: the path of a blob's content, and reading from an unchecked directory.
+//! The files of an export: the paths of contents, and reading from a directory that is not trusted.
 
 use crate::commands::transfer::error::{Error, Result};
 use crate::commands::transfer::fields::at;
@@ -11,22 +11,22 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Bytes of a segment of a path, and of a path: below the limits of file systems.
+/// Maximum length of a segment and of a path in bytes, below the limits of file systems.
 const SEGMENT_BYTES_MAX: usize = 200;
 const PATH_BYTES_MAX: usize = 800;
 /// Maximum number of segments of a content's path: a name of 1,024 characters has no more that are
 /// not empty. Limited because directories are walked by recursion.
 pub const SEGMENTS_MAX: usize = 512;
-/// Where contents lie whose names no file can have: no escaped name is so.
+/// The directory of contents whose names no file can have. No escaped name equals it.
 const OTHERS: &str = "%";
-/// Bytes of a line of JSON, and of a file of settings.
+/// Maximum length in bytes of a line of JSON, and of a file of settings.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 const SETTINGS_BYTES_MAX: u64 = 16 << 20;
-/// Blank lines of a file: a gibibyte of them takes kilobytes in an archive, and minutes to read.
+/// Maximum number of blank lines in a file: an archive can have a gibibyte of them in kilobytes.
 const BLANK_LINES_MAX: u64 = 10_000;
-/// Why nothing more is read.
+/// The error after a stop.
 pub const STOPPED: &str = "the import was stopped";
-/// Names that Windows keeps for devices, without ending and in any case.
+/// Names of devices on Windows, in any case and with any extension.
 const DEVICES: [&str; 22] = [
     "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8",
     "com9", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
@@ -44,7 +44,7 @@ pub struct BlobFiles {
 }
 
 impl BlobFiles {
-    /// The path of the content of a blob, with slashes, below the directory of its container.
+    /// The path for the content of a blob, relative to its container's directory.
     pub fn choose(&mut self, name: &str) -> String {
         let path = escaped(name).filter(|path| self.is_free(path));
         let path = path.unwrap_or_else(|| format!("{OTHERS}/{:032x}", xxh3_128(name.as_bytes())));
@@ -61,22 +61,22 @@ impl BlobFiles {
     }
 }
 
-/// Some file systems ignore case.
+/// The form in which paths are compared: some file systems ignore case.
 fn key(path: &str) -> String {
     path.to_lowercase()
 }
 
-/// Of a path or a name. Sets of hashes take less memory than those of texts.
+/// The hash of a path or a name. Sets of hashes need less memory than sets of texts.
 pub fn hash(text: &str) -> u128 {
     xxh3_128(text.as_bytes())
 }
 
-/// The directories that a path lies in.
+/// The directories above a path.
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
-/// The name of a blob as a path; `None` if it has no such form.
+/// The name of a blob as a path; `None` if it cannot be one.
 fn escaped(name: &str) -> Option<String> {
     let segments: Option<Vec<_>> = name.split('/').map(escaped_segment).collect();
     segments
@@ -118,7 +118,7 @@ pub fn name_of(path: &str) -> Option<String> {
         .map(Into::into)
 }
 
-/// Error: a path, with slashes, has a component other than a plain name.
+/// Refuses a path with a backslash, or with a component that is not a plain name.
 fn check_inside(path: &str) -> Result<()> {
     let is_plain = |component| matches!(component, Component::Normal(_));
     if path.contains('\\') || path.is_empty() || !Path::new(path).components().all(is_plain) {
@@ -127,7 +127,7 @@ fn check_inside(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A directory that an export is written to.
+/// A directory to which an export is written.
 pub struct Target<'a> {
     root: &'a Path,
 }
@@ -153,7 +153,7 @@ impl Target<'_> {
         ))
     }
 
-    /// Writes a JSON object, indented for readers.
+    /// Writes a JSON object, indented.
     pub fn write_settings(&self, path: &str, fields: Map<String, Value>) -> Result<()> {
         let text = serde_json::to_string_pretty(&Value::from(fields));
         let text = text.map_err(|error| format!("{path}: {error}"))?;
@@ -184,10 +184,10 @@ impl Write for TargetFile {
     }
 }
 
-/// A directory that is imported. Its files are read only if no link is on their way.
+/// A directory that is imported. Links in it are not followed.
 pub struct Source<'a> {
     pub root: &'a Path,
-    /// Ends the reading of lines.
+    /// Set to stop the reading of lines.
     stop: Option<&'a AtomicBool>,
 }
 
@@ -196,7 +196,7 @@ impl<'a> Source<'a> {
         Source { root, stop: None }
     }
 
-    /// As [`Source::new`]; lines are an error once `stop` is true.
+    /// Like [`Source::new`]; reading lines fails once `stop` is true.
     pub fn stoppable(root: &'a Path, stop: &'a AtomicBool) -> Source<'a> {
         Source {
             root,
@@ -220,7 +220,7 @@ impl<'a> Source<'a> {
             .map_err(|error| Error::of_file(&path, error))
     }
 
-    /// The file or directory at the path, and whether it is a file; `None` if there is nothing.
+    /// The path, and whether it is a file; `None` if nothing is there.
     fn find(&self, path: &str) -> Result<Option<(PathBuf, bool)>> {
         check_inside(path)?;
         let relative = Path::new(path);
@@ -237,7 +237,7 @@ impl<'a> Source<'a> {
         Ok(Some((found, is_file)))
     }
 
-    /// The names in a directory with whether they are files, in order; none if it is not there.
+    /// The sorted names in a directory, and whether each is a file; none if it is absent.
     pub fn list(&self, path: &str) -> Result<Vec<(String, bool)>> {
         match self.find_directory(path)? {
             Some(directory) => names_in(&directory, |_| true),
@@ -245,12 +245,12 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// As [`list`](Source::list), of the uppermost directory, without hidden names.
+    /// Like [`list`](Source::list), for the root, without hidden names.
     pub fn list_top(&self) -> Result<Vec<(String, bool)>> {
         names_in(self.root, |name| !name.starts_with('.'))
     }
 
-    /// Hands on all files below a directory, in order, by their paths in it.
+    /// Passes all files below a directory to `take`, in order, as paths relative to it.
     pub fn files_below(&self, path: &str, take: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         match self.find_directory(path)? {
             Some(directory) => walk(&directory, "", SEGMENTS_MAX, take),
@@ -265,7 +265,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A JSON object; empty if there is no such file.
+    /// The JSON object in a file; empty if there is no such file.
     pub fn read_settings(&self, path: &str) -> Result<Map<String, Value>> {
         let Some(bytes) = self.read(path)? else {
             return Ok(Map::new());
@@ -277,7 +277,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A short file as a whole.
+    /// The content of a short file; `None` if there is none.
     pub fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let Some(file) = self.open(path)? else {
             return Ok(None);
@@ -297,7 +297,7 @@ impl<'a> Source<'a> {
         self.numbered_lines(path, |_, text| line(text))
     }
 
-    /// As [`lines`](Source::lines), with the number of each line.
+    /// Like [`lines`](Source::lines), with the number of each line.
     pub fn numbered_lines(
         &self,
         path: &str,
@@ -346,7 +346,7 @@ enum Kind {
     Directory,
 }
 
-/// `None` if nothing is there. Error: it is a link, or something else that is not imported.
+/// `None` if nothing is there. Error: neither a file nor a directory, such as a link.
 fn kind_of(path: &Path) -> Result<Option<Kind>> {
     let kind = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -368,7 +368,7 @@ fn kind_of(path: &Path) -> Result<Option<Kind>> {
     Err(format!("{place}: it is {what}, which is not imported").into())
 }
 
-/// The names in a directory on whose way no link is, with whether they are files, in order.
+/// The sorted names in a directory, and whether each is a file. The path must be free of links.
 fn names_in(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(String, bool)>> {
     let unread = |error| Error::of_file(directory, error);
     let mut names = Vec::new();

@@ -19,7 +19,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// What directories with intermediate files of an import begin with.
+/// The prefix of directories with intermediate files of an import.
 const IMPORT_SCRATCH: &str = ".lazurite-import-";
 
 /// Exports all services of the connection string. A path that ends in `.tar.zst` becomes an
@@ -70,7 +70,7 @@ fn write_beside(
 ) -> Result<Exported> {
     let is_archive = archive::is_name(path);
     let parent = parent_of(path)?;
-    // Beside its place, so that it can be renamed; gone if this fails.
+    // In the same directory, so that it can be renamed. Its drop removes it.
     let scratch = Scratch::new(&parent, ".lazurite-export-");
     let scratch = scratch.map_err(|error| Error::of_file(&parent, error))?;
     let root = scratch.path().join("export");
@@ -88,7 +88,7 @@ fn write_beside(
     Ok(exported)
 }
 
-/// Makes a rename durable. Not all systems open directories.
+/// Makes a rename durable. Ignores errors: not all systems can open directories.
 fn sync(directory: &Path) {
     let _ = File::open(directory).and_then(|directory| directory.sync_all());
 }
@@ -130,7 +130,7 @@ pub fn import(
 /// A directory in the layout of an export.
 enum Layout<'a> {
     Given(&'a Path),
-    /// Made of an archive or a TOML file.
+    /// Unpacked from an archive, or converted from a TOML file.
     Made(Scratch),
 }
 
@@ -150,7 +150,7 @@ impl Layout<'_> {
         }
         let parent = path.parent();
         let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
-        // Beside it there is room, unless that is mounted to be read only.
+        // Next to the archive, where there usually is space, or else in the temporary directory.
         let unpacked = Scratch::new(parent.unwrap_or(Path::new(".")), IMPORT_SCRATCH)
             .or_else(|_| Scratch::new(&std::env::temp_dir(), IMPORT_SCRATCH))
             .map_err(at_path)?;

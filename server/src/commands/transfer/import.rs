@@ -17,20 +17,20 @@ use crate::service_kind::ServiceKind;
 use serde_json::Value;
 use std::path::Path;
 
-/// What was imported: the counts, and sentences about what was there and what was left out.
+/// The result of an import: the counts, and sentences about existing items and those left out.
 pub struct Imported {
     pub counts: String,
     /// The counts as a JSON object.
     pub json: Value,
     pub notes: Vec<String>,
-    /// Only imports from another program leave out anything.
+    /// Sentences about items left out; only imports from another program leave any out.
     pub left_out: Vec<String>,
-    /// The first container, queue or table that was there and stayed as it was.
+    /// The first container, queue or table that existed and was skipped.
     pub skipped: Option<String>,
 }
 
 impl Imported {
-    /// Ends the line of the terminal.
+    /// Also ends the progress line on the terminal.
     pub fn new(progress: Progress, notes: Vec<String>, skipped: Option<String>) -> Imported {
         Imported {
             counts: progress.counts(),
@@ -85,7 +85,7 @@ fn check(import: &Import<'_>) -> Result<(), ImportError> {
     tables::check::check(import)
 }
 
-/// A directory without a manifest was written by hand.
+/// Refuses other formats. A directory without a manifest was written by hand and is accepted.
 fn check_format(source: &Source<'_>) -> Result<()> {
     let manifest = source.read_settings(MANIFEST)?;
     match manifest.get("format").and_then(Value::as_u64) {
@@ -148,7 +148,7 @@ fn write_all(import: &Import<'_>) -> Result<()> {
     blobs::import::import(import)?;
     queues::import::import(import)?;
     tables::import::import(import)?;
-    // Last: logs and metrics begin with them.
+    // Last, because logs and metrics begin with these properties.
     for service in ServiceKind::ALL {
         let path = properties_path(service);
         if let Some(properties) = import.source.read(&path)? {
@@ -160,7 +160,7 @@ fn write_all(import: &Import<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The first container, queue or table that is to be imported and holds something.
+/// The first container, queue or table to import that exists and is not empty.
 fn find_in_use(import: &Import<'_>) -> Result<Option<String>> {
     for kind in ResourceKind::ALL {
         for name in import.resources(kind)? {

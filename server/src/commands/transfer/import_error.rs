@@ -1,24 +1,24 @@
-//! Why not everything was imported.
+//! Why an import failed, and whether it had begun.
 
 use crate::commands::transfer::error::Error;
 use crate::commands::transfer::existing::choices_about_existing;
 use std::path::Path;
 
-/// Why not everything was imported.
+/// Why an import failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImportError {
-    /// What is to be imported has a fault. Nothing was imported.
+    /// The content to import is invalid. Nothing was imported.
     Content(Error),
-    /// This container, queue or table holds something. Nothing was imported.
+    /// This container, queue or table is not empty. Nothing was imported.
     InUse(String),
-    /// Another failure before the first write. Nothing was imported.
+    /// Another failure, before the first write. Nothing was imported.
     NotBegun(Error),
-    /// A failure behind the first write. What came before it is imported.
+    /// A failure after the first write. Everything before it was imported.
     Begun(Error),
 }
 
 impl ImportError {
-    /// The error of an archive, with its path.
+    /// The same error with the path of its archive.
     pub fn of(self, path: &Path) -> ImportError {
         match self {
             ImportError::Content(error) => ImportError::Content(error.within(path.display())),

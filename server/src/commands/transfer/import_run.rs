@@ -1,4 +1,4 @@
-//! A running import: what it reads and writes, what it does about what is there, and its report.
+//! A running import: source, destination, treatment of existing resources, and report.
 
 use crate::commands::client::Client;
 use crate::commands::transfer::error::{Error, Result};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What an import works with.
+/// The state of a running import.
 pub struct Import<'a> {
     pub client: &'a Client,
     pub source: &'a Source<'a>,
@@ -20,14 +20,14 @@ pub struct Import<'a> {
     /// The directory of another program whose files contain the contents of blobs. With it, an
     /// import leaves out contents that the service refuses.
     pub foreign: Option<&'a Path>,
-    /// Sentences about what was there.
+    /// Sentences about existing resources.
     notes: Mutex<Vec<String>>,
     /// The first container, queue or table that was skipped.
     skipped: OnceLock<String>,
 }
 
 impl<'a> Import<'a> {
-    /// `foreign` is the directory of another program that the source was converted from.
+    /// `foreign` is the directory of the other program, if the source was converted from one.
     pub fn new(
         client: &'a Client,
         source: &'a Source<'a>,
@@ -46,7 +46,7 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Sentences about what was there, and the first container, queue or table that was skipped.
+    /// The notes, and the first container, queue or table that was skipped.
     pub fn end(self) -> (Vec<String>, Option<String>) {
         let notes = self.notes.into_inner();
         let notes = notes.unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +69,7 @@ impl Import<'_> {
                 });
                 stems.next().map(str::to_owned)
             };
-            // Directories hold the blobs of containers.
+            // A directory has the blobs of the container with its name.
             let found = if is_file {
                 by_ending()
             } else {
@@ -100,7 +100,7 @@ impl Import<'_> {
             made = resources::make(self.client, kind, name, &fields);
         }
         let Some(is_new) = self.or_leave_out(&what, made)? else {
-            // It may have been made, without its policies.
+            // The resource may have been created, though without its policies.
             return Ok(Some(true));
         };
         if !is_new && self.existing == Existing::Skip {
@@ -115,7 +115,7 @@ impl Import<'_> {
         Ok(Some(is_new))
     }
 
-    /// Notes what is refused and left out; `None` then. The error begins with the name.
+    /// The value; `None` if the item is left out, which is noted. The error begins with the name.
     pub fn or_leave_out<T>(&self, what: &str, outcome: Result<T>) -> Result<Option<T>> {
         match outcome {
             Ok(done) => Ok(Some(done)),
@@ -127,7 +127,7 @@ impl Import<'_> {
         }
     }
 
-    /// Whether the import continues without the item of this error.
+    /// Whether the import continues without the item that failed with this error.
     pub fn leaves_out(&self, error: &Error) -> bool {
         self.foreign.is_some() && !error.is_fatal()
     }
@@ -143,7 +143,7 @@ impl Import<'_> {
     }
 }
 
-/// The error of a name that no import reads.
+/// The error for a file that is not part of the layout.
 pub fn outside_layout(path: &str) -> Error {
     Error::from("it is no part of the layout of an export").within(path)
 }

@@ -9,19 +9,19 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 
-/// Hashes in memory: 32 MiB of them.
+/// Maximum number of hashes in memory. They take 32 MiB.
 const RUN_HASHES: usize = 1 << 20;
 
 /// The hash of a key, and the number of its line.
 type KeyHash = (u128, u64);
 
-/// The hashes of the keys of a file.
+/// The hashes of the keys in a file.
 pub struct KeyHashes {
-    /// Not sorted.
+    /// The run in memory, not sorted yet.
     run: Vec<KeyHash>,
     run_hashes_max: usize,
     files: Vec<File>,
-    /// A run could not be written.
+    /// The error of a run that could not be written.
     failure: Option<io::Error>,
 }
 

@@ -3,7 +3,7 @@
 use crate::codec::xml::Element;
 use serde_json::{Map, Value};
 
-/// The metadata of an item of a listing; no field if it has none.
+/// Adds the metadata of a listed item, if it has any.
 pub fn put_metadata(fields: &mut Map<String, Value>, item: &Element) {
     let names = item.child("Metadata").map(|names| &names.children);
     let metadata: Map<_, _> = names
@@ -16,7 +16,7 @@ pub fn put_metadata(fields: &mut Map<String, Value>, item: &Element) {
     }
 }
 
-/// The text of a child; empty if there is none.
+/// The text of a child; empty if absent.
 pub fn text<'a>(element: &'a Element, name: &str) -> &'a str {
     element.child(name).map_or("", |child| &*child.text)
 }

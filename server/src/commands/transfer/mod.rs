@@ -65,7 +65,7 @@ use crate::commands::terminal::{plain, print_line};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Exports, and says what. The exit status is a failure if anything was left out.
+/// Runs an export and reports it. The exit status is a failure if anything was left out.
 pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
     let exported = export(client, path)?;
     for sentence in &exported.left_out {
@@ -81,7 +81,7 @@ pub fn run_export(client: &Client, path: &Path) -> Result<ExitCode, String> {
     Ok(status(&exported.left_out))
 }
 
-/// Imports, and says what.
+/// Runs an import and reports it.
 pub fn run_import(client: &Client, path: &Path, existing: Existing) -> Result<ExitCode, String> {
     let imported = import(client, path, existing, &|| Ok(()))?;
     Ok(say_imported(path, &imported))
@@ -99,7 +99,7 @@ pub fn run_import_azurite(
     Ok(say_imported(path, &imported))
 }
 
-/// Prints what was imported from the path and what not.
+/// Reports what was imported and what was left out.
 fn say_imported(path: &Path, imported: &Imported) -> ExitCode {
     for sentence in &imported.notes {
         print_line(plain(sentence));

@@ -1,15 +1,15 @@
-//! A few threads that work on what one produces.
+//! Runs a few worker threads on the jobs that the calling thread produces.
 
 use crate::commands::transfer::error::{Error, Result};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-/// Requests at a time.
+/// Number of worker threads, and so of requests at a time.
 const THREADS: usize = 4;
-/// Jobs that wait: what is produced stays little ahead of the work.
+/// Maximum number of jobs that wait, so that production stays close to the work.
 const WAITING_MAX: usize = 64;
 
-/// Hands a job to a thread. Error: the work has failed.
+/// Passes a job to a worker. Error: the work has failed.
 pub type Hand<'a, T> = dyn FnMut(T) -> Result<()> + 'a;
 
 /// Runs `produce` on this thread, and `work` on others for each job that it produces. Returns when
@@ -21,7 +21,7 @@ pub fn in_parallel<T: Send>(
     on_threads(THREADS, produce, work)
 }
 
-/// As [`in_parallel`], with this many threads that work.
+/// Like [`in_parallel`], with this number of workers.
 pub fn on_threads<T: Send>(
     threads: usize,
     produce: impl FnOnce(&mut Hand<'_, T>) -> Result<()>,

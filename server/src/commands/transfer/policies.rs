@@ -9,7 +9,7 @@ use crate::commands::transfer::fields::{header, text_field};
 use crate::commands::transfer::resource_kind::ResourceKind;
 use serde_json::{Map, Value, json};
 
-/// The fields of a policy with their names in XML.
+/// The fields of a policy, in JSON and in XML.
 const FIELDS: [(&str, &str); 3] = [
     ("start", "Start"),
     ("expiry", "Expiry"),
@@ -18,13 +18,13 @@ const FIELDS: [(&str, &str); 3] = [
 
 const PUBLIC_ACCESS: &str = "x-ms-blob-public-access";
 
-/// The policies of a resource.
+/// The stored access policies of a resource.
 pub fn of(client: &Client, kind: ResourceKind, name: &str) -> Result<Vec<Value>> {
     let document = ask_xml(client, kind.service(), &kind.acl(name))?;
     Ok(to_json(&document))
 }
 
-/// Gives a new resource the policies of its settings.
+/// Gives a new resource the policies in its settings.
 pub fn put(
     client: &Client,
     kind: ResourceKind,
@@ -54,7 +54,7 @@ pub fn complete(
     put_with_access(client, kind, name, settings, access.as_deref())
 }
 
-/// The request sets the public access of a container too.
+/// Also sends the public access: the same request sets it for a container.
 fn put_with_access(
     client: &Client,
     kind: ResourceKind,
@@ -78,7 +78,7 @@ fn has_any(settings: &Map<String, Value>) -> bool {
     policies.is_some_and(|policies| !policies.is_empty())
 }
 
-/// The policies of a `SignedIdentifiers` document.
+/// The policies in a `SignedIdentifiers` document.
 fn to_json(document: &Element) -> Vec<Value> {
     let identifiers = document.all("SignedIdentifier");
     let policy = |identifier: &Element| {
@@ -97,7 +97,7 @@ fn to_json(document: &Element) -> Vec<Value> {
     identifiers.map(policy).collect()
 }
 
-/// The document of policies. The error names the field.
+/// The `SignedIdentifiers` document for policies. The error names the field.
 pub fn to_xml(policies: &Value) -> Result<String, String> {
     let none = json!([]);
     let policies = if policies.is_null() { &none } else { policies };

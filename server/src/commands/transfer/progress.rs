@@ -1,4 +1,4 @@
-//! What was transferred so far: a line on a terminal that changes, and one at the end.
+//! The progress of a transfer: counts in a changing line on a terminal, and at the end.
 
 use crate::units::size;
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 const INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of sentences about what was left out that a command prints.
 pub const LEFT_OUT_SHOWN: usize = 20;
-/// Most of them that are kept.
+/// Maximum number of these sentences that are kept.
 pub const LEFT_OUT_KEPT: usize = 100_000;
 
-/// Counts, and what could not be transferred.
+/// Counts of transferred items, and sentences about those left out.
 pub struct Progress {
-    /// On a terminal: the line is shown again after this.
+    /// When the line was last shown; `None` if standard error is not a terminal.
     shown: Option<Mutex<Instant>>,
     has_line: AtomicBool,
     pub containers: AtomicU64,
@@ -25,16 +25,16 @@ pub struct Progress {
     pub bytes: AtomicU64,
     pub messages: AtomicU64,
     pub entities: AtomicU64,
-    /// Blobs that are transferred without their immutability policy or legal hold.
+    /// Number of blobs transferred without their immutability policy or legal hold.
     pub unprotected: AtomicU64,
     left_out: Mutex<LeftOut>,
 }
 
-/// Sentences about what is not transferred.
+/// Sentences about items that are left out.
 #[derive(Default)]
 struct LeftOut {
     sentences: Vec<String>,
-    /// How many more there were than are kept.
+    /// Number of further sentences, which are not kept.
     more: usize,
 }
 
@@ -43,7 +43,7 @@ impl Progress {
         Progress::shown_if(std::io::stderr().is_terminal())
     }
 
-    /// Without a line.
+    /// Progress without a line on the terminal.
     pub fn silent() -> Progress {
         Progress::shown_if(false)
     }
@@ -67,7 +67,7 @@ impl Progress {
     pub fn add(&self, counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
         let Some(shown) = &self.shown else { return };
-        // Another thread shows it otherwise.
+        // If the lock is taken, another thread is showing the line.
         if let Ok(mut last) = shown.try_lock()
             && last.elapsed() >= INTERVAL
         {
@@ -77,7 +77,7 @@ impl Progress {
         }
     }
 
-    /// Notes what is not transferred, as a sentence.
+    /// Adds a sentence about an item that is left out.
     pub fn leave_out(&self, sentence: String) {
         let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         if left_out.sentences.len() < LEFT_OUT_KEPT {

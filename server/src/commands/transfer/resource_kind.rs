@@ -29,7 +29,7 @@ impl ResourceKind {
         }
     }
 
-    /// The directory of the layout.
+    /// The directory of these resources in the layout.
     pub fn directory(self) -> &'static str {
         match self {
             ResourceKind::Container => "blobs",
@@ -38,7 +38,7 @@ impl ResourceKind {
         }
     }
 
-    /// The endings of the files of the layout; the first is that of the settings.
+    /// The extensions of the files in the layout; the first is that of settings.
     pub fn endings(self) -> [&'static str; 2] {
         match self {
             ResourceKind::Container => ["json", "blobs.jsonl"],
@@ -47,12 +47,12 @@ impl ResourceKind {
         }
     }
 
-    /// The path of the settings of a resource in the layout.
+    /// The path of a resource's settings in the layout.
     pub fn settings(self, name: &str) -> String {
         format!("{}/{name}.json", self.directory())
     }
 
-    /// The path of the lines of a resource in the layout.
+    /// The path of a resource's lines in the layout.
     pub fn lines(self, name: &str) -> String {
         let [_, ending] = self.endings();
         format!("{}/{name}.{ending}", self.directory())
@@ -70,7 +70,7 @@ impl ResourceKind {
         Ok(name.to_owned())
     }
 
-    /// The request for its stored access policies.
+    /// The path and query of a resource's stored access policies.
     pub fn acl(self, name: &str) -> String {
         match self {
             ResourceKind::Container => format!("{}?restype=container&comp=acl", encode(name)),
@@ -78,7 +78,7 @@ impl ResourceKind {
         }
     }
 
-    /// Whether the service has a resource of that name.
+    /// Whether the service has a resource with this name.
     pub fn exists(self, client: &Client, name: &str) -> Result<bool> {
         let path = encode(name);
         let resource = match self {

@@ -1,4 +1,4 @@
-//! Containers, queues and tables of a service: making one, and whether it holds anything.
+//! Creates containers, queues and tables, and checks whether they are empty.
 
 use crate::commands::client::Client;
 use crate::commands::transfer::blobs::container::{self, make_container};
@@ -9,7 +9,7 @@ use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::tables::entities::{self, make_table};
 use serde_json::{Map, Value};
 
-/// Makes a resource with its settings. False if it is there: it stays as it is.
+/// Creates a resource with its settings. False if it exists, in which case it is not changed.
 pub fn make(
     client: &Client,
     kind: ResourceKind,
@@ -27,7 +27,7 @@ pub fn make(
     Ok(is_new)
 }
 
-/// Whether the service has a resource of that name that holds anything.
+/// Whether the service has a resource with this name that is not empty.
 pub fn is_in_use(client: &Client, kind: ResourceKind, name: &str) -> Result<bool> {
     let holds_any = match kind {
         ResourceKind::Container => container::holds_any(client, name),

@@ -10,17 +10,17 @@ use std::io;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The file in a directory that its command holds a lock on. An import ignores hidden names.
+/// The file in a directory that its command has locked. An import ignores hidden names.
 const LOCK: &str = ".lock";
 
 pub struct Scratch {
-    // Before the directory: some systems do not remove files that are open.
+    // Dropped before the directory: some systems do not remove open files.
     _lock: File,
     directory: TempDir,
 }
 
 impl Scratch {
-    /// Makes a directory in `place`, and removes those that killed commands left there.
+    /// Creates a directory in `place`, and removes those that killed commands left there.
     pub fn new(place: &Path, prefix: &str) -> Result<Scratch, io::Error> {
         let directory = scratch_directory(prefix).tempdir_in(place)?;
         let lock = locked(directory.path())?;
@@ -41,13 +41,13 @@ impl Scratch {
 fn locked(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join(".lock-new");
     let lock = File::create_new(&unnamed)?;
-    // Where files cannot be locked, none is found unlocked either.
+    // Ignored: if files cannot be locked, none will be found unlocked either.
     let _ = lock.try_lock();
     fs::rename(unnamed, directory.join(LOCK))?;
     Ok(lock)
 }
 
-/// Makes directories for intermediate files, which only their owner can enter.
+/// A builder of directories for intermediate files, accessible only to their owner.
 fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
@@ -55,13 +55,13 @@ fn scratch_directory(prefix: &str) -> tempfile::Builder<'_, 'static> {
     builder
 }
 
-/// Makes a directory for intermediate files in `place`.
+/// Creates a directory for intermediate files in `place`.
 pub fn scratch_in(place: &Path, prefix: &str) -> Result<TempDir> {
     let made = scratch_directory(prefix).tempdir_in(place);
     made.map_err(|error| Error::of_file(place, error))
 }
 
-/// Whatever cannot be removed stays.
+/// Ignores directories that cannot be removed.
 fn remove_left_overs(place: &Path, prefix: &str) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -71,7 +71,7 @@ fn remove_left_overs(place: &Path, prefix: &str) {
     }
 }
 
-/// Whether a directory has a lock that nothing holds.
+/// Whether a directory has a lock file that no process has locked.
 fn is_left(directory: &Path) -> bool {
     let lock = File::options().write(true).open(directory.join(LOCK));
     lock.is_ok_and(|lock| lock.try_lock().is_ok())

@@ -1,4 +1,4 @@
-//! The pieces of advice, the newest first, and the rules.
+//! The page with all advice, newest first, and the rules.
 
 use crate::console::advisor::card::report;
 use crate::console::advisor::names::{ADVICE, HEAT_MAP, blob_path, noun, resource_path, with_code};
@@ -19,7 +19,7 @@ use maud::{Markup, html};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Bytes of the text that names the resource of a request.
+/// Maximum number of bytes of the text that names a request's resource.
 const ADDRESSED_BYTES_SHOWN: usize = 300;
 
 pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
@@ -56,7 +56,7 @@ fn advice_page(console: &Console, visit: &Visit) -> Html {
     layout::page(console, "Advice", "Advice", content)
 }
 
-/// The pieces that are asked for with their numbers, the newest first.
+/// The pieces of advice that match the filter, with their numbers, newest first.
 fn matching<'a>(report: &'a Report, wanted: &Wanted) -> Vec<(usize, &'a Advice)> {
     let pieces = report.advice.iter().enumerate().rev();
     let found = pieces.filter(|(_, advice)| {
@@ -72,7 +72,7 @@ fn matching<'a>(report: &'a Report, wanted: &Wanted) -> Vec<(usize, &'a Advice)>
     found.collect()
 }
 
-/// The ids of those requests that Requests still has.
+/// The ids of those requests that the ring still keeps.
 fn kept_requests(console: &Console, found: &[(usize, &Advice)]) -> HashSet<String> {
     let ids = found.iter().flat_map(|(_, advice)| &advice.requests);
     let ids: HashSet<&str> = ids.map(|request| request.request_id.as_str()).collect();
@@ -133,7 +133,7 @@ fn piece(number: usize, advice: &Advice, kept: &HashSet<String>) -> Markup {
     }
 }
 
-/// The service's word for the resource of a piece.
+/// The name of the service of a piece of advice.
 fn where_it_is(advice: &Advice) -> &'static str {
     match advice.service {
         Service::Table => "Table",

@@ -1,4 +1,4 @@
-//! The number of pieces of advice, for Home.
+//! The number of pieces of advice, for the page Home.
 
 use crate::advisor;
 use crate::console::advisor::names::ADVICE;
@@ -8,12 +8,12 @@ use crate::units::count;
 use lazurite_advisor::Report;
 use maud::{Markup, html};
 
-/// What the advisor found for the accounts that the console shows.
+/// The advisor's report about the accounts that the console shows.
 pub fn report(console: &Console) -> Report {
     advisor::report(&console.advisor, &|account| console.shows(account))
 }
 
-/// The number of pieces, for Home.
+/// The card with the number of pieces of advice.
 pub fn card(console: &Console) -> Markup {
     let report = report(console);
     let pieces = report.advice.len() as u64;

@@ -18,19 +18,19 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Requests a minute from which on a cell has the next colour.
+/// Numbers of requests per minute at which a cell gets the next colour.
 const STEPS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
-/// Units of a cell: it is one wide.
+/// Height of a cell in SVG units. Its width is 1.
 const CELL_HEIGHT: u32 = 10;
-/// Units of the mark of a minute above the target.
+/// Height of the mark for a minute above the target, in SVG units.
 const MARK_HEIGHT: u32 = 3;
-/// Bytes of the rows of partitions, and of each list besides them.
+/// Maximum length in bytes of the rows of partitions, and of each other list.
 const ROWS_BYTES_MAX: usize = 80 << 10;
 const BESIDE_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a PartitionKey in the splits, and their number for each table.
+/// Maximum length in bytes of a PartitionKey in the splits, and number of splits per table.
 const KEY_BYTES_SHOWN: usize = 60;
 const SPLITS_SHOWN: usize = 20;
-/// Labels of the time: of the beginning, the end, and the quarters between.
+/// The time axis has a label at its start and after each of this many equal parts.
 const LABELS: u64 = 4;
 
 pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
@@ -119,7 +119,7 @@ fn table(map: &HeatMap, rows: &[Markup], wanted: &Wanted) -> Markup {
     }
 }
 
-/// The times of the minutes, in UTC.
+/// The time axis, in UTC.
 fn axis(map: &HeatMap) -> Markup {
     html! {
         span.hidden { "Minutes" }
@@ -188,7 +188,7 @@ fn strip(first: SystemTime, requests: &[u32], row: Option<&PartitionLoad>) -> Ma
     }
 }
 
-/// The minutes that are accepted, as rectangles; those side by side are one.
+/// An SVG path of rectangles for the minutes that `is_in` accepts. Adjacent ones are joined.
 fn outline(minutes: usize, height: u32, is_in: impl Fn(usize) -> bool) -> String {
     use std::fmt::Write;
     let (mut path, mut minute) = (String::new(), 0);

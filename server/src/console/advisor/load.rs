@@ -10,10 +10,10 @@ use lazurite_advisor::{HeatMap, PartitionLoad, Service};
 use maud::{Markup, html};
 use std::time::{Duration, SystemTime};
 
-/// Bytes of a name in a row.
+/// Maximum number of bytes of a name in a row.
 pub const NAME_BYTES_SHOWN: usize = 120;
 
-/// The page of a partition.
+/// The path of a partition's page.
 pub fn path(row: &PartitionLoad) -> String {
     links::path(
         &["advisor", "partition"],
@@ -26,18 +26,18 @@ pub fn path(row: &PartitionLoad) -> String {
     )
 }
 
-/// The map of the accounts that the console shows.
+/// The heat map of the accounts that the console shows.
 pub fn heat_map(console: &Console, now: SystemTime) -> HeatMap {
     advisor::heat_map(&console.advisor, &|account| console.shows(account), now)
 }
 
-/// `12:03`: the time of day `minutes` after the first one, in UTC.
+/// The time of day in UTC, such as `12:03`, `minutes` after the first one.
 pub fn clock(first: SystemTime, minutes: u64) -> String {
     let text = date::iso8601_seconds(first + Duration::from_secs(minutes * 60));
     text.get(11..16).unwrap_or_default().to_owned()
 }
 
-/// The name of a partition: that of a queue, a PartitionKey, or that of a blob.
+/// The name of a partition: of its queue, its PartitionKey, or its blob.
 pub fn name(row: &PartitionLoad) -> Markup {
     match row.service {
         Service::Queue => cut(&row.resource, NAME_BYTES_SHOWN),
@@ -46,7 +46,7 @@ pub fn name(row: &PartitionLoad) -> Markup {
     }
 }
 
-/// A mark with the target, if the partition is above it.
+/// A mark with the target, if the partition's load exceeds it.
 pub fn above_target(row: &PartitionLoad) -> Markup {
     html! { @if row.is_over_target { small.above { "above " (count(row.target)) } } }
 }

@@ -1,14 +1,14 @@
-//! What advice and partitions are about, in words and as links.
+//! The subjects of advice and partitions, in words and as links.
 
 use crate::console::links;
 use lazurite_advisor::{NAME_BYTES_MAX, Service};
 use maud::{Markup, html};
 
-/// The segments of paths.
+/// The path segments of the pages of advice and of the heat map.
 pub const ADVICE: &[&str] = &["advisor"];
 pub const HEAT_MAP: &[&str] = &["advisor", "heat"];
 
-/// The service's word for a resource.
+/// The protocol's word for the resource of a service.
 pub fn noun(service: Service) -> &'static str {
     match service {
         Service::Blob => "container",
@@ -17,7 +17,7 @@ pub fn noun(service: Service) -> &'static str {
     }
 }
 
-/// The page of a table, queue or container.
+/// The path of the page of a table, queue or container.
 pub fn resource_path(service: Service, account: &str, resource: &str) -> String {
     let folder = match service {
         Service::Blob => "blobs",
@@ -27,7 +27,7 @@ pub fn resource_path(service: Service, account: &str, resource: &str) -> String 
     links::path(&[folder, account, resource], &[])
 }
 
-/// The page of a blob. The advisor cuts long names: those lead to the names that begin so.
+/// The path of a blob's page, or of the list of names with this prefix if the advisor cut the name.
 pub fn blob_path(account: &str, container: &str, blob: &str) -> String {
     if is_cut(blob) {
         return links::path(&["blobs", account, container], &[("prefix", blob)]);
@@ -35,12 +35,12 @@ pub fn blob_path(account: &str, container: &str, blob: &str) -> String {
     links::path(&["blobs", account, container, "blob"], &[("name", blob)])
 }
 
-/// True if the advisor may have cut a name. It cuts between characters, of at most four bytes.
+/// Whether the advisor may have cut a name. It cuts between characters, of at most four bytes.
 pub fn is_cut(name: &str) -> bool {
     name.len() > NAME_BYTES_MAX - 4
 }
 
-/// A sentence of the advisor, in which names of code stand between backticks.
+/// A sentence of the advisor, with the text between backticks as code.
 pub fn with_code(text: &str) -> Markup {
     html! {
         @for (index, part) in text.split('`').enumerate() {

@@ -1,4 +1,4 @@
-//! One partition of the heat map, with the figures of each minute.
+//! The page of one partition, with its figures for each minute.
 
 use crate::console::advisor::load::{above_target, clock, heat_map, name};
 use crate::console::advisor::names::{ADVICE, HEAT_MAP, blob_path, is_cut, noun, resource_path};
@@ -59,7 +59,7 @@ fn find<'a>(map: &'a HeatMap, visit: &Visit) -> Result<&'a PartitionLoad> {
     })
 }
 
-/// The page of what the partition holds: a queue, a blob, or the entities of the PartitionKey.
+/// The path of the page with the partition's contents: a queue, a blob, or entities.
 fn stored_path(row: &PartitionLoad) -> String {
     let account = &row.account;
     let resource = &row.resource;

@@ -1,4 +1,4 @@
-//! The filter of the lists of advice and of partitions.
+//! The filter for lists of advice and of partitions.
 
 use crate::console::links;
 use crate::console::respond::Visit;
@@ -7,10 +7,10 @@ use maud::{Markup, html};
 
 const SERVICES: [Service; 3] = [Service::Blob, Service::Queue, Service::Table];
 
-/// The filter of a list, and the position from which on it is shown.
+/// The filter of a list, and the position of its first row.
 pub struct Wanted {
     filter: String,
-    /// Of `filter`, in lower case.
+    /// The words of `filter`, in lower case.
     words: Vec<String>,
     service: Option<Service>,
     pub from: usize,
@@ -31,7 +31,7 @@ impl Wanted {
         }
     }
 
-    /// Every word has to stand in one of the texts of a row.
+    /// Whether every word of the filter occurs in one of the texts of a row.
     pub fn matches(&self, service: Service, texts: &[&str]) -> bool {
         let row = texts.join(" ").to_lowercase();
         self.service.is_none_or(|wanted| wanted == service)
@@ -42,7 +42,7 @@ impl Wanted {
         self.words.is_empty() && self.service.is_none()
     }
 
-    /// The same list from another position on.
+    /// The path of the same list from another position.
     fn path(&self, page: &[&str], from: usize) -> String {
         let service = self.service.map_or("", Service::label);
         let from = from.to_string();
@@ -56,7 +56,7 @@ impl Wanted {
         )
     }
 
-    /// The form, with links to related pages after it.
+    /// The form of the filter, followed by links to related pages.
     pub fn form(&self, page: &[&str], placeholder: &str, links: &Markup) -> Markup {
         html! {
             form.filter method="get" role="search" action=(links::path(page, &[])) {
@@ -72,14 +72,14 @@ impl Wanted {
         }
     }
 
-    /// Where the list continues after `shown` rows of `found`.
+    /// A link to the continuation of the list after `shown` rows, if there are more.
     pub fn next(&self, page: &[&str], shown: usize, found: usize) -> Markup {
         let end = self.from.saturating_add(shown);
         html! { @if shown > 0 && end < found { " " a rel="next" href=(self.path(page, end)) { "Next page" } } }
     }
 }
 
-/// The service of a label.
+/// The service with this label; `None` if there is none.
 pub fn service_of(text: &str) -> Option<Service> {
     SERVICES.into_iter().find(|service| service.label() == text)
 }

@@ -29,9 +29,9 @@ use lazurite_blob::{
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Bytes that a preview reads.
+/// Number of bytes that a preview reads.
 const PREVIEW_BYTES: u64 = 16 << 10;
-/// Pictures that every browser reads as such, whatever is in them.
+/// Types of pictures that browsers only show, whatever the content.
 const PICTURES: [&str; 6] = [
     "image/png",
     "image/jpeg",
@@ -40,7 +40,7 @@ const PICTURES: [&str; 6] = [
     "image/avif",
     "image/bmp",
 ];
-/// Films and sounds that browsers play.
+/// Types of video and audio that browsers play.
 const MEDIA: [&str; 8] = [
     "video/mp4",
     "video/webm",
@@ -51,7 +51,7 @@ const MEDIA: [&str; 8] = [
     "audio/wav",
     "audio/webm",
 ];
-/// The policy for the content of a blob: nothing in it runs or loads.
+/// The policy for the content of a blob: it may neither run scripts nor load anything.
 const CONTENT_POLICY: &str = "default-src 'none'; sandbox";
 
 pub async fn page(
@@ -98,14 +98,14 @@ fn blob_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     Ok(layout::page(console, "Blobs", &name, content))
 }
 
-/// The properties and the preview of a blob, snapshot or version.
+/// The sections with the properties and the preview of a blob, snapshot or version.
 fn parts(console: &Console, visit: &Visit, address: &BlobAddress<'_>, blob: &Blob) -> Markup {
     let place = Place {
         account: address.account,
         container: address.container,
     };
     let name = address.blob;
-    // What cannot be read, such as an archived blob, has no preview.
+    // A blob that cannot be read, such as an archived one, has no preview.
     let start = start_of(&console.services().blobs, address).ok();
     let start = start.filter(|_| blob.length > 0);
     let content = place.state_path(&["content"], name, address.state);
@@ -125,7 +125,7 @@ fn parts(console: &Console, visit: &Visit, address: &BlobAddress<'_>, blob: &Blo
     }
 }
 
-/// The first bytes of a blob.
+/// The beginning of a blob's content.
 fn start_of(blobs: &BlobService, address: &BlobAddress<'_>) -> lazurite_blob::Result<Vec<u8>> {
     let range = ByteRange {
         first: 0,
@@ -183,7 +183,7 @@ fn pairs(title: &str, pairs: &[(String, String)]) -> Markup {
     }
 }
 
-/// `content` is the address of the content.
+/// The preview of a blob. `content` is the address of its content.
 fn preview_section(name: &str, blob: &Blob, start: Option<&[u8]>, content: &str) -> Markup {
     let kind = content_type(blob);
     html! {
@@ -328,7 +328,7 @@ fn put_content_headers(
             CONTENT_TYPE,
             HeaderValue::from_static("application/octet-stream"),
         );
-        // Source: RFC 6266, section 4.3.
+        // A file name in UTF-8. Source: RFC 6266, section 4.3.
         let disposition = format!(
             "attachment; filename*=UTF-8''{}",
             links::encode(file_name).replace('$', "%24")

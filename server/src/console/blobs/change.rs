@@ -17,7 +17,7 @@ use lazurite_blob::{
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// The headers of a form: name of the field, title.
+/// The headers in the form: name of the field and title.
 const HEADERS: [(&str, &str); 5] = [
     ("type", "Content-Type"),
     ("encoding", "Content-Encoding"),
@@ -87,7 +87,7 @@ fn headers_fields(headers: &BlobHeaders) -> Markup {
     }
 }
 
-/// Names and values, one pair a line.
+/// A field with names and values, one pair on each line.
 fn lines_field(title: &str, name: &str, pairs: &[(String, String)]) -> Markup {
     let lines: String = pairs
         .iter()
@@ -109,7 +109,7 @@ fn tier_field(blob: &Blob, visit: &Visit) -> Markup {
     }
 }
 
-/// The pairs of a field of [`lines_field`]. Errors: `400` for a line that is no pair.
+/// Parses the pairs of a field of [`lines_field`]. Error: `400` if a line is not a pair.
 fn pairs(text: &str) -> Result<Vec<(String, String)>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let pair = |line: &str| {
@@ -122,7 +122,7 @@ fn pairs(text: &str) -> Result<Vec<(String, String)>> {
     lines.map(pair).collect()
 }
 
-/// Changes a blob and goes back to its page.
+/// Changes a blob and redirects to its page.
 async fn changed(
     console: Arc<Console>,
     (account, container): (String, String),
@@ -221,7 +221,7 @@ pub async fn set_properties(
         content_md5: None,
     };
     changed(console, names, visit, move |blobs, address| {
-        // The form does not show the checksum: it stays.
+        // Keeps the MD5, which the form does not show.
         let conditions = unchanged(form.text("etag"));
         let before = blobs.get_blob_properties(address, &Conditions::default())?;
         let headers = BlobHeaders {

@@ -16,9 +16,9 @@ use lazurite_blob::{Blob, BlobAddress, BlobService, BlobState, ByteRange, Condit
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Longest content that is compared.
+/// Maximum length of content that is compared.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
-/// Lines of a comparison that are shown, and equal lines around each change.
+/// Maximum number of lines shown, and number of equal lines around each change.
 const LINES_SHOWN: usize = 300;
 const CONTEXT_LINES: usize = 3;
 const LINE_BYTES_SHOWN: usize = 200;
@@ -66,7 +66,7 @@ fn compare_page(console: &Console, place: &Place<'_>, visit: &Visit) -> Result<H
     Ok(layout::page(console, "Blobs", &name, content))
 }
 
-/// Name and value of each property that can differ.
+/// The names and values of the properties that can differ.
 fn values(blob: &Blob, visit: &Visit) -> Vec<(String, String)> {
     let headers = &blob.headers;
     let text = |kept: &Option<String>| {
@@ -159,7 +159,7 @@ fn contents(
     }
 }
 
-/// The whole content of a blob of at most [`TEXT_BYTES_MAX`]; `None` if it cannot be read.
+/// The content of a blob of at most [`TEXT_BYTES_MAX`]; `None` if it cannot be read.
 fn content(blobs: &BlobService, address: &BlobAddress<'_>) -> Option<Vec<u8>> {
     let range = ByteRange {
         first: 0,
@@ -168,7 +168,7 @@ fn content(blobs: &BlobService, address: &BlobAddress<'_>) -> Option<Vec<u8>> {
     let none = Conditions::default();
     let mut content = Vec::new();
     match blobs.get_blob(address, Some(range), &none) {
-        // An empty blob has no range.
+        // Reading a range of an empty blob is an error.
         Err(lazurite_blob::Error::InvalidRange { .. }) => return Some(content),
         Err(_) => return None,
         Ok(mut download) => {

@@ -1,4 +1,4 @@
-//! Containers: the list, creation, deletion with a count first.
+//! Containers: the list, creation, and deletion after a confirmation.
 
 use crate::console::blobs::count::count_blobs;
 use crate::console::blobs::place::{Place, check_changeable};
@@ -17,9 +17,9 @@ use maud::html;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Containers of a page.
+/// Number of containers on a page.
 const CONTAINERS_SHOWN: u32 = 250;
-/// How long blobs are counted before a deletion is confirmed.
+/// Maximum time for counting blobs before a deletion is confirmed.
 const COUNT_TIME_MAX: Duration = Duration::from_millis(30);
 const CONTAINERS: Kind = Kind {
     section: "Blobs",
@@ -92,7 +92,7 @@ pub async fn create(
     .await
 }
 
-/// The page that asks before a container is deleted: it says how many blobs go with it.
+/// The page that confirms the deletion of a container, with the number of its blobs.
 pub async fn confirm(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! Counts the blobs below a prefix, for as long as a page may take.
+//! Counts the blobs below a prefix within a limited time.
 
 use crate::console::blobs::place::Place;
 use crate::console::context::Console;
@@ -6,10 +6,10 @@ use crate::response::error::Result;
 use lazurite_blob::{BlobEntry, ListBlobs};
 use std::time::{Duration, Instant};
 
-/// Blobs of one step of the count.
+/// Number of blobs in one step of the count.
 const COUNT_STEP: u32 = 1000;
 
-/// The number of blobs below a prefix, and whether all were counted in the time that there is.
+/// The number of blobs below a prefix, and whether all were counted in the time allowed.
 pub fn count_blobs(
     console: &Console,
     place: &Place<'_>,

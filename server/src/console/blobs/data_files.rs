@@ -13,17 +13,17 @@ use maud::{Markup, html};
 use std::io;
 use std::sync::Arc;
 
-/// Rows and columns of a preview, bytes of a cell, and of the rows and of the schema in a page.
+/// Maximum numbers of rows, columns and bytes of a cell, of all rows and of the schema.
 const ROWS_SHOWN: usize = 20;
 const COLUMNS_SHOWN: usize = 20;
 const CELL_BYTES_SHOWN: usize = 120;
 const ROWS_BYTES_MAX: usize = 40 << 10;
 const SCHEMA_BYTES_MAX: usize = 16 << 10;
 const PARQUET_MAGIC: &[u8] = b"PAR1";
-/// Source: Apache Avro, Specification, "Object container files".
+/// The magic of an Avro file. Source: Apache Avro, Specification, "Object container files".
 const AVRO_MAGIC: &[u8] = b"Obj\x01";
 
-/// A blob that is read with random access.
+/// The content of a blob, with random access.
 struct Stored {
     services: Arc<Services>,
     account: String,
@@ -62,7 +62,7 @@ impl Content for Stored {
     }
 }
 
-/// The preview of a blob whose content begins with `start`; `None` if it is no data file.
+/// The preview of a blob that begins with `start`; `None` if it is not a data file.
 pub fn shown(
     console: &Console,
     address: &BlobAddress<'_>,
@@ -142,7 +142,7 @@ fn avro(start: &[u8]) -> Markup {
 fn avro_schema(mut rest: &[u8]) -> Option<String> {
     let mut entries = long(&mut rest)?;
     if entries < 0 {
-        // A negative count comes with the bytes of the block.
+        // A negative count is followed by the length of the block in bytes.
         long(&mut rest)?;
         entries = entries.checked_neg()?;
     }
@@ -163,7 +163,7 @@ fn bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// A number of variable length, zigzag.
+/// Reads a zigzag-encoded number of variable length.
 fn long(rest: &mut &[u8]) -> Option<i64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {

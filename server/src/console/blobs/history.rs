@@ -14,12 +14,12 @@ use lazurite_blob::{
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Snapshots and versions of a page.
+/// Maximum number of snapshots and versions on a page.
 const KEPT_SHOWN: u32 = 100;
 
-/// All that is kept under a name, oldest first: at most one more than [`KEPT_SHOWN`].
+/// The states of a blob that are kept, oldest first: at most one more than [`KEPT_SHOWN`].
 pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<ListedBlob>> {
-    // Names that begin with this one come after it.
+    // Other names with this prefix follow the states of this one.
     let request = ListBlobs {
         prefix: name.to_owned(),
         max_results: Some(KEPT_SHOWN + 1),
@@ -36,7 +36,7 @@ pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<Li
     Ok(listed.take_while(|listed| listed.name == name).collect())
 }
 
-/// Which of the blobs of its name a record is.
+/// The state that a listed record represents.
 fn state(blob: &Blob) -> BlobState {
     match (blob.snapshot, blob.version) {
         (Some(moment), _) => BlobState::Snapshot(moment),
@@ -45,7 +45,7 @@ fn state(blob: &Blob) -> BlobState {
     }
 }
 
-/// What a page of a snapshot, of a version or of a deleted blob says first.
+/// The note at the top of the page of a snapshot, version or deleted blob.
 pub fn banner(
     console: &Console,
     place: &Place<'_>,
@@ -81,7 +81,7 @@ fn restore_form(console: &Console, place: &Place<'_>, name: &str, state: BlobSta
     }
 }
 
-/// The list, with a form for each act.
+/// The list of snapshots and versions, with a form for each action.
 pub fn section(
     console: &Console,
     place: &Place<'_>,
@@ -155,7 +155,7 @@ fn act(console: &Console, path: &str, title: &str) -> Markup {
     }
 }
 
-/// Copies a snapshot or version over the present blob.
+/// Copies a snapshot or version over the current blob.
 pub async fn restore(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

@@ -44,7 +44,7 @@ pub fn routes() -> Router<Arc<Console>> {
         .merge(blob_routes())
 }
 
-/// The pages of one blob, whose name is a parameter.
+/// The routes of one blob's pages. Its name is a query parameter.
 fn blob_routes() -> Router<Arc<Console>> {
     let path = |name: &str| format!("/_lazurite/blobs/{{account}}/{{container}}/blob{name}");
     Router::new()

@@ -20,18 +20,18 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Rows of each list of the page, with their bytes, and rows of the JSON document.
+/// Maximum number of rows in each list, bytes of them, and rows of the JSON document.
 const ROWS_SHOWN: usize = 100;
 const ROWS_BYTES_MAX: usize = 16 << 10;
 const ROWS_MAX: usize = 50_000;
-/// Units of the width of the map of pages.
+/// Width of the map of pages, in SVG units.
 const MAP_WIDTH: f64 = 1000.0;
 
 fn block_list(blobs: &BlobService, address: &BlobAddress<'_>) -> Result<BlockList> {
     Ok(blobs.get_block_list(address, BlockListType::All, &Conditions::default())?)
 }
 
-/// At most `most` ranges, and whether there are more.
+/// At most `most` page ranges, and whether there are more.
 fn page_ranges(
     blobs: &BlobService,
     address: &BlobAddress<'_>,
@@ -53,7 +53,7 @@ fn page_ranges(
     }
 }
 
-/// Blocks or pages of a blob; nothing for one that has neither.
+/// The section with the blocks or pages of a blob; empty if it has neither.
 pub fn section(console: &Console, address: &BlobAddress<'_>, blob: &Blob) -> Markup {
     let blobs = &console.services().blobs;
     match blob.blob_type() {
@@ -119,7 +119,7 @@ fn block_row(number: usize, block: &BlobBlock, offset: Option<u64>) -> Markup {
     } }
 }
 
-/// The text that a client made an id from, or its hexadecimal digits.
+/// A block's id as text if it is readable text, otherwise in hexadecimal digits.
 fn id_text(id: &[u8]) -> String {
     let text = std::str::from_utf8(id).ok();
     let text = text.filter(|text| !text.chars().any(char::is_control));
@@ -150,7 +150,7 @@ fn pages(ranges: &[PageRange], is_cut: bool, length: u64) -> Markup {
     }
 }
 
-/// The written ranges along the length of the blob.
+/// A map of the written ranges along the length of the blob.
 fn page_map(ranges: &[PageRange], length: u64) -> Markup {
     let place = |byte: u64| byte as f64 / length.max(1) as f64 * MAP_WIDTH;
     html! {

@@ -1,4 +1,4 @@
-//! Where a page of blobs is: the container, the blob of a name, its links.
+//! The place of a page about blobs: container, name and state, with links.
 
 use crate::console::respond::Visit;
 use crate::console::{layout, links};
@@ -7,7 +7,7 @@ use crate::response::error::{Failure, Result, common};
 use lazurite_blob::{BlobAddress, BlobState, Conditions, ETags, SnapshotTime};
 use maud::Markup;
 
-/// The container of the service's own logs is neither written to nor deleted, here as on the wire.
+/// Refuses the container of the service's logs, as the service itself does.
 pub fn check_changeable(container: &str) -> Result<()> {
     if container == LOGS_CONTAINER {
         return Err(common::AUTHORIZATION_FAILURE.into());
@@ -15,7 +15,7 @@ pub fn check_changeable(container: &str) -> Result<()> {
     Ok(())
 }
 
-/// A container, for links.
+/// A container, from which links are made.
 pub struct Place<'a> {
     pub account: &'a str,
     pub container: &'a str,
@@ -41,12 +41,12 @@ impl Place<'_> {
         links::path(&["blobs", self.account, self.container], query)
     }
 
-    /// A page of the current blob of a name.
+    /// The path of a page about the current blob with a name.
     pub fn blob_path(&self, more: &[&str], name: &str) -> String {
         self.state_path(more, name, BlobState::Current)
     }
 
-    /// A page of a blob, or of a snapshot or version of it.
+    /// The path of a page about a blob, or about a snapshot or version of it.
     pub fn state_path(&self, more: &[&str], name: &str, state: BlobState) -> String {
         let segments = [&["blobs", self.account, self.container, "blob"], more].concat();
         let (parameter, moment) = match state {
@@ -57,7 +57,7 @@ impl Place<'_> {
         links::path(&segments, &[("name", name), (parameter, &moment)])
     }
 
-    /// The container, and each directory on the way to a prefix or a name.
+    /// The breadcrumb: the container, and each directory above a prefix or a name.
     pub fn trail(&self, name: &str) -> Markup {
         let mut above = vec![("Blobs", links::path(&["blobs", self.account], &[]))];
         let trimmed = name.strip_suffix('/').unwrap_or(name);
@@ -77,7 +77,7 @@ impl Place<'_> {
     }
 }
 
-/// Which of the blobs of a name a page is for. Errors: `400` for a moment that is none.
+/// The state that a page is about. Error: `400` if a time is malformed.
 pub fn state_of(snapshot: &str, version: &str) -> Result<BlobState> {
     let moment = |text: &str| {
         let message = format!("'{text}' is not the time of a snapshot or version.");
@@ -90,7 +90,7 @@ pub fn state_of(snapshot: &str, version: &str) -> Result<BlobState> {
     }
 }
 
-/// As [`state_of`], of the address of a page.
+/// Like [`state_of`], from the query of a page.
 pub fn visited_state(visit: &Visit) -> Result<BlobState> {
     state_of(&visit.parameter("snapshot"), &visit.parameter("version"))
 }
@@ -103,7 +103,7 @@ pub fn unchanged(etag: &str) -> Conditions {
     }
 }
 
-/// The page of the current blob of a name.
+/// The path of the page of the current blob with a name.
 pub fn blob_path(account: &str, container: &str, name: &str) -> String {
     let place = Place { account, container };
     place.blob_path(&[], name)

@@ -24,9 +24,9 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Entries of a page.
+/// Number of entries on a page.
 const ENTRIES_SHOWN: u32 = 250;
-/// How long the blobs below the prefix are counted.
+/// Maximum time for counting the blobs below the prefix.
 const COUNT_TIME_MAX: Duration = Duration::from_millis(10);
 
 pub async fn page(
@@ -40,11 +40,11 @@ pub async fn page(
     .await
 }
 
-/// What the form of the page asks for.
+/// The choices in the form of the page.
 struct View {
     prefix: String,
     is_flat: bool,
-    /// Deleted blobs that are still kept, and names of which only versions are left.
+    /// Whether to show deleted blobs that are still kept, and names with only versions left.
     with_deleted: bool,
 }
 
@@ -57,7 +57,7 @@ impl View {
         }
     }
 
-    /// The page of the same view that begins at a marker, or below another prefix.
+    /// The path of the same view from a marker on, or below another prefix.
     fn path(&self, place: &Place<'_>, prefix: &str, from: &str) -> String {
         let view = if self.is_flat { "flat" } else { "" };
         let deleted = if self.with_deleted { "yes" } else { "" };
@@ -147,7 +147,7 @@ fn listed(
     list(rows.len() as u32)
 }
 
-/// Breaks the lease, deletes the container.
+/// The forms that break the lease of a container and delete it.
 fn container_forms(console: &Console, place: &Place<'_>, state: LeaseState) -> Markup {
     let path = |more: &[&str]| {
         links::path(
@@ -206,7 +206,7 @@ fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
     }
 }
 
-/// The part of a name after the prefix.
+/// The part of a name after the prefix, cut if it is long.
 fn shown_name(name: &str, view: &View) -> Markup {
     let rest = name.strip_prefix(&*view.prefix);
     cut(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
@@ -214,7 +214,7 @@ fn shown_name(name: &str, view: &View) -> Markup {
 
 fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
     let deleted = listed.blob.as_ref().and_then(|blob| blob.deleted);
-    // Only a version is left of a name whose blob was deleted.
+    // Shown as gone too: a name of which only versions are left.
     let is_gone = deleted.is_some() || listed.has_versions_only;
     html! {
         tr.gone[is_gone] {
@@ -231,7 +231,7 @@ fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
     }
 }
 
-/// Files are sent by a script, which streams them and shows progress.
+/// The upload section. A script streams the files and shows progress, so it is hidden without one.
 fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
     html! {
         section.upload data-upload=(place.tree_path(&[])) data-prefix=(prefix) hidden {
@@ -294,7 +294,7 @@ pub async fn upload(
     Ok("stored\n")
 }
 
-/// The body of a request, written down.
+/// Stores the body of a request as an upload.
 async fn received(console: &Console, kind: UploadKind, mut body: RequestBody) -> Result<Upload> {
     body.reserve_chunks(512 << 10).await?;
     let services = console.services();
@@ -302,7 +302,7 @@ async fn received(console: &Console, kind: UploadKind, mut body: RequestBody) ->
     drain(upload, body, &mut None).await
 }
 
-/// Account, container and name of a blob.
+/// The account, container and name of a blob.
 type Names<'a> = (&'a str, &'a str, &'a str);
 
 fn put_block(
@@ -343,7 +343,7 @@ fn commit_blocks(
         .1)
 }
 
-/// Puts a blob of this account, container and name, in place of one that has the name.
+/// Puts a block blob, replacing an existing one.
 fn put_blob(
     console: &Console,
     (account, container, blob): Names<'_>,

@@ -1,4 +1,4 @@
-//! Facts of blobs in words.
+//! Describes facts about blobs in words.
 
 use lazurite_blob::{Blob, BlobType, LeaseState};
 
@@ -13,7 +13,7 @@ pub fn lease(state: LeaseState) -> &'static str {
     }
 }
 
-/// The type of the content, or the one that stands for none.
+/// The content type, or `application/octet-stream` if the blob has none.
 pub fn content_type(blob: &Blob) -> &str {
     blob.headers
         .content_type

@@ -1,14 +1,14 @@
-//! Buttons and fields for acts on one message.
+//! Buttons and fields for the actions on one message.
 
 use crate::console::context::Console;
 use crate::console::{layout, links};
 use lazurite_queue::StoredMessage;
 use maud::{Markup, html};
 
-/// How long a message that is taken in the console is hidden, unless the form says otherwise.
+/// How long a message received in the console is hidden by default.
 pub const TAKE_SECONDS: i64 = 30;
 
-/// What each form about a message has: id and receipt of what was shown.
+/// Hidden fields with the id and the receipt of the message that was shown.
 pub fn keys_of(message: &StoredMessage) -> Markup {
     html! {
         input type="hidden" name="id" value=(message.message_id);
@@ -16,7 +16,7 @@ pub fn keys_of(message: &StoredMessage) -> Markup {
     }
 }
 
-/// Buttons that show a message at once or delete it.
+/// The buttons that make a message visible or delete it.
 pub fn acts(
     console: &Console,
     (account, queue): (&str, &str),
@@ -33,7 +33,7 @@ pub fn acts(
     }
 }
 
-/// The form that takes a message as a consumer does.
+/// The form that receives a message as a consumer does.
 pub fn take_form(console: &Console, account: &str, queue: &str) -> Markup {
     html! {
         details {

@@ -13,7 +13,7 @@ use lazurite_queue::ListQueues;
 use maud::html;
 use std::sync::Arc;
 
-/// Queues of a page: each is asked for its count.
+/// Number of queues on a page. The messages of each are counted.
 const QUEUES_SHOWN: i64 = 200;
 const QUEUES: Kind = Kind {
     section: "Queues",
@@ -44,7 +44,7 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
     let page = service.list_queues(account, request)?;
     let mut queues = Vec::with_capacity(page.queues.len());
     for queue in page.queues {
-        // One that was deleted meanwhile is left out.
+        // Omits a queue that was deleted in the meantime.
         if let Ok(properties) = service.get_queue_metadata(account, &queue.name) {
             queues.push((queue.name, properties.approximate_message_count));
         }

@@ -80,7 +80,7 @@ fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMess
     }
 }
 
-/// Carries out one act on a message, unless it was changed or taken since the page was made.
+/// Performs one action on a message, unless it was changed or received since the page was made.
 pub async fn change(
     State(console): State<Arc<Console>>,
     Path((account, queue)): Path<(String, String)>,

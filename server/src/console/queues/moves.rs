@@ -1,4 +1,4 @@
-//! Messages that go to another queue: many at once, or one that may be edited on the way.
+//! Moves messages to another queue: many at once, or one that may be edited.
 
 use crate::console::context::Console;
 use crate::console::form::Form;
@@ -13,16 +13,16 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Messages of one move.
+/// Maximum number of messages in one move.
 const MOVED_MAX: i64 = 1000;
-/// How long a message is hidden while it is moved.
+/// How long a message is hidden during a move.
 const MOVE_SECONDS: i64 = 60;
-/// A lifetime of a thousand years is one that does not end.
+/// A lifetime of this length counts as unlimited: a thousand years.
 const FOREVER_SECONDS: i64 = 1000 * 366 * 24 * 3600;
-/// The end that Functions give the name of a queue for messages that failed too often.
+/// The suffix with which Azure Functions name the queue for messages that failed too often.
 pub const POISON: &str = "-poison";
 
-/// A poison queue goes back to the queue that it belongs to.
+/// The form that moves messages. For a poison queue it suggests the original queue.
 pub fn form(console: &Console, account: &str, queue: &str) -> Markup {
     let (to, is_poison) = match queue.strip_suffix(POISON) {
         Some(origin) => (origin, true),
@@ -99,7 +99,7 @@ pub fn put_copy(
     now: SystemTime,
 ) -> Result<()> {
     let rest = expires_at.duration_since(now).unwrap_or_default();
-    // The last second of the year 9999 is for messages that never expire.
+    // Messages that never expire have the last second of the year 9999.
     let ttl = i64::try_from(rest.as_secs())
         .ok()
         .filter(|&seconds| seconds < FOREVER_SECONDS);

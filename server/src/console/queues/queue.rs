@@ -1,4 +1,4 @@
-//! One queue with its messages, visible and hidden. Looking at messages counts no delivery.
+//! One queue with its messages, visible and hidden. Showing them counts no delivery.
 
 use crate::console::context::Console;
 use crate::console::form::Form;
@@ -20,16 +20,16 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Messages of a page.
+/// Maximum number of messages on a page.
 const MESSAGES_SHOWN: usize = 32;
-/// Bytes of texts after which a page ends.
+/// Length of the shown texts, in bytes, after which a page ends.
 const PAGE_BYTES_MAX: usize = 80 << 10;
-/// Markup of a message.
+/// Approximate number of bytes of a message's markup.
 const MESSAGE_BYTES: usize = 1400;
-/// How long messages are counted by their state, and how long they are searched, for one page.
+/// Maximum time on one page for counting messages by state, and for searching them.
 const TALLY_TIME_MAX: Duration = Duration::from_millis(15);
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
-/// Messages that expire within this time expire soon.
+/// Messages that expire within this time are marked.
 const SOON: Duration = Duration::from_secs(3600);
 
 pub async fn page(
@@ -43,7 +43,7 @@ pub async fn page(
     .await
 }
 
-/// The question of a page of messages.
+/// The choices in the form of a page of messages.
 struct View {
     words: String,
     from: String,
@@ -67,7 +67,7 @@ impl View {
         }
     }
 
-    /// The page of the same view that begins at a marker.
+    /// The path of the same view from a marker on.
     fn path(&self, account: &str, queue: &str, from: &str) -> String {
         let show = if self.hidden_only { "hidden" } else { "" };
         links::path(
@@ -175,7 +175,7 @@ fn put_form(console: &Console, account: &str, queue: &str) -> Markup {
     }
 }
 
-/// Whether the readable form of a message contains all words.
+/// Whether the decoded text of a message contains all words.
 fn has_words(message: &StoredMessage, words: &str) -> bool {
     if words.trim().is_empty() {
         return true;

@@ -10,10 +10,10 @@ use lazurite_queue::StoredMessage;
 use maud::{Markup, html};
 use std::time::SystemTime;
 
-/// Bytes of a message that are shown.
+/// Maximum number of bytes shown of a message.
 pub const TEXT_BYTES_SHOWN: usize = 4 << 10;
 
-/// What is known of a message besides its text.
+/// The facts about a message other than its text.
 pub fn state_facts(message: &StoredMessage, now: SystemTime) -> Markup {
     let hidden = message
         .visible_at
@@ -34,7 +34,7 @@ pub fn state_facts(message: &StoredMessage, now: SystemTime) -> Markup {
     }
 }
 
-/// The text of a message, decoded. `size` is said if it is not empty.
+/// The decoded text of a message. `size` is shown unless it is empty.
 pub fn text_block(message: &StoredMessage, size: String) -> Markup {
     let (kind, text) = decoded(&message.text);
     let label = format!("Text of {}", message.message_id);
@@ -61,7 +61,7 @@ pub fn inner_text(text: &str) -> (bool, String) {
     }
 }
 
-/// The text of a message in readable form: Base64 of a text is decoded, JSON is indented.
+/// The text of a message for display: Base64 of a text is decoded, JSON is indented.
 fn decoded(text: &str) -> (Option<&'static str>, String) {
     let (is_base64, inner) = inner_text(text);
     match (is_base64, format::pretty_json(&inner)) {
@@ -72,7 +72,7 @@ fn decoded(text: &str) -> (Option<&'static str>, String) {
     }
 }
 
-/// The text of a form, as the message is stored.
+/// The text in a form as it is stored, in Base64 if that is chosen.
 pub fn encoded(form: &Form) -> String {
     // Browsers send line breaks as CR LF.
     let text = form.text("text").replace("\r\n", "\n");
@@ -99,7 +99,7 @@ mod tests {
             decoded("aGVsbG8="),
             (Some("text in Base64"), "hello".to_owned())
         );
-        // Neither a word that happens to be Base64 of bytes, nor a number, is decoded.
+        // A word that happens to be valid Base64 is not decoded, nor is a number.
         assert_eq!(decoded("word").0, None);
         assert_eq!(decoded("1234").0, None);
     }

@@ -22,11 +22,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The end of a parameter whose value was cut.
+/// The end of a parameter whose value was removed.
 const REDACTED: &str = "=REDACTED";
-/// Longest body that the form is filled with.
+/// Maximum length of a body that fills the form.
 const BODY_BYTES_MAX: usize = 16 << 10;
-/// Headers that are written anew.
+/// Headers of the recorded request that are made anew.
 const HEADERS_LEFT_OUT: [&str; 9] = [
     "authorization",
     "host",
@@ -38,13 +38,13 @@ const HEADERS_LEFT_OUT: [&str; 9] = [
     "expect",
     "accept-encoding",
 ];
-/// Parameters of a SAS, whose signature is not kept.
+/// The parameters of a SAS, which is useless without its signature.
 const SAS_PARAMETERS: [&str; 22] = [
     "sv", "ss", "srt", "sr", "sp", "st", "se", "sip", "spr", "si", "sig", "sdd", "ses", "tn",
     "spk", "srk", "epk", "erk", "skoid", "sktid", "skt", "ske",
 ];
 
-/// The form, filled with what the request was.
+/// The form, filled from the recorded request.
 pub fn form(console: &Console, record: &Record) -> Markup {
     let Sending {
         target,
@@ -67,7 +67,7 @@ pub fn form(console: &Console, record: &Record) -> Markup {
                 label { "Method " input name="method" value=(record.method()) required; }
                 label.wide { "Path and query " input name="target" value=(target) required; }
                 label.wide { "Headers " textarea name="headers" rows=(headers.lines().count().clamp(2, 12)) { "\n" (headers) } }
-                // The first line break in a text area is dropped by browsers.
+                // Browsers drop a line break at the beginning of a text area.
                 label.wide { "Body " textarea name="body" rows="3" { "\n" (body.unwrap_or_default()) } }
                 @if is_missing { p.limits { "The body of the request is not kept as a whole text of at most 16 KiB: write one." } }
                 @if is_cut { p.limits { "A secret was cut from the path, the query or the headers: write it in the place of " code { (REDACTED) } "." } }
@@ -78,18 +78,18 @@ pub fn form(console: &Console, record: &Record) -> Markup {
     }
 }
 
-/// What is sent.
+/// The request to send.
 struct Sending {
     method: String,
     target: String,
-    /// A line each.
+    /// The headers, one on each line.
     headers: String,
-    /// `None` if it is not kept as a whole text.
+    /// The body; `None` if it was not kept as complete text.
     body: Option<String>,
 }
 
 impl Sending {
-    /// The same request again.
+    /// The recorded request, without its SAS, headers that are made anew, and shortened headers.
     fn of(record: &Record) -> Sending {
         let [request, _] = record.headers();
         let is_kept = |(name, value): &&(String, String)| {
@@ -107,7 +107,7 @@ impl Sending {
         }
     }
 
-    /// That of a form, with its line breaks as the client's.
+    /// The request in a form, with the client's line breaks.
     fn edited(form: &Form) -> Result<Sending> {
         Ok(Sending {
             method: form.required("method")?.to_owned(),
@@ -118,7 +118,7 @@ impl Sending {
     }
 }
 
-/// Whether a secret was cut from what would be sent.
+/// Whether a secret is missing in the request.
 fn is_cut(target: &str, headers: &str) -> bool {
     target.contains(REDACTED) || headers.contains(REDACTED)
 }
@@ -163,7 +163,7 @@ fn wrong(message: &str) -> Failure {
     Failure::new(400, "InvalidInput", message.to_owned())
 }
 
-/// Sends the request of a form, and returns the id that its response has.
+/// Sends the request in a form. Returns the id in its response.
 async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<String> {
     let sending = match form.get("unchanged") {
         Some(_) => Sending::of(record),
@@ -208,7 +208,7 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     })
 }
 
-/// The account as the client names it: with the fork that the request is for.
+/// The account as the client names it, including the fork.
 fn name_of_client(console: &Console, record: &Record, account: &str, target: &str) -> String {
     let host = record.header("host").unwrap_or_default();
     let path = target.split('?').next().unwrap_or_default();
@@ -219,7 +219,7 @@ fn name_of_client(console: &Console, record: &Record, account: &str, target: &st
     }
 }
 
-/// Method and target of the form. Errors: `400` for what is none, and for pages of the console.
+/// The method and target in a form. Error: `400` if malformed, or for pages of the console.
 fn request_line(sending: &Sending) -> Result<(&str, &str)> {
     let (method, target) = (sending.method.as_str(), sending.target.as_str());
     let is_word = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -234,7 +234,7 @@ fn request_line(sending: &Sending) -> Result<(&str, &str)> {
     Ok((method, target))
 }
 
-/// Where the service of a request listens.
+/// The address of the service that a request was sent to.
 fn address_of(console: &Console, record: &Record) -> Result<SocketAddr> {
     let mut addresses = console.addresses().iter();
     let address = addresses.find(|address| address.service == record.service);
@@ -258,7 +258,7 @@ fn headers_of(text: &str) -> Option<Headers> {
         .collect()
 }
 
-/// An address that leads to a listener on `ip` from here.
+/// An address at which a listener on `ip` can be reached from this machine.
 fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

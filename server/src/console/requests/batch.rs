@@ -10,9 +10,9 @@ use crate::requests::{Header, Record};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Operations that are read: a batch of blobs may have 256.
+/// Maximum number of operations that are parsed: a batch of blobs may have 256.
 const OPERATIONS_MAX: usize = 256;
-/// Operations of a page: the first, and after them those that failed.
+/// Maximum number of operations shown: of the first ones, and with failed ones after them.
 const FIRST_SHOWN: usize = 50;
 const ROWS_SHOWN: usize = 70;
 const BODY_BYTES_SHOWN: usize = 120;
@@ -20,7 +20,7 @@ const BODY_BYTES_SHOWN: usize = 120;
 /// A message inside a multipart body: a request or a response.
 #[derive(Debug, Default)]
 struct Message {
-    /// `PUT /path HTTP/1.1`, or `HTTP/1.1 201 Created`.
+    /// The first line: `PUT /path HTTP/1.1` or `HTTP/1.1 201 Created`.
     line: String,
     headers: Vec<Header>,
     body: String,
@@ -35,13 +35,13 @@ impl Message {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The status of a response.
+    /// The status of a response; 0 if the first line has none.
     fn status(&self) -> u16 {
         let status = self.line.split(' ').nth(1);
         status.and_then(|status| status.parse().ok()).unwrap_or(0)
     }
 
-    /// The error code and its sentence; empty for a success.
+    /// The error code and its message; both empty for a success.
     fn error(&self) -> (String, String) {
         let document: Value = serde_json::from_str(self.body.trim()).unwrap_or_default();
         let error = &document["odata.error"];
@@ -59,7 +59,7 @@ impl Message {
     }
 }
 
-/// The messages of a body, in order. `is_start` accepts their first lines.
+/// The messages in a body, in order. `is_start` accepts their first lines.
 fn messages(text: &str, is_start: fn(&str) -> bool) -> Vec<Message> {
     let mut found: Vec<Message> = Vec::new();
     let mut lines = text.lines();
@@ -109,7 +109,7 @@ struct Operation {
 }
 
 impl Operation {
-    /// 0 without an answer.
+    /// The status; 0 if there is no response.
     fn status(&self) -> u16 {
         self.response.as_ref().map_or(0, Message::status)
     }
@@ -157,7 +157,7 @@ fn paired(requests: Vec<Message>, mut responses: Vec<Message>) -> Vec<Operation>
     requests.into_iter().map(pair).collect()
 }
 
-/// The section of the page; empty for a request that is no batch, or whose body is not kept.
+/// The section with the operations; empty if there is no batch or its body is not kept.
 pub fn section(record: &Record) -> Markup {
     let operations = operations(record);
     let is_shown = |(index, operation): &(usize, &Operation)| {

@@ -1,4 +1,4 @@
-//! The bodies of a request, as far as they are kept, without the secrets in them.
+//! The kept part of a request's bodies, without secrets.
 
 use crate::console::{links, preview};
 use crate::request::body_copy::Copied;
@@ -9,25 +9,25 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-/// Bytes of a body that its page shows.
+/// Maximum number of bytes of a body on the page of its request.
 const BYTES_SHOWN: usize = 6 << 10;
 pub const SIDES: [&str; 2] = ["request", "response"];
 
-/// A body as it is shown.
+/// A body for display.
 pub struct ShownBody {
     pub content_type: String,
     pub content: Content,
-    /// Whether nothing is left out.
+    /// Whether the body is complete.
     pub is_whole: bool,
-    /// Whether secrets were cut: the text is not the one that was sent.
+    /// Whether secrets were removed, so that the text differs from what was sent.
     pub is_cut: bool,
-    /// Bytes of the whole body, as far as it has passed.
+    /// Number of bytes of the body that were received or sent.
     pub passed: u64,
 }
 
-/// What a body holds.
+/// The content of a body.
 pub enum Content {
-    /// Secrets cut.
+    /// Text without secrets.
     Text(String),
     Bytes(Vec<u8>),
 }
@@ -36,7 +36,7 @@ impl ShownBody {
     fn new(content_type: Option<String>, copied: Copied) -> ShownBody {
         let content_type = content_type.unwrap_or_default();
         let is_whole = copied.is_whole();
-        // A batch holds the headers of its operations, secret ones among them: never as bytes.
+        // A batch is always shown as text: in bytes, secret headers of its operations would stay.
         let decoded = preview::decode(&content_type, &copied.bytes).map(|text| text.text);
         let is_batch = content_type.starts_with("multipart/");
         let decoded = decoded.or_else(|| is_batch.then(|| String::from_utf8_lossy(&copied.bytes)));
@@ -65,7 +65,7 @@ impl ShownBody {
         }
     }
 
-    /// The text of a body that is one.
+    /// The text; `None` if the body is not text.
     pub fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
@@ -73,7 +73,7 @@ impl ShownBody {
         }
     }
 
-    /// As JSON: text as it is, other bytes in Base64.
+    /// The content as JSON: text unchanged, other bytes in Base64.
     pub fn json(&self) -> Value {
         let (encoding, content) = match &self.content {
             Content::Text(text) => ("text", text.clone()),
@@ -126,13 +126,13 @@ fn one(record: &Record, (side, title): (&str, &str), body: &ShownBody) -> Markup
         return html! { p.empty { (count(body.passed)) " bytes, which are no longer kept: newer ones have taken their room." } };
     }
     let start = &bytes[..bytes.len().min(BYTES_SHOWN)];
-    // Secrets were cut, so that the text may be shorter than what was sent.
+    // The text may be shorter than what was sent, because secrets were removed.
     let length = if body.is_whole {
         bytes.len() as u64
     } else {
         body.passed
     };
-    // Text was decoded: it is UTF-8 now.
+    // The text was decoded, so the charset of its type does not apply.
     let kind = body.content_type.split(';').next().unwrap_or_default();
     html! {
         (preview::shown(title, kind, "", start, length))

@@ -1,4 +1,4 @@
-//! Calls of the client libraries, by operation.
+//! The calls of the client libraries, by operation.
 
 use crate::service_kind::ServiceKind;
 
@@ -319,7 +319,7 @@ pub const CALLS: &[(&str, [&str; 6])] = &[
     ),
 ];
 
-/// The beginning of a program that makes such a call.
+/// The beginning of a program with a call to this service.
 pub fn beginning(service: ServiceKind, language: &str) -> String {
     let title = service.title();
     let lower = title.to_ascii_lowercase();

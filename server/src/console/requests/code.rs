@@ -1,4 +1,4 @@
-//! A request as a command of curl, and as a call of a client library.
+//! Shows a request as a curl command, and as a call of a client library.
 
 use crate::console::links::encode;
 use crate::console::requests::body;
@@ -10,20 +10,20 @@ use crate::service_kind::ServiceKind;
 use crate::table::address::Address;
 use std::borrow::Cow;
 
-/// Headers that curl writes itself.
+/// Headers that curl adds itself.
 const HEADERS_OF_CURL: [&str; 3] = ["content-length", "connection", "transfer-encoding"];
 
 /// Characters that end a line in some languages and that JSON does not escape. Source: ECMA-334,
 /// "Line terminators".
 const LINE_ENDS: [char; 3] = ['\u{85}', '\u{2028}', '\u{2029}'];
 
-/// A longer body is that of a file.
+/// Maximum length of a body in the command; a longer one is read from a file.
 const BODY_BYTES_MAX: usize = 2 << 10;
 
 /// The request as a curl command to `origin`, which must be this server. The request's own host
 /// name does not count: a client chooses it, and no signature covers it.
 pub fn curl(record: &Record, origin: &str) -> String {
-    // `-g`: brackets and braces of a target are no pattern.
+    // With `-g`, curl takes brackets and braces of the target literally.
     let mut command = format!(
         "curl -g -i -X {} {}",
         quoted(&record.method()),
@@ -42,7 +42,7 @@ pub fn curl(record: &Record, origin: &str) -> String {
     }
     let body = body::whole_request_text(record, BODY_BYTES_MAX);
     match body.filter(|body| !body.is_empty()) {
-        // As it is: of other options, a first `@` is the name of a file.
+        // Other options would read the file named after a leading `@`.
         Some(body) => command.push_str(&format!(" \\\n  --data-raw {}", quoted(&body))),
         None if record.has_body() => {
             command.push_str(" \\\n  --data-binary @body");
@@ -59,7 +59,7 @@ fn url_at(origin: &str, target: &str) -> String {
     format!("{origin}{slash}{target}")
 }
 
-/// A word that a shell takes as it is: a method, too, may have backquotes and pipes in it.
+/// Quotes a text for a shell. Even a method may have backquotes and pipes.
 fn quoted(text: &str) -> String {
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric()) {
         return text.to_owned();
@@ -131,7 +131,7 @@ const TESTS: [(&str, &str, &str, &str); 6] = [
     ),
 ];
 
-/// The request as a test of an application: it is answered as it was this time.
+/// A test that expects the recorded response; `None` for languages without a template.
 pub fn test(record: &Record, language: &str, code: &str) -> Option<String> {
     let (_, frame, served, refused) = TESTS.iter().find(|(known, ..)| *known == language)?;
     let steps = if record.is_error() { refused } else { served };
@@ -186,7 +186,7 @@ fn without_results(call: &str) -> String {
     call.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// `get_blob_404`
+/// A name in snake case, such as `get_blob_404`.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     let mut before = '_';
@@ -205,7 +205,7 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// What is in a call for each mark.
+/// The texts that replace the marks in a call.
 fn arguments(record: &Record) -> Vec<(&'static str, String)> {
     let path = resource(record);
     let [first, second, third] = if record.service == ServiceKind::Table {
@@ -232,7 +232,7 @@ fn arguments(record: &Record) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A text in quotes. All languages but Rust read the escapes of JSON.
+/// A string literal. All the languages except Rust accept the escapes of JSON.
 fn literal(text: &str, language: &str) -> String {
     if language == "Rust" {
         return format!("{text:?}");
@@ -247,7 +247,7 @@ fn literal(text: &str, language: &str) -> String {
     LINE_ENDS.into_iter().fold(literal, escaped)
 }
 
-/// A call with its marks replaced by texts in quotes.
+/// A call with its marks replaced by string literals.
 fn filled(call: &str, language: &str, arguments: &[(&str, String)]) -> String {
     let mut text = String::new();
     let mut rest = call;

@@ -1,4 +1,4 @@
-//! One request: its headers and bodies, why it was refused, and the same again as curl and as code.
+//! The page of a request: headers, bodies, the reason of a refusal, curl command and code.
 
 use crate::codec::date;
 use crate::console::context::Console;
@@ -129,7 +129,7 @@ fn facts(record: &Record) -> Markup {
     }
 }
 
-/// The bytes of the request's body that came, and those that its head promised if not all did.
+/// The number of body bytes received, and the declared number if it is larger.
 fn sent(record: &Record) -> String {
     let came = count(record.request_bytes);
     match record.declared_bytes {
@@ -161,7 +161,7 @@ fn why_refused(record: &Record) -> Markup {
     }
 }
 
-/// The string that the server signed, in the detail of a refused signature.
+/// The server's string to sign, from the detail of a refused signature.
 fn string_to_sign(detail: &str) -> Option<&str> {
     let (_, rest) = detail.split_once("string to sign: '")?;
     Some(rest.strip_suffix("'.").unwrap_or(rest))
@@ -184,7 +184,7 @@ const SIGNED_LINES: [&str; 12] = [
     "Range",
 ];
 
-/// The meaning of the first lines, where it is known.
+/// The meanings of the first lines of a string to sign, if they are known.
 fn signed_lines(record: &Record) -> &'static [&'static str] {
     let authorization = record.header("authorization").unwrap_or_default();
     match record.service {
@@ -223,7 +223,7 @@ fn signature_card(record: &Record, signed: &str, by_client: Option<&ClientSigned
     }
 }
 
-/// A string to sign, line by line. The first line that another string has not is marked.
+/// A string to sign, line by line. Marks the first line that differs from `other`.
 fn signed_text(text: &str, other: Option<&str>, meanings: &[&str]) -> Markup {
     let different = other.and_then(|other| first_difference(text, other));
     html! {
@@ -242,7 +242,7 @@ fn signed_text(text: &str, other: Option<&str>, meanings: &[&str]) -> Markup {
     }
 }
 
-/// The number of the first line in which `text` differs from `other`.
+/// The index of the first line in which `text` differs from `other`.
 fn first_difference(text: &str, other: &str) -> Option<usize> {
     let mut others = other.split('\n');
     let different = text

@@ -1,4 +1,4 @@
-//! What the pages read out of the record of a request.
+//! Facts that the pages derive from the record of a request.
 
 use crate::codec::date;
 use crate::console::context::Console;
@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The path that a request addressed below its account, decoded, without slashes around it.
+/// The decoded path below the account, without leading and trailing slashes.
 pub fn resource(record: &Record) -> String {
     let target = record.target();
     below_account(record, target.split('?').next().unwrap_or_default())
 }
 
-/// A path below the account, decoded, without slashes around it.
+/// A decoded path below the account, without leading and trailing slashes.
 pub fn below_account(record: &Record, path: &str) -> String {
     let path = percent_decode_str(record.below_account(path));
     path.decode_utf8_lossy().trim_matches('/').to_owned()
 }
 
-/// The record of a request by its id. Errors: `404` if none is kept, or it is not shown.
+/// The record of a request by its id. Error: `404` if it is not kept or not shown.
 pub fn find(console: &Console, id: &str) -> Result<Arc<Record>> {
     let found = console
         .requests
@@ -47,22 +47,22 @@ pub fn url(record: &Record) -> String {
     format!("{scheme}://{host}{}", record.target())
 }
 
-/// The library that sent a request, with its version.
+/// The client library and its version, from the User-Agent.
 pub fn client(record: &Record) -> String {
     let agent = record.header("user-agent").unwrap_or_default();
-    // Libraries of Azure put the name of the application first, if there is one.
+    // Azure's libraries put the name of the application, if there is one, before their own.
     let words: Vec<_> = agent.split_whitespace().collect();
     let library = words.iter().find(|word| word.starts_with("azsdk-"));
     let word = library.or(words.first()).copied().unwrap_or_default();
     word.trim_start_matches("azsdk-").replacen('/', " ", 1)
 }
 
-/// The version of the API that a request asks for.
+/// The API version that a request names; empty if none.
 pub fn version(record: &Record) -> String {
     record.header("x-ms-version").unwrap_or_default()
 }
 
-/// The PartitionKey that a request to a table names, in its address or in its filter.
+/// The PartitionKey in the address or the filter of a request to a table.
 pub fn partition(record: &Record) -> Option<String> {
     if record.service != ServiceKind::Table {
         return None;
@@ -96,17 +96,17 @@ pub fn readable(target: &str) -> Cow<'_, str> {
     }
 }
 
-/// How long a request took.
+/// The duration of a request, as text.
 pub fn milliseconds(record: &Record) -> String {
     format!("{:.1} ms", record.took.as_secs_f64() * 1000.0)
 }
 
-/// How a query was answered, with its cost.
+/// The plan and the cost of a table query.
 pub fn plan(record: &Record) -> Option<String> {
     crate::requests::plan_with(|name| record.response_header(name))
 }
 
-/// A record as JSON, as pages and the command line read it.
+/// A record as JSON, for pages and the command line.
 pub fn summary(record: &Record) -> Value {
     let why = record.refusal.as_ref();
     json!({

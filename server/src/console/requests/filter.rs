@@ -4,7 +4,7 @@ use crate::console::requests::facts::{client, partition, resource, version};
 use crate::console::respond::Visit;
 use crate::requests::Record;
 
-/// The fields that a word can name, with an example and what it finds.
+/// The fields that a word of the filter can name: name, example, meaning.
 pub const FIELDS: [(&str, &str, &str); 9] = [
     ("status", "status:404", "a status; status:4 is the class"),
     (
@@ -75,7 +75,7 @@ impl Word {
         }
     }
 
-    /// `row` is the whole of it, in lower case.
+    /// Whether the record fits the word. `row` is the record's row as text, in lower case.
     fn fits(&self, record: &Record, row: &str) -> bool {
         self.matches(record, row) != self.is_excluded
     }
@@ -87,7 +87,7 @@ impl Word {
         };
         let code = || record.refusal.as_ref().map_or("", |why| &why.code);
         match field {
-            // `4` is the class.
+            // A prefix matches too: `4` stands for all of 400 to 499.
             "status" => record.status.to_string().starts_with(text),
             "operation" => record.operation.to_lowercase().contains(text),
             "code" => code().to_lowercase().contains(text),
@@ -98,7 +98,7 @@ impl Word {
             "slower" => text
                 .parse()
                 .is_ok_and(|limit: f64| record.took.as_secs_f64() * 1000.0 >= limit),
-            // A container, queue or table: the first segment after the account.
+            // The name of a container, queue or table: the first segment below the account.
             _ => {
                 let path = resource(record);
                 let name = path.split(['/', '(']).next().unwrap_or_default();
@@ -118,7 +118,7 @@ impl Wanted {
         }
     }
 
-    /// Every word has to stand in the row.
+    /// Whether the record passes the filter: every word must match.
     pub fn matches(&self, record: &Record) -> bool {
         if self.errors_only && !record.is_error()
             || !self.service.is_empty() && self.service != record.service.label()

@@ -10,10 +10,10 @@ use maud::{Markup, html};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Kinds of errors that are shown.
+/// Maximum number of kinds of errors that are shown.
 const GROUPS_SHOWN: usize = 20;
 
-/// Errors of one kind.
+/// The errors of one kind.
 struct Group {
     count: u64,
     newest: Arc<Record>,
@@ -24,14 +24,14 @@ fn key(record: &Record) -> (&str, u16, &str) {
     (record.operation, record.status, code)
 }
 
-/// The most frequent kinds first, and how many kinds there are.
+/// The kinds of errors, most frequent first, and how many kinds there are.
 fn groups(console: &Console) -> (Vec<Group>, usize) {
     let errors = console
         .requests
         .latest_errors(usize::MAX, |record| console.shows_request(record));
     let mut places = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
-    // Newest first: the first of a kind is its newest.
+    // The records are newest first, so the first of a kind is its newest.
     for record in &errors {
         let place = *places.entry(key(record)).or_insert(groups.len());
         match groups.get_mut(place) {
@@ -48,7 +48,7 @@ fn groups(console: &Console) -> (Vec<Group>, usize) {
     (groups, kinds)
 }
 
-/// The section of the page; empty without an error.
+/// The section with the kinds of errors; empty if there are none.
 pub fn section(console: &Console) -> Markup {
     let (groups, kinds) = groups(console);
     let total: u64 = groups.iter().map(|group| group.count).sum();

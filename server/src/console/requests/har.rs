@@ -1,4 +1,4 @@
-//! Requests as a file of other tools. Source: HTTP Archive (HAR) 1.2.
+//! Exports requests for other tools. Source: HTTP Archive (HAR) 1.2.
 
 use crate::codec::date;
 use crate::console::context::Console;
@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// `/_lazurite/requests.har`: the requests that the filter accepts, oldest first.
+/// `/_lazurite/requests.har`: the requests that match the filter, oldest first.
 pub async fn export(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
     held(console, move |console| {
         let archive = archive(console, &Wanted::of(&visit));
@@ -33,7 +33,7 @@ fn archive(console: &Console, wanted: &Wanted) -> String {
         wanted.matches(record) && console.shows_request(record)
     });
     records.reverse();
-    // Entry by entry: as one document it would take a multiple of the ring.
+    // Entry by entry: a tree of the whole document would take a multiple of the ring's memory.
     let creator = json!({"name": "Lazurite", "version": env!("CARGO_PKG_VERSION")});
     let mut text = format!("{{\"log\":{{\"version\":\"1.2\",\"creator\":{creator},\"entries\":[");
     for (index, record) in records.iter().enumerate() {
@@ -83,7 +83,7 @@ fn entry(record: &Record) -> Value {
     entry
 }
 
-/// A body in the form of `postData` and `content`. One that is cut off says so.
+/// A body in the form of `postData` and `content`, with a comment if it is incomplete.
 fn content(body: ShownBody) -> Value {
     let comment = (!body.is_whole).then(|| format!("the start of {} bytes", body.passed));
     let mut content = json!({"mimeType": body.content_type, "comment": comment});

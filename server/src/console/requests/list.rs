@@ -1,4 +1,4 @@
-//! The last requests as they come in.
+//! The list of the latest requests.
 
 use crate::console::context::Console;
 use crate::console::requests::facts::summary;
@@ -15,11 +15,11 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Rows of the page.
+/// Maximum number of rows on the page.
 const ROWS_SHOWN: usize = 100;
-/// Maximum number of requests in one answer of the JSON interface.
+/// Maximum number of requests in a response of the JSON interface.
 const BATCH_MAX: usize = 500;
-/// Bytes of records after which such an answer ends; `next` says where to go on.
+/// Size of the records, in bytes, after which a response ends. `next` tells where to continue.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
@@ -78,7 +78,7 @@ fn filter_form(visit: &Visit, wanted: &Wanted) -> Markup {
     }
 }
 
-/// The language of the filter.
+/// An explanation of the filter's language.
 fn filter_help() -> Markup {
     html! {
         details {
@@ -92,7 +92,7 @@ fn filter_help() -> Markup {
     }
 }
 
-/// `/_lazurite/api/requests?after=N`: the requests after a position, oldest first.
+/// `/_lazurite/api/requests?after=N`: the requests after position N, oldest first.
 pub async fn records(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
     held(console, move |console| {
         let document = format!("{}\n", batch_of(console, &visit));

@@ -16,15 +16,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// How often the ring is looked at.
+/// Interval at which the ring is checked for new requests.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of requests in one event: a page that cannot draw more is told how many it
 /// missed.
 const EVENT_MAX: usize = 100;
-/// Ticks without a request after which a comment keeps the connection alive.
+/// Number of ticks without a request after which a comment keeps the connection alive.
 const QUIET_TICKS_MAX: u32 = 40;
 
-/// `/_lazurite/requests/live?after=N`
+/// `/_lazurite/requests/live?after=N`: a stream of the requests after position N.
 pub async fn events(State(console): State<Arc<Console>>, visit: Visit) -> Page<Response<Body>> {
     let mut interval = interval(LOOK_INTERVAL);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -48,18 +48,18 @@ struct Events {
     console: Arc<Console>,
     wanted: Wanted,
     after: u64,
-    /// Requests that were only counted, as of the last event.
+    /// The number of requests that were only counted, up to the last event.
     skipped: u64,
     interval: Interval,
     quiet_ticks: u32,
 }
 
 impl Events {
-    /// The event of this moment, if there is something to say.
+    /// The next event; `None` if there is nothing new.
     fn next(&mut self) -> Option<String> {
         let ring = &self.console.requests;
         let totals = ring.totals();
-        // After a burst, the newest are shown and the others counted.
+        // After a burst, only the newest requests are sent, and the others are counted.
         let start = self
             .after
             .max(totals.newest.saturating_sub(EVENT_MAX as u64));

@@ -16,11 +16,11 @@ use lazurite_table::{Query, TableQuery};
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Names that are compared with one that does not exist.
+/// Maximum number of existing names that are compared with a missing one.
 const CANDIDATES_MAX: u32 = 1000;
-/// Names that are shown.
+/// Maximum number of similar names that are shown.
 const NEAREST_MAX: usize = 3;
-/// Characters of a name that are compared.
+/// Maximum number of characters of a name that are compared.
 const COMPARED_MAX: usize = 100;
 /// Headers that make a request conditional.
 const CONDITIONS: [&str; 5] = [
@@ -31,7 +31,7 @@ const CONDITIONS: [&str; 5] = [
     "x-ms-lease-id",
 ];
 
-/// What a request changed: its own path, or the entity that it inserted below that of a table.
+/// The resource that a request changed: that of its path, or the entity that it inserted.
 fn changed(record: &Record) -> Option<String> {
     let method = record.method();
     let is_write = matches!(&*method, "PUT" | "POST" | "MERGE" | "PATCH" | "DELETE");
@@ -52,7 +52,7 @@ fn changed(record: &Record) -> Option<String> {
     })
 }
 
-/// The last request before this one that changed the same resource; or its lease, if `leases`.
+/// The last earlier request that changed the same resource, or its lease if `leases`.
 fn changed_by(console: &Console, record: &Record, leases: bool) -> Option<Arc<Record>> {
     let path = resource(record);
     let found = console.requests.latest(1, |other| {
@@ -66,7 +66,7 @@ fn changed_by(console: &Console, record: &Record, leases: bool) -> Option<Arc<Re
     found.into_iter().next()
 }
 
-/// The card of a conflict or of something that is missing; empty for other requests.
+/// A card that explains a conflict or a missing resource; empty for other requests.
 pub fn met(console: &Console, record: &Record) -> Markup {
     let code = record.refusal.as_ref().map_or("", |why| &*why.code);
     if !matches!(record.status, 404 | 409 | 412) && code != "PopReceiptMismatch" {
@@ -105,7 +105,7 @@ fn change(by: Option<&Record>) -> Markup {
     }
 }
 
-/// The names that are nearest to the one that a request found missing.
+/// The names most similar to the one that a request found missing.
 fn nearest(console: &Console, record: &Record, code: &str) -> Result<Vec<String>> {
     let (Some(account), true) = (&record.account, record.status == 404) else {
         return Ok(Vec::new());
@@ -164,14 +164,14 @@ fn blobs(console: &Console, account: &str, container: &str, prefix: &str) -> Res
     Ok(names.collect())
 }
 
-/// Row keys of the same partition for an entity, else tables.
+/// Row keys of the same partition if an entity is missing, otherwise names of tables.
 fn nearest_in_tables(
     console: &Console,
     account: &str,
     path: &str,
     code: &str,
 ) -> Result<Vec<String>> {
-    // Decoded already: a percent sign is that of a name.
+    // Encoded again, because the path is decoded: a percent sign belongs to the name.
     let address = Address::parse(&links::encode(path))?;
     let (name, keys) = address.clone().names();
     let tables = &console.services().tables;
@@ -205,7 +205,7 @@ fn nearest_in_tables(
     ))
 }
 
-/// The names with the fewest letters changed, if they are few enough.
+/// The names with the smallest distances, if these are small enough.
 fn closest(wanted: &str, names: Vec<String>) -> Vec<String> {
     let wanted: Vec<char> = wanted.chars().take(COMPARED_MAX).collect();
     let far = wanted.len() / 3 + 2;
@@ -223,7 +223,7 @@ fn closest(wanted: &str, names: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// How many letters have to be put, removed or replaced; case does not count.
+/// The edit distance: letters to insert, remove or replace, ignoring case.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.iter().enumerate() {

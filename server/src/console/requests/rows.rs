@@ -1,4 +1,4 @@
-//! Requests as rows of a table.
+//! Shows requests as rows of a table.
 
 use crate::console::format::{self, cut};
 use crate::console::links;
@@ -9,17 +9,17 @@ use crate::units::size;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Bytes of a target as it was sent, and of a client, in a row.
+/// Maximum length in bytes of a target and of a client in a row.
 const TITLE_BYTES_MAX: usize = 300;
 const CLIENT_BYTES_MAX: usize = 80;
 
-/// Requests as a table.
+/// A table of requests.
 pub fn rows(records: &[Arc<Record>], caption: &str) -> Markup {
     let rows: Vec<_> = records.iter().map(|record| row(record)).collect();
     table(&rows, caption)
 }
 
-/// A table of rows that are made.
+/// A table of rows that exist already.
 pub fn table(rows: &[Markup], caption: &str) -> Markup {
     html! {
         table.requests data-list {
@@ -33,7 +33,7 @@ pub fn table(rows: &[Markup], caption: &str) -> Markup {
     }
 }
 
-/// A request as a row.
+/// The row of a request.
 pub fn row(record: &Record) -> Markup {
     let target = record.target();
     let shown = readable(&target);

@@ -1,4 +1,4 @@
-//! The kept part of a body, without the secrets in it.
+//! The page with the whole kept part of a body, without secrets.
 
 use crate::console::context::Console;
 use crate::console::requests::body::{Content, SIDES, shown};

@@ -1,4 +1,4 @@
-//! One entity as a form with all eight types.
+//! The page of one entity: a form with all eight types.
 
 use crate::console::context::Console;
 use crate::console::form::Form;
@@ -17,9 +17,9 @@ use maud::{Markup, html};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of a value that the form of an entity loads unasked.
+/// Maximum length in bytes of a value that the form shows at once.
 const VALUE_BYTES_MAX: usize = 4 << 10;
-/// Empty rows of the form for more properties.
+/// Number of empty rows in the form, for new properties.
 const EMPTY_ROWS: usize = 3;
 
 pub async fn new(
@@ -93,12 +93,12 @@ fn keys_of(entity: &Entity) -> Markup {
     }
 }
 
-/// The part of an entity that a form is to show.
+/// The part of an entity that a form shows.
 #[derive(Default)]
 struct FormPart {
-    /// The property whose value is in the form however long it is.
+    /// The name of a property whose value is shown whatever its length.
     loaded: String,
-    /// The first property.
+    /// The index of the first property that is shown.
     from: usize,
 }
 
@@ -110,7 +110,7 @@ impl FormPart {
         }
     }
 
-    /// The first property that is shown, and the rows from there on, as many as fit into a page.
+    /// The index of the first property shown, and as many rows from there on as fit into a page.
     fn rows(&self, account: &str, table: &str, entity: &Entity) -> (usize, Vec<Markup>) {
         let rows_from = |from: usize| {
             let properties = entity.properties.iter().skip(from);
@@ -135,7 +135,7 @@ impl FormPart {
     }
 }
 
-/// Which properties a form shows, if they are not all. The others stay as they are.
+/// A note on which properties a form shows, if not all. The others are not changed.
 fn form_limits(path: &str, shown: Range<usize>, count: usize) -> Markup {
     if shown.len() == count {
         return html! {};
@@ -192,7 +192,7 @@ fn entity_form(
     }
 }
 
-/// A property whose value is too long to be loaded unasked. It is kept as it is.
+/// The row of a property whose value is too long to show. Saving the form keeps it.
 fn long_row((account, table): (&str, &str), entity: &Entity, name: &str, value: &Value) -> Markup {
     let path = entity_path(account, table, &entity.partition_key, &entity.row_key);
     html! {
@@ -218,7 +218,7 @@ fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
         tr {
             td { input name="name" value=(name) aria-label=(format!("Name of {label}")) autocomplete="off"; }
             td { select name="type" aria-label=(format!("Type of {label}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
-            // The first line break in a text area is dropped by browsers.
+            // Browsers drop a line break at the beginning of a text area.
             td { textarea name="value" rows=(rows) aria-label=(format!("Value of {label}")) { "\n" (value) } }
         }
     }
@@ -362,7 +362,7 @@ mod tests {
             form("from=1&until=3&name=B&type=Int32&value=2&name=New&type=Int32&value=3"),
             [("A", 1), ("B", 2), ("New", 3), ("D", 1)].map(|(name, number)| property(name, number))
         );
-        // One that is written is not kept next to it.
+        // A property in the form replaces the stored one.
         assert_eq!(
             form("from=0&until=1&name=D&type=Int32&value=2").len(),
             3,

@@ -11,7 +11,7 @@ use lazurite_table::{Entity, Value};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
-/// An entity as an object, on one line.
+/// An entity as a JSON object, on one line.
 pub fn line(entity: &Entity) -> String {
     let mut object = Map::new();
     let mut put = |name: &str, value: Json| object.insert(name.to_owned(), value);
@@ -32,7 +32,7 @@ pub fn line(entity: &Entity) -> String {
     Json::Object(object).to_string()
 }
 
-/// A value, and whether its type has to stand next to it.
+/// A value as JSON, and whether it needs an annotation of its type.
 fn json_of(value: &Value) -> (Json, bool) {
     match value {
         Value::String(text) => (text.as_str().into(), false),
@@ -47,7 +47,7 @@ fn json_of(value: &Value) -> (Json, bool) {
     }
 }
 
-/// The entities of an array. Errors: `400`, with the number of the entity that cannot be read.
+/// The entities in a JSON array. Error: `400` with the number of the invalid entity.
 pub fn entities(text: &str) -> Result<Vec<Entity>> {
     let wrong = |message: String| Failure::new(400, "InvalidInput", message);
     let objects: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| {

@@ -5,7 +5,7 @@ use crate::console::value_text::{edit_text, hex, parse};
 use crate::response::error::{Failure, Result};
 use lazurite_table::Value;
 
-/// Operators, with their words.
+/// The operators of a filter, with their symbols.
 pub const OPERATORS: [(&str, &str); 6] = [
     ("eq", "="),
     ("ne", "≠"),
@@ -61,7 +61,7 @@ pub fn terms(filter: &str) -> Vec<&str> {
     terms
 }
 
-/// A filter with one more term after it. `or` joins it to the filter as a whole.
+/// Appends a term to a filter, with parentheses around the filter where precedence requires them.
 pub fn with_term(filter: &str, joint: &str, term: &str) -> String {
     let filter = filter.trim();
     let (joints, has_or) = joints(filter);
@@ -74,11 +74,11 @@ pub fn with_term(filter: &str, joint: &str, term: &str) -> String {
     }
 }
 
-/// A term of a form. Errors: `400` for an operator or a value that is none.
+/// The term in a form. Error: `400` for an unknown operator or a malformed value.
 pub fn term(property: &str, operator: &str, type_name: &str, text: &str) -> Result<String> {
     let invalid = |message: String| Failure::new(400, "InvalidInput", message);
     let is_known = OPERATORS.iter().any(|(known, _)| *known == operator);
-    // A filter has no infinite numbers.
+    // Filters cannot contain infinite numbers.
     let is_written =
         |value: &Value| !matches!(value, Value::Double(number) if number.is_infinite());
     let value = parse(type_name, text).filter(|value| is_known && is_written(value));
@@ -95,7 +95,7 @@ pub fn term(property: &str, operator: &str, type_name: &str, text: &str) -> Resu
     ))
 }
 
-/// A value as a filter writes it.
+/// A value as a literal of a filter.
 fn literal(value: &Value) -> String {
     match value {
         Value::String(text) => format!("'{}'", text.replace('\'', "''")),

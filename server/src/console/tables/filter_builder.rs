@@ -19,7 +19,7 @@ use std::sync::Arc;
 const TERMS_SHOWN: usize = 20;
 const FILTER_BYTES_MAX: usize = 1000;
 
-/// The filter of an address: with the term of the form after it, if there is one.
+/// The filter in the query of a page, with the form's term appended if there is one.
 pub fn wanted(visit: &Visit) -> Result<String> {
     let (filter, property) = (visit.parameter("filter"), visit.parameter("p"));
     if property.trim().is_empty() {
@@ -34,7 +34,7 @@ pub fn wanted(visit: &Visit) -> Result<String> {
     Ok(with_term(&filter, &visit.parameter("joint"), &more))
 }
 
-/// Fields of the form of the filter.
+/// The fields of the form that adds a term.
 pub fn fields() -> Markup {
     html! {
         details.builder {
@@ -51,7 +51,7 @@ pub fn fields() -> Markup {
     }
 }
 
-/// The terms of a filter, each with a link to the page without it.
+/// The terms of a filter, each with a link that removes it.
 pub fn chips(account: &str, table: &str, filter: &str) -> Markup {
     let terms = terms(filter);
     html! {

@@ -16,16 +16,16 @@ use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rows of a page, unless the address asks for more.
+/// Number of rows on a page by default.
 const ROWS_DEFAULT: u32 = 100;
 /// Bytes of markup: of a cell besides its text, of an empty cell for a property that an entity does
 /// not have, and of a row besides its cells.
 const CELL_BYTES: usize = 40;
 const ABSENT_BYTES: usize = 56;
 const ROW_BYTES: usize = 500;
-/// Columns of the grid; the page of an entity has all its properties.
+/// Maximum number of columns of the grid. The page of an entity has all properties.
 const COLUMNS_MAX: usize = 60;
-/// How long a page of a query may take.
+/// Maximum duration of a page of a query.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(5);
 
 pub async fn delete(
@@ -45,7 +45,7 @@ struct Rows {
     next: Option<(String, String)>,
     cost: lazurite_table::Cost,
     took: Duration,
-    /// The page ended because it was full, not because of its number of rows.
+    /// Whether the page ended because of its size, before its number of rows.
     is_cut: bool,
 }
 
@@ -74,7 +74,7 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         ..Query::default()
     };
     let rows = read_rows(console, account, table, &query);
-    // A malformed filter is reported next to the filter; any other error is a page of its own.
+    // A missing table is an error page; other errors, as of a bad filter, are shown in this page.
     let rows = match rows {
         Err(failure) if failure.status.as_u16() == 404 => return Err(failure),
         rows => rows,
@@ -146,7 +146,7 @@ fn row_bytes(entity: &Entity, columns: usize) -> usize {
         format::escaped_bytes(start)
     };
     let (partition_key, row_key) = (&entity.partition_key, &entity.row_key);
-    // Whole, and encoded, in the address and in the value of the box.
+    // The keys appear encoded, in full, in the link and in the value of the box.
     let keys = 6 * (partition_key.len() + row_key.len());
     ROW_BYTES
         + keys
@@ -156,7 +156,7 @@ fn row_bytes(entity: &Entity, columns: usize) -> usize {
         + absent * ABSENT_BYTES
 }
 
-/// Bytes of a value in the grid, markup included.
+/// Approximate number of bytes of a value in the grid, with its markup.
 fn cell_bytes(value: &Value) -> usize {
     let text = match value {
         Value::String(text) => {
@@ -183,7 +183,7 @@ fn filter_box((account, table): (&str, &str), filter: &str, columns: &str, top: 
     }
 }
 
-/// The properties of the page with their types, for the completion of the filter and of forms.
+/// The names and types of the page's properties, for the completion in forms.
 fn names_of_properties(entities: &[Entity]) -> Markup {
     let keys = ["PartitionKey", "RowKey"].map(|key| (key, "String".to_owned()));
     let columns = columns(entities).into_iter().take(COLUMNS_MAX);
@@ -215,7 +215,7 @@ fn cost(rows: &Rows) -> Markup {
     }
 }
 
-/// The properties of the page, in the order in which they are met.
+/// The names of the page's properties, in the order of their first occurrence.
 fn columns(entities: &[Entity]) -> Vec<&str> {
     let mut columns: Vec<&str> = Vec::new();
     for (name, _) in entities.iter().flat_map(|entity| &entity.properties) {
@@ -226,7 +226,7 @@ fn columns(entities: &[Entity]) -> Vec<&str> {
     columns
 }
 
-/// The types that a property has on the page.
+/// The types that a property has on the page, as text.
 fn types(entities: &[Entity], column: &str) -> String {
     let mut types: Vec<&str> = Vec::new();
     for value in entities.iter().filter_map(|entity| entity.property(column)) {
@@ -237,7 +237,7 @@ fn types(entities: &[Entity], column: &str) -> String {
     types.join(", ")
 }
 
-/// In which share of the page's rows a property occurs; nothing if all have it.
+/// The share of the page's rows that have a property; empty if all have it.
 fn share(entities: &[Entity], column: &str) -> String {
     let holders = entities
         .iter()
@@ -249,7 +249,7 @@ fn share(entities: &[Entity], column: &str) -> String {
     }
 }
 
-/// `chosen` names the columns to show, with commas between them; empty for all.
+/// The grid. `chosen` has the columns to show, separated by commas; empty for all.
 fn entities(
     console: &Console,
     (account, table): (&str, &str),

@@ -12,7 +12,7 @@ use lazurite_table::TableQuery;
 use maud::html;
 use std::sync::Arc;
 
-/// Tables of a page.
+/// Number of tables on a page.
 const TABLES_SHOWN: u32 = 300;
 const TABLES: Kind = Kind {
     section: "Tables",

@@ -22,7 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Columns of a file.
+/// Maximum number of columns of a CSV file.
 const COLUMNS_MAX: usize = 2000;
 
 /// The forms below the grid.
@@ -52,7 +52,7 @@ pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Mar
     }
 }
 
-/// The buttons of the form around the grid. Each acts on the rows that are selected.
+/// The buttons of the form around the grid, which act on the selected rows.
 pub fn acts(account: &str, table: &str) -> Markup {
     let path = |name: &str| links::path(&["tables", account, table, "rows", name], &[]);
     html! {
@@ -72,7 +72,7 @@ pub fn acts(account: &str, table: &str) -> Markup {
     }
 }
 
-/// The value of the box that selects an entity.
+/// The value of the box that selects an entity: its keys and ETag.
 pub fn selection(entity: &Entity) -> String {
     serde_json::json!([
         entity.partition_key,
@@ -82,7 +82,7 @@ pub fn selection(entity: &Entity) -> String {
     .to_string()
 }
 
-/// Keys and ETag of each selected row.
+/// The keys and the ETag of each selected row.
 fn selected(form: &Form) -> Result<Vec<(String, String, ETag)>> {
     let keys = |row: &str| {
         let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
@@ -93,7 +93,7 @@ fn selected(form: &Form) -> Result<Vec<(String, String, ETag)>> {
     form.all("row").map(keys).collect()
 }
 
-/// Deletes the selected rows, unless one was changed meanwhile.
+/// Deletes the selected rows, unless one was changed in the meantime.
 pub async fn delete(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
@@ -110,7 +110,7 @@ pub async fn delete(
     .await
 }
 
-/// Gives a property of the selected rows a value, unless one was changed meanwhile.
+/// Sets a property of the selected rows, unless one was changed in the meantime.
 pub async fn change(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
@@ -178,7 +178,7 @@ pub async fn convert(
     .await
 }
 
-/// Makes an edit of rows of the grid that can be undone, and goes back to it.
+/// Makes an edit of rows, recorded so that it can be undone, and redirects to the grid.
 async fn edited(
     console: Arc<Console>,
     (account, table): (String, String),
@@ -218,10 +218,10 @@ pub async fn import(
     .await
 }
 
-/// A page of what is exported, with where the next one begins.
+/// A page of entities, and the keys at which the next page begins.
 type Rows = (Vec<Entity>, Option<(String, String)>);
 
-/// What is exported.
+/// The query whose result is exported.
 #[derive(Clone)]
 struct Source {
     console: Arc<Console>,
@@ -244,7 +244,7 @@ impl Source {
         Ok((page.entities, page.next))
     }
 
-    /// The properties of all entities, in the order in which they are met.
+    /// The names of all properties, in the order of their first occurrence.
     fn columns(&self) -> Result<Vec<String>> {
         let mut columns = Vec::new();
         let mut known = std::collections::HashSet::new();
@@ -270,7 +270,7 @@ impl Source {
     }
 }
 
-/// The form of a file, with the columns of one of comma-separated values.
+/// The format of a file; for CSV, with its columns.
 #[derive(Clone)]
 enum FileForm {
     Csv(Arc<[String]>),
@@ -285,7 +285,7 @@ impl FileForm {
         }
     }
 
-    /// The lines of some entities. `is_first` says that none comes before them.
+    /// The text of some entities. `is_first`: it is the first text after the beginning of the file.
     fn lines(&self, entities: &[Entity], is_first: bool) -> String {
         match self {
             FileForm::Csv(columns) => entities
@@ -340,7 +340,7 @@ pub async fn export_csv(
     ))
 }
 
-/// `/_lazurite/tables/ACCOUNT/TABLE/export.json`: the same as a JSON array.
+/// `/_lazurite/tables/ACCOUNT/TABLE/export.json`: the entities as a JSON array.
 pub async fn export_json(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,
@@ -349,7 +349,7 @@ pub async fn export_json(
     let disposition = format!("attachment; filename=\"{table}.json\"");
     let source = source(console, account, table, &visit);
     let reading = source.clone();
-    // A filter that cannot be read is refused before the file begins.
+    // Reports an invalid filter before the file begins.
     let _ = on_blocking_pool(move || reading.page(None)).await?;
     Ok(exported(
         source,
@@ -385,12 +385,12 @@ fn exported(
 
 type Reading = Pin<Box<dyn Future<Output = Result<(Bytes, Option<(String, String)>)>> + Send>>;
 
-/// The lines of an export, page by page.
+/// The text of an export, page by page.
 struct Export {
     source: Source,
     form: FileForm,
     first: Option<Bytes>,
-    /// Whether entities have been sent.
+    /// Whether any entity was sent.
     is_begun: bool,
     next: Option<(String, String)>,
     is_ended: bool,

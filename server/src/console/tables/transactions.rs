@@ -1,4 +1,4 @@
-//! Writes of rows as entity group transactions, kept so that they can be undone.
+//! Writes rows as entity group transactions, and records them so that they can be undone.
 
 use crate::console::context::Console;
 use crate::console::edits::{Change, Edit, after};
@@ -9,14 +9,14 @@ use lazurite_engine::Ticket;
 use lazurite_table::{DateTime, Entity, Operation};
 use maud::{Markup, html};
 
-/// Operations of one transaction. Source: Performing entity group transactions.
+/// Maximum number of operations in a transaction. Source: Performing entity group transactions.
 const TRANSACTION_MAX: usize = 100;
 
-/// What became of operations.
+/// The result of executing operations.
 pub struct Executed {
-    /// The Timestamps of those that were carried out, as `execute_transaction` returns them.
+    /// The Timestamps of the executed operations, as `execute_transaction` returns them.
     pub timestamps: Vec<Option<DateTime>>,
-    /// The last write, or the failure of the first transaction that was refused.
+    /// The ticket of the last transaction, or the failure of the first one that was refused.
     pub outcome: Result<Ticket>,
 }
 
@@ -67,7 +67,7 @@ pub fn execute(
     }
 }
 
-/// The failure of an operation after `done` successful ones, with its place.
+/// Adds the number and the key of the row to the failure of an operation.
 fn of_row(done: usize, index: usize, row_key: &str, failure: Failure) -> Failure {
     let row = done + index + 1;
     let message = format!(
@@ -127,7 +127,7 @@ pub fn edit(
     })
 }
 
-/// A link to an edit that led to a page.
+/// A link to the edit that led to the page, if one did.
 pub fn note(visit: &Visit, account: &str, table: &str) -> Markup {
     let id = visit.parameter("edit");
     let is_edit = Done::of(visit).is_some() && id.parse::<u64>().is_ok();

@@ -15,7 +15,7 @@ use lazurite_table::{Entity, Value};
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Properties of a row on the page of an edit, and bytes of their values.
+/// Maximum number of properties of a row, and of bytes of their values.
 const PROPERTIES_SHOWN: usize = 40;
 const VALUE_BYTES_SHOWN: usize = 120;
 
@@ -59,7 +59,7 @@ fn edit_page(console: &Console, edit: &Edit) -> Html {
     layout::page(console, "Tables", "Edit", content)
 }
 
-/// The properties of a row that differ.
+/// The rows for the properties that differ.
 fn change_rows(change: &Change) -> Markup {
     let (before, after) = (change.before.as_ref(), change.after.as_ref());
     let Some(row) = before.or(after) else {
@@ -100,7 +100,7 @@ fn side(class: &str, sign: &str, name: &str, value: &Value) -> Markup {
     html! { tr class=(class) { td { (sign) } td { (name) } td { (type_name(value)) } td { code { (display(value, VALUE_BYTES_SHOWN)) } } } }
 }
 
-/// Takes an edit back. That is an edit, too.
+/// Undoes an edit. This is an edit that can be undone too.
 pub async fn undo(
     State(console): State<Arc<Console>>,
     Path((account, table)): Path<(String, String)>,

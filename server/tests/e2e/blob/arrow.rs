@@ -1,4 +1,4 @@
-//! List Blobs as Arrow, by raw requests, read with Arrow's own reader.
+//! List Blobs in Arrow format: raw requests, whose responses Arrow's reader parses.
 
 use super::{put_blob, request, with_container};
 use crate::http::Response;

@@ -1,10 +1,10 @@
-//! Blob Batch: the bytes of its answer, which the official clients take apart in ways of their own.
+//! Blob Batch: the bytes of its response, which each official client parses differently.
 
 use super::{account_sas, put_blob, request, with_container};
 use crate::http::Request;
 use crate::server::Launch;
 
-/// The answer to a batch with these requests.
+/// The response to a batch of these requests.
 fn batch(server: &crate::server::Server, requests: &[String]) -> crate::http::Response {
     let parts = requests.iter().enumerate().map(|(id, request)| {
         format!(
@@ -73,7 +73,7 @@ fn the_answer_to_a_batch_is_read_by_every_client() {
     );
     assert!(parts[0].1.ends_with("\r\n\r\n"));
     assert_eq!(parts[0].1.matches("\r\n\r\n").count(), 1, "{}", parts[0].1);
-    // JavaScript knows a failure by this header, in this case, with one blank behind the colon.
+    // The JavaScript client needs this header in this case, with one blank after the colon.
     assert!(parts[1].1.starts_with("HTTP/1.1 404 "), "{}", parts[1].1);
     assert!(parts[1].1.contains("\r\nx-ms-error-code: BlobNotFound\r\n"));
 }
@@ -113,7 +113,7 @@ fn the_requests_in_a_batch_are_logged_and_held_to_the_limits_of_requests() {
     );
 }
 
-/// Each request of a batch has a line in the account's log, as if it had come alone.
+/// Each request of a batch is logged for the account like a separate one.
 #[test]
 fn the_requests_in_a_batch_are_in_the_log_of_the_account() {
     let location = tempfile::TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! Blocks and block lists: what may be staged and what may be committed.
+//! Blocks and block lists: which blocks can be staged and committed.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -64,7 +64,7 @@ fn block_lists_that_name_absent_blocks() {
     );
     assert!(list.is(200).text().contains(&committed), "{}", list.text());
     let message = "The specified blob or block content is invalid.";
-    // Of what is committed no length is demanded: another tool may overwrite the blob.
+    // The lengths of committed ids do not matter: another tool may overwrite the blob.
     put_block(&server, "b", "AAAAAAAA", "x").is(201);
     put_block(&server, "b", "AAAA", "x").is_error(400, "InvalidBlobOrBlock", message);
     put_block(&server, "b", "***", "x").is_error(

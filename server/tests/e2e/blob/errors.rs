@@ -38,7 +38,7 @@ fn put_page_blob(name: &str) -> Request {
     request("PUT", &format!("/con/{name}")).header("x-ms-blob-type", "PageBlob")
 }
 
-/// A blob of a type, of two pages of zeros if it is one of pages.
+/// A request that creates an empty blob of a type; a page blob has two pages.
 fn make(name: &str, blob_type: &str) -> Request {
     let request = request("PUT", &format!("/con/{name}")).header("x-ms-blob-type", blob_type);
     match blob_type {
@@ -53,7 +53,7 @@ fn made(server: &Server, blobs: &[(&str, &str)]) {
     }
 }
 
-/// A request about a part of a blob: `comp` and further parameters.
+/// A request with `comp` and further parameters for a blob.
 fn part(method: &str, name: &str, comp: &str) -> Request {
     request(method, &format!("/con/{name}?comp={comp}"))
 }
@@ -231,7 +231,7 @@ fn each_row_about_requests_as_such() {
             "UnsupportedQueryParameter",
             400,
             "One of the query parameters specified in the request URI is not supported.",
-            // A block whose `comp=block` was forgotten must not become the whole blob.
+            // A block sent without `comp=block` must not replace the whole blob.
             request("PUT", "/con/b?blockid=QUFB").header("x-ms-blob-type", "BlockBlob"),
         ),
         (

@@ -63,7 +63,7 @@ fn names_are_not_an_invitation_to_private_addresses() {
     );
     assert!(asked.try_recv().is_err());
     request("HEAD", "/con/copy").send(&server).is(404);
-    // An address that is not named stays unnamed although a name leads to it.
+    // An address is not allowed just because an allowed name resolves to it.
     copy(&server, &url.replace("localhost", "127.0.0.1")).is(501);
     drop(server);
     let server = start(location.path(), &["private:localhost"]);
@@ -143,7 +143,7 @@ fn another_server_may_have_the_same_port() {
         .has_header("x-ms-copy-status", "success");
     asked.recv_timeout(PATIENCE).unwrap();
     assert_eq!(request("GET", "/con/copy").send(&server).text(), "body");
-    // Under its own name it is itself.
+    // A URL with the server's own name addresses the server itself.
     let own = format!(
         "http://localhost:{}/devstoreaccount1/con/none",
         server.ports.blob
@@ -180,7 +180,7 @@ fn sources_that_are_too_long_are_refused_before_they_are_read() {
     request("HEAD", "/con/copy").send(&server).is(404);
 }
 
-/// A server that answers requests for tags with this document, and all others with content.
+/// A server that answers requests for tags with this document, and others with content.
 fn tagged_source(tags: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -236,7 +236,7 @@ fn tags_of_a_source_on_another_server_are_copied() {
     }
 }
 
-/// A server that begins a response to each request and never ends one.
+/// A server that begins a response to each request and never completes it.
 fn slow_source() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -25,7 +25,7 @@ fn a_body_that_is_needed_has_a_length() {
     refused(put("/con?restype=container&comp=acl"));
     refused(put("/?restype=service&comp=properties"));
     refused(request("POST", "/con/b?comp=query"));
-    // What has no body needs no length of one.
+    // Operations without a body need no Content-Length.
     let made = put("/other?restype=container").without("Content-Length");
     made.send(&server).is(201);
 }
@@ -111,7 +111,7 @@ fn requests_of_data_lake_storage_are_named_and_not_half_served() {
         .is(501);
     request("HEAD", "/con/b").send(&server).is(200);
     request("HEAD", "/con/c").send(&server).is(404);
-    // How clients find out that the account has no hierarchical namespace.
+    // Clients use this request to find out whether the account has a hierarchical namespace.
     request("HEAD", "/con?action=getAccessControl")
         .send(&server)
         .is(400);

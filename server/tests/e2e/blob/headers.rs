@@ -29,7 +29,7 @@ fn a_type_that_is_not_given_again_is_cleared() {
     cleared.has_header("Cache-Control", "no-cache");
     let listed = request("GET", "/con?restype=container&comp=list").send(&server);
     assert!(!listed.text().contains("octet-stream"), "{}", listed.text());
-    // A copy has what its source has; a blob that is written anew has the type that all have.
+    // A copy takes over its source's properties; a rewritten blob has the default type.
     let copy = request("PUT", "/con/copy").header(
         "x-ms-copy-source",
         &format!("http://127.0.0.1:{}/{ACCOUNT}/con/b", server.ports.blob),
@@ -38,7 +38,7 @@ fn a_type_that_is_not_given_again_is_cleared() {
     assert_eq!(head(&server, "copy").header("Content-Type"), None);
     put_blob("b", "new").send(&server).is(201);
     head(&server, "b").has_header("Content-Type", "application/octet-stream");
-    // Of a page blob nothing is cleared by a change of its length alone.
+    // A change of a page blob's length alone does not clear its properties.
     let page = request("PUT", "/con/p").header("x-ms-blob-type", "PageBlob");
     let page = page.header("x-ms-blob-content-length", "512");
     page.header("x-ms-blob-content-type", "text/plain")
@@ -54,7 +54,7 @@ fn a_type_that_is_not_given_again_is_cleared() {
     assert_eq!(resize(("x-ms-blob-cache-control", "no-cache")), None);
 }
 
-/// Source: recorded answers of the hosted service.
+/// Source: recorded responses of the hosted service.
 #[test]
 fn an_md5_set_as_a_property_is_returned_as_given() {
     let server = with_container();
@@ -186,7 +186,7 @@ fn a_slow_write_is_as_late_as_its_commit() {
     test_clock::advance(&server, 2);
     let quick = put_blob("b", "quick").send(&server);
     let seen = time_of(quick.is(201));
-    // Last-Modified has no fractions of a second.
+    // Last-Modified has whole seconds, so advance the clock.
     test_clock::advance(&server, 2);
     let written = connection.send_bytes(&slow[begin..], "PUT").unwrap();
     assert!(time_of(written.is(201)) > seen);

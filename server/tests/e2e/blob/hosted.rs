@@ -1,4 +1,4 @@
-//! Answers as recordings of the hosted service and public reports about it show them.
+//! Responses that recordings of the hosted service and public reports show.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -172,7 +172,7 @@ fn undelete_of_a_blob_that_is_a_version_changes_nothing() {
     assert_eq!(undelete("never").is(404).code(), "BlobNotFound");
 }
 
-/// Every write that makes a blob.
+/// A request for each operation that creates a blob.
 fn creations(server: &Server) -> Vec<(&'static str, Request)> {
     let source = readable(server, "con/source");
     let put = |target: &str| request("PUT", target);
@@ -243,7 +243,7 @@ fn a_lease_is_looked_at_before_the_existence_of_its_blob() {
     }
     let waiting = put_blob("b", "y").header("Expect", "100-continue");
     assert_eq!(exists(waiting).is(412).code(), "LeaseIdMissing");
-    // The holder of the lease overwrites, but not one that may only create.
+    // The holder of the lease may overwrite the blob, but not with permission to create alone.
     let create_only = account_sas("ct", "b", "o", "", "https,http");
     let held = || put_blob("b", "z").header("x-ms-lease-id", LEASE);
     for refused in [
@@ -258,7 +258,7 @@ fn a_lease_is_looked_at_before_the_existence_of_its_blob() {
     assert_eq!(request("GET", "/con/b").send(&server).text(), "z");
 }
 
-/// Every operation that takes metadata.
+/// A request for each operation that accepts metadata.
 fn with_metadata(server: &Server) -> Vec<(&'static str, Request)> {
     let queue = |target: &str| Request::new(Service::Queue, "PUT", target);
     let mut requests = creations(server);
@@ -302,7 +302,7 @@ fn metadata_that_is_not_ascii_is_refused_by_every_operation() {
     assert_eq!(read.header("x-ms-meta-name"), None);
 }
 
-/// The response to a request in which one part is replaced, as bytes.
+/// Sends a request with one part replaced, and returns the response as bytes.
 fn sent_raw(server: &Server, request: &Request, part: &[u8], by: &[u8]) -> Vec<u8> {
     let sas = account_sas("rcwl", "b", "co", "", "https,http");
     let request = request.clone().credited(&sas).header("Connection", "close");
@@ -487,7 +487,7 @@ fn an_incremental_copy_is_pending_in_its_response_and_done_for_readers() {
         .has_header("x-ms-copy-id", copy.header("x-ms-copy-id").unwrap());
 }
 
-/// There is no content that it could be compared with.
+/// A blob created without content has nothing that the MD5 could be compared with.
 #[test]
 fn an_md5_of_a_blob_that_is_made_without_content_is_kept_as_given() {
     let server = with_container();

@@ -39,7 +39,7 @@ fn page() -> Vec<u8> {
     page
 }
 
-/// A container `con` with a blob `from` that has a key, and the URL of that.
+/// Creates `con/from`, encrypted with a customer key. Returns its URL.
 fn with_source(server: &Server) -> String {
     let made = send(server, &request("PUT", "/con?restype=container"));
     made.is(201);
@@ -52,7 +52,7 @@ fn with_source(server: &Server) -> String {
     )
 }
 
-/// The four operations, and the blob that each writes to.
+/// The four operations that copy, each with the blob that it writes to.
 fn operations(server: &Server) -> [(&'static str, Request); 4] {
     for (name, kind) in [("appended", "AppendBlob"), ("paged", "PageBlob")] {
         let create = request("PUT", &format!("/con/{name}")).header("x-ms-blob-type", kind);
@@ -79,7 +79,7 @@ fn operations(server: &Server) -> [(&'static str, Request); 4] {
     ]
 }
 
-/// Each operation copies from `source` with the right keys, and with no others.
+/// Checks that each operation needs the right keys for both blobs.
 fn copies_with_both_keys(server: &Server, source: &str) {
     for (name, operation) in operations(server) {
         let operation = operation.header("x-ms-copy-source", source);
@@ -107,7 +107,7 @@ fn copies_with_both_keys(server: &Server, source: &str) {
         let read = send(server, &own_key(get, OWN_KEY));
         assert_eq!(read.is(200).body, page(), "{name}");
     }
-    // A destination that needs no key, and a source that does.
+    // The source has a customer key, and the destination has none.
     let plain = request("PUT", "/con/plain")
         .header("x-ms-blob-type", "BlockBlob")
         .header("x-ms-copy-source", source);
@@ -133,7 +133,7 @@ fn the_key_of_a_source_goes_to_the_server_that_has_it() {
     copies_with_both_keys(&server, &source);
 }
 
-/// Source: the swagger of the service: Copy Blob and Copy Blob From URL have no header for a key.
+/// Copy Blob and Copy Blob From URL have no headers for keys. Source: their OpenAPI document.
 #[test]
 fn copies_in_one_call_take_no_key() {
     let server = Server::fresh_secure(&[]);

@@ -1,4 +1,4 @@
-//! Lists of blobs as XML, and the names in them.
+//! XML listings of blobs, and the names in them.
 
 use super::{INVALID_PARAMETER, put_blob, request, with_container};
 use crate::server::{Launch, Service};

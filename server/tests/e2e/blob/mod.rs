@@ -56,7 +56,7 @@ pub(super) fn put_block(server: &Server, name: &str, id: &str, data: &str) -> Re
     .send(server)
 }
 
-/// The parameters of an account SAS that is good for a day, signed. Source: Create an account SAS.
+/// A signed account SAS that is valid for a day. Source: Create an account SAS.
 pub(super) fn account_sas(
     permissions: &str,
     services: &str,
@@ -81,7 +81,7 @@ pub(super) fn sas_for_scope(
     sas_until(times, address, protocol, scope)
 }
 
-/// As [`sas_for_scope`], with permissions, services, types and an expiry.
+/// Like [`sas_for_scope`], with permissions, services, types and an expiry in one argument.
 pub(super) fn sas_until(
     (permissions, services, types, expiry): (&str, &str, &str, &str),
     address: &str,
@@ -104,7 +104,7 @@ pub(super) fn sas_until(
     )
 }
 
-/// As a SAS has it.
+/// The end of a day, in the format of a SAS.
 fn end_of_day(time: SystemTime) -> String {
     let date = httpdate::fmt_http_date(time);
     let months = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -560,7 +560,7 @@ fn the_crc64_of_a_range_and_of_a_block_list() {
     list(&calculated).is(201);
 }
 
-/// A structured body of one segment a piece.
+/// A structured body with one segment for each piece.
 fn in_segments(pieces: &[&[u8]], checksums: &[u64]) -> Vec<u8> {
     let content: usize = pieces.iter().map(|piece| piece.len()).sum();
     let length = 13 + 8 + content + pieces.len() * 18;
@@ -748,7 +748,7 @@ fn an_operation_on_the_account_is_not_mistaken_for_one_on_a_blob() {
     website("HEAD", "container").is(200);
 }
 
-/// Features that do not exist: each is refused by its well-known name, and changes nothing.
+/// Unsupported features are refused by their names, and change nothing.
 #[test]
 fn unsupported_features_are_named() {
     let server = with_container();

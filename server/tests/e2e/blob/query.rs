@@ -131,7 +131,7 @@ fn positions_of_errors_count_from_the_beginning_of_the_blob() {
         .body(document("SELECT _2 FROM BlobStorage", ""))
         .send(&server);
     answer.is(206);
-    // The position is a zigzag varint.
+    // The position is zigzag-encoded: 0x10 stands for 8.
     let error = "The record has no column 2.\u{10}";
     assert!(answer.text().contains(error), "{}", answer.text());
 }
@@ -153,7 +153,7 @@ fn an_error_of_the_store_is_the_last_record_of_an_answer() {
     assert!(text.contains("\u{1a}InternalError"), "{}", text.len());
 }
 
-/// Changes a byte of the value log, near the end of its last `row`.
+/// Changes a byte of the value log near the end of the last occurrence of `row`.
 fn damage_end(location: &Path, row: &str) {
     let files = std::fs::read_dir(location).unwrap();
     let paths = files.map(|file| file.unwrap().path());
@@ -184,14 +184,14 @@ fn a_query_ends_with_its_client() {
     let mut connection = Connection::open(&server, Service::Blob).unwrap();
     let before = used(&server);
     connection.write(&asked).unwrap();
-    // The query alone takes ten seconds of a processor.
+    // The whole query would take ten seconds of processor time.
     wait_until(|| used(&server) > before + 20);
     drop(connection);
     wait_until(|| is_at_rest(&server));
     assert!(used(&server) < before + 500);
 }
 
-/// The hundredths of a second for which the server has used a processor.
+/// Processor time that the server has used, in hundredths of a second.
 fn used(server: &Server) -> u64 {
     let path = format!("/proc/{}/stat", server.pid());
     let text = std::fs::read_to_string(path).unwrap();

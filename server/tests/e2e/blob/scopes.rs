@@ -19,7 +19,7 @@ fn refused(request: &Request, server: &Server, status: u16, code: &str) {
     assert_eq!((answer.is(status).code(), code), (code.to_string(), code));
 }
 
-/// Where the scope of a request stands.
+/// A request that names a scope, if there is one.
 fn naming(scope: Option<&str>, request: Request) -> Request {
     match scope {
         Some(scope) => request.header(SCOPE, scope),
@@ -67,7 +67,7 @@ fn changes_of_a_blob_must_name_its_scope() {
     }
     let plain = request("PUT", "/con/plain?comp=metadata");
     refused(&naming(Some("lake"), plain), &server, 409, USES_NOT);
-    // Reads need none of it, and tell it.
+    // Reads need no scope, and return the blob's.
     let read = request("GET", "/con/scoped").send(&server);
     read.is(200).has_header(SCOPE, "lake");
 }
@@ -101,7 +101,7 @@ fn operations_without_scopes_refuse_one() {
     let copy = copy.header("x-ms-requires-sync", "true");
     let copied = naming(Some("shore"), copy).send(&server);
     copied.is(202).has_header(SCOPE, "shore");
-    // Headers are not encrypted, and set without the scope.
+    // Headers are not encrypted, so setting them needs no scope.
     let set =
         request("PUT", "/con/b?comp=properties").header("x-ms-blob-content-type", "text/plain");
     set.send(&server).is(200);
@@ -166,14 +166,14 @@ fn containers_have_a_default_and_may_insist_on_it() {
     };
     put(None).send(&server).is(201).has_header(SCOPE, "lake");
     put(Some("lake")).send(&server).is(201);
-    // A request without a scope gets that of the container in its response, also for a block.
+    // A request without a scope gets the container's default in its response, also for a block.
     let block = request("PUT", "/one/c?comp=block&blockid=AAAA").body("x");
     block.send(&server).is(201).has_header(SCOPE, "lake");
     refused(&put(Some("shore")), &server, 403, FORBIDDEN);
     let change = request("PUT", "/one/b?comp=metadata");
     change.send(&server).is(200).has_header(SCOPE, "lake");
     refused(&naming(Some("shore"), change), &server, 403, FORBIDDEN);
-    // The account's own key is no scope: blobs say nothing of it, and cannot name it.
+    // The account's key is not a scope: blobs do not return it and cannot name it.
     let plain = create("plain")
         .header(DEFAULT, "$account-encryption-key")
         .header(DENIES, "false");

@@ -10,7 +10,7 @@ const NOT_PERMITTED: &str =
 const NOT_AUTHENTIC: &str = "Server failed to authenticate the request. Make sure the value of the Authorization header is formed correctly \
                              including the signature.";
 
-/// Every operation that reads a source, into a blob made for it.
+/// For each operation that reads a source, a request that writes to a blob of its own.
 fn copies(server: &Server, source: &str) -> Vec<(&'static str, Request)> {
     let make = |name: &str, kind: &str| {
         let request = request("PUT", &format!("/con/{name}")).header("x-ms-blob-type", kind);

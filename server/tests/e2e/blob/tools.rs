@@ -15,10 +15,10 @@ use crate::random::Random;
 use crate::server::{ACCOUNT, Server};
 
 const AZCOPY: &str = "node_modules/@azure-tools/azcopy-linux/dist/bin/azcopy_linux_amd64";
-/// Files in the tree, beside one that is put in blocks.
+/// Number of files in the tree, besides one that is uploaded in blocks.
 const FILES: u64 = 2000;
 
-/// A server with these containers, and a SAS for all of it.
+/// A server with these containers, and an account SAS.
 fn server_with(containers: &[&str]) -> (Server, String) {
     let server = Server::fresh();
     for container in containers {
@@ -29,7 +29,7 @@ fn server_with(containers: &[&str]) -> (Server, String) {
     (server, sas)
 }
 
-/// Fills a directory with directories of files with names and sizes of all kinds.
+/// Fills a directory with nested files of various names and sizes.
 fn grow(root: &Path) {
     let mut random = Random(1);
     for at in 0..FILES {
@@ -50,7 +50,7 @@ fn noise(random: &mut Random, length: usize) -> Vec<u8> {
     words.take(length).collect()
 }
 
-/// Every file below a directory, by its path there.
+/// The contents of all files below a directory, by relative path.
 fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![root.to_path_buf()];
@@ -116,7 +116,7 @@ fn azcopy(home: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Runs it, and answers its last report as (name, number) pairs.
+/// Runs azcopy and returns the last report as (name, number) pairs.
 fn shown(home: &Path, arguments: &[&str]) -> BTreeMap<String, u64> {
     let mut command = azcopy(home).expect("it started before");
     command.args(arguments);

@@ -1,4 +1,4 @@
-//! Blobs in the console: snapshots and versions, what is deleted, and changes of one blob.
+//! Blobs in the console: snapshots and versions, deleted blobs, and changes of one blob.
 
 use super::*;
 

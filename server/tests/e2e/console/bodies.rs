@@ -1,4 +1,4 @@
-//! The bodies of requests: what is kept, what is cut, and the operations of a batch.
+//! The bodies of requests: what is kept, what is removed, and the operations of a batch.
 
 use super::*;
 
@@ -256,7 +256,7 @@ fn a_flood_keeps_the_ring_within_its_bytes_while_somebody_watches() {
     assert!(missed.iter().sum::<u64>() > 0 || sent < 20, "{missed:?}");
 }
 
-/// Both are the choice of a client that may write one blob, and a person pastes the command.
+/// Body and Host are chosen by a client that may write one blob; a user then pastes the command.
 #[test]
 fn a_command_neither_reads_a_file_nor_goes_to_another_host() {
     let server = with_photos(Server::fresh());

@@ -29,7 +29,7 @@ fn html(path: &str) -> Request {
     page("GET", path).header("Accept", "text/html")
 }
 
-/// The token that the pages of a server carry.
+/// The token in the pages of a server.
 fn token(server: &Server) -> String {
     let home = html("").send(server).is(200).text();
     let (_, rest) = home.split_once("lazurite-token\" content=\"").unwrap();
@@ -241,7 +241,7 @@ fn accounts_with_a_key_of_their_own_are_not_shown_without_a_password() {
         .argument("--accounts=someone:QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=");
     let server = launch.start();
     let missing = Request::exactly(Service::Blob, "GET", "/someone/secret/blob").unsigned();
-    // Refused before its account is known.
+    // Refused before the server knew which account it addressed.
     let early = Request::exactly(Service::Blob, "GET", "/someone/secret/early")
         .unsigned()
         .header("Host", "rebound.example")
@@ -249,7 +249,7 @@ fn accounts_with_a_key_of_their_own_are_not_shown_without_a_password() {
     early.send(&server).is(403);
     missing.send(&server);
     assert!(!html("").send(&server).is(200).text().contains("someone"));
-    // The advisor counts what the owner asks for.
+    // The advisor counts this request of the owner.
     let connection = format!(
         "AccountName=someone;AccountKey=QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=;QueueEndpoint=http://127.0.0.1:{}/someone",
         server.ports.queue
@@ -400,7 +400,7 @@ fn markup_of_the_store_is_text_in_every_list() {
         let text = html(&path).send(&server).is(200).text();
         assert!(!text.contains("<img src=x"), "{path}: {text}");
     }
-    // As a file, not as a page, whatever its type says.
+    // Sent as a download and not as a page, whatever its type.
     let content = page(
         "GET",
         &format!("blobs/{ACCOUNT}/shown/blob/content?name={encoded}&show=picture"),
@@ -669,7 +669,7 @@ fn a_conflict_names_the_etag_that_was_there_and_the_request_that_put_it() {
     );
     let again = of(Service::Blob, "PUT", "/photos?restype=container").send(&server);
     assert!(shown(&server, again.is(409)).contains("CreateContainer 201"));
-    // The lease, and the request that acquired it.
+    // The page names the lease and the request that acquired it.
     let lease = of(Service::Blob, "PUT", "/photos/lake.txt?comp=lease")
         .header("x-ms-lease-action", "acquire")
         .header("x-ms-lease-duration", "-1")
@@ -680,7 +680,7 @@ fn a_conflict_names_the_etag_that_was_there_and_the_request_that_put_it() {
             && page.contains(lease.header("x-ms-lease-id").unwrap()),
         "{page}"
     );
-    // An entity that an insert below the path of its table has made.
+    // The page finds an entity that was inserted through the path of its table.
     of(Service::Table, "POST", "/Tables")
         .json(r#"{"TableName":"Orders"}"#)
         .send(&server)
@@ -853,7 +853,7 @@ fn a_request_is_sent_again_changed_and_signed() {
     }
 }
 
-/// A form of the console, with its token.
+/// Submits a form of the console with its token.
 fn submit(server: &Server, path: &str, fields: &str) -> Response {
     let token = token(server);
     page("POST", path)
@@ -908,7 +908,7 @@ fn a_table_is_imported_exported_and_its_selected_rows_deleted() {
         "{}",
         wrong.text()
     );
-    // The boxes of the page, as a browser sends them.
+    // The values of the page's boxes, encoded as a browser sends them.
     let grid = html(&orders).send(&server).is(200).text();
     let rows: Vec<String> = grid
         .split("name=\"row\" value=\"")
@@ -941,7 +941,7 @@ fn a_table_is_imported_exported_and_its_selected_rows_deleted() {
         ),
         (1, &"2".into())
     );
-    // What was changed since is not deleted.
+    // Rows that were changed since are not deleted.
     of(
         Service::Table,
         "MERGE",

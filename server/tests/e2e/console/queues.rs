@@ -1,4 +1,4 @@
-//! Queues in the console: hidden messages, search, and acts on one message.
+//! Queues in the console: hidden messages, search, and actions on one message.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn queue_page(server: &Server, queue: &str, query: &str) -> String {
     html(&path).send(server).is(200).text()
 }
 
-/// The id and the receipt of the first message of a page.
+/// The id and the receipt of the first message on a page.
 fn first_message(text: &str) -> (String, String) {
     let field = |name: &str| {
         let (_, rest) = text
@@ -76,7 +76,7 @@ fn hidden_messages_are_shown_with_their_return_and_made_visible() {
     act(&server, "orders", &message, "act=show").is(303);
     let text = peeked(&server, "orders");
     assert!(text.contains("first") && text.contains("<DequeueCount>1</DequeueCount>"));
-    // The receipt of the page is used up.
+    // The receipt on the page is no longer valid.
     act(&server, "orders", &message, "act=delete").is(400);
 }
 

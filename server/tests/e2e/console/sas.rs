@@ -1,8 +1,8 @@
-//! Links that the console signs: they open exactly what the page says.
+//! Links signed by the console: they permit exactly what the page says.
 
 use super::*;
 
-/// The link of a page, without its scheme and host.
+/// The link on a page, without scheme and host, and the page's text.
 fn link(server: &Server, query: &str) -> (String, String) {
     let text = html(&format!("sas/{ACCOUNT}?{query}"))
         .send(server)

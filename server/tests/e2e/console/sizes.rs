@@ -6,7 +6,7 @@ use super::*;
 /// Maximum number of bytes of a page.
 const PAGE_BYTES_MAX: usize = 150 << 10;
 
-/// Names and texts that grow in HTML.
+/// Characters that become longer in HTML.
 const GROWING: &str = "<&\">";
 
 fn check(server: &Server, path: &str) {

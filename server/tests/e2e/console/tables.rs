@@ -1,4 +1,4 @@
-//! Tables in the console: files of JSON, and transactions from selected rows.
+//! Tables in the console: JSON files, and transactions on selected rows.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn encode(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-/// The boxes of a page, as a browser sends them.
+/// The boxes of a page, encoded as a browser sends them.
 fn boxes(server: &Server) -> Vec<String> {
     let grid = html(&table_page("")).send(server).is(200).text();
     let boxes = grid.split("name=\"row\" value=\"").skip(1);
@@ -115,14 +115,14 @@ fn selected_rows_are_changed_in_one_transaction_or_not_at_all() {
     );
     assert_eq!(after[1]["Paid"], true);
     assert_eq!(after[2]["Paid"], Value::Null);
-    // The first two were changed since: none of the three is.
+    // Two of the three rows were changed since, so none of the three is changed.
     change(&rows, "name=Paid&type=Boolean&value=false").is(412);
     assert_eq!(stored(&server)[2]["Paid"], Value::Null);
     change(&rows, "name=Paid&type=Boolean&value=maybe").is(400);
     change(&rows, "name=&type=String&value=x").is(400);
 }
 
-/// The number of the edit that led to the page of an answer.
+/// The id of the edit, from the redirect after it.
 fn edit_of(answer: &Response) -> String {
     let place = answer.is(303).header("location").unwrap();
     let (_, rest) = place.split_once("edit=").unwrap();
@@ -147,7 +147,7 @@ fn an_edit_is_undone_unless_a_row_was_changed_since() {
     assert!(shown.is(200).text().contains("p / 1 deleted"));
     let restored = undo(&edit_of(&deleted));
     assert_eq!(stored(&server)[1]["Note"], before[1]["Note"]);
-    // The undoing can be undone.
+    // An undo can be undone.
     let again = undo(&edit_of(&restored));
     assert_eq!(stored(&server), serde_json::json!([]));
     undo(&edit_of(&again)).is(303);
@@ -170,7 +170,7 @@ fn an_edit_is_undone_unless_a_row_was_changed_since() {
     undo("999").is(404);
 }
 
-/// The number behind `edit=` in a text.
+/// The id after `edit=` in a text.
 fn edit_in(text: &str) -> String {
     let (_, rest) = text.split_once("undo?edit=").unwrap();
     rest.chars().take_while(char::is_ascii_digit).collect()

@@ -1,4 +1,4 @@
-//! What is written to blobs: overwrites of whole blobs, and blocks staged and committed.
+//! The work on blobs: overwriting whole blobs, and staging and committing blocks.
 
 use std::collections::BTreeMap;
 use std::io::Result;
@@ -12,7 +12,7 @@ fn blob(method: &str, target: &str) -> Request {
     Request::new(Service::Blob, method, target)
 }
 
-/// Bytes that only this version of a blob has, from a few to some hundred thousand.
+/// Content that differs for each version, of up to 300,000 bytes.
 fn content(version: u64) -> Vec<u8> {
     let mut random = Random(version);
     let length = 1 + random.below(300_000) as usize;
@@ -79,16 +79,16 @@ impl Writer for Overwrites {
     }
 }
 
-/// Stages three blocks and commits them, again and again, over one blob.
+/// Repeatedly stages three blocks of one blob and commits them.
 #[derive(Default)]
 pub(super) struct Blocks {
-    /// The requests made so far: three of four stage a block, the fourth commits.
+    /// Number of acknowledged requests: of each four, three stage a block and one commits.
     acknowledged: u64,
     pending: bool,
 }
 
 impl Blocks {
-    /// Eight digits are base64 of six bytes.
+    /// A base64 text of eight digits, so that each id has six bytes.
     fn id(number: u64) -> String {
         format!("{:08}", number % 4)
     }

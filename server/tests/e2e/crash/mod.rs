@@ -27,17 +27,17 @@ use crate::server::{Launch, Ports, Server, Service};
 /// it takes far less than the five seconds that are promised.
 const STOPPING_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// One kind of work, and what it knows to be true of the store.
+/// One kind of work, with the state that its acknowledged requests imply.
 trait Writer: Send {
     fn service(&self) -> Service;
 
-    /// Makes the table, queue or container; called once.
+    /// Creates the table, queue or container. Called once.
     fn prepare(&mut self, connection: &mut Connection) -> Result<()>;
 
-    /// One request. An error means that the server is gone.
+    /// Sends one request. An error means that the server is gone.
     fn step(&mut self, connection: &mut Connection) -> Result<()>;
 
-    /// Compares the store with what is known, and learns what became of the request in doubt.
+    /// Compares the store with the expected state, and settles whether the pending request counts.
     fn verify(&mut self, connection: &mut Connection) -> Result<()>;
 }
 
@@ -88,7 +88,7 @@ fn nothing_acknowledged_is_lost_to_a_stop_under_load() {
     writers.verify(&Launch::on(location.path()).start());
 }
 
-/// Every kind of work, each once.
+/// One writer of each kind.
 struct Writers {
     writers: Vec<Box<dyn Writer>>,
     prepared: bool,
@@ -111,7 +111,7 @@ impl Writers {
         }
     }
 
-    /// Compares the store with what is known; the first time, makes what the writers work on.
+    /// Compares the store with the expected state. The first call creates the resources before.
     fn verify(&mut self, server: &Server) {
         for writer in &mut self.writers {
             let mut connection = Connection::open(server, writer.service()).unwrap();
@@ -123,7 +123,7 @@ impl Writers {
         self.prepared = true;
     }
 
-    /// Runs all writers at once, and ends the server after this number of acknowledgements.
+    /// Runs all writers in parallel, and calls `end` after this number of acknowledgements.
     fn work_until(&mut self, server: Server, acknowledgements: u64, end: impl FnOnce(Server)) {
         let (sender, receiver) = channel();
         let mut threads = Vec::new();
@@ -151,13 +151,13 @@ fn work(
     acknowledged: &Sender<()>,
 ) -> Box<dyn Writer> {
     while writer.step(&mut connection).is_ok() {
-        // The receiver is gone once the kill is decided.
+        // Fails once the kill is decided, because the receiver is gone.
         let _ = acknowledged.send(());
     }
     writer
 }
 
-/// The texts of one element in all messages of an answer.
+/// The texts of one element in all messages of a response.
 fn each(answer: &Response, element: &str) -> Vec<String> {
     let text = answer.text();
     let (open, close) = (format!("<{element}>"), format!("</{element}>"));

@@ -1,4 +1,4 @@
-//! What is done to queues: messages put, and one message taken, given back and deleted.
+//! The work on queues: putting messages; receiving, returning and deleting one message.
 
 use std::io::Result;
 
@@ -25,7 +25,7 @@ fn message_count(connection: &mut Connection, queue_name: &str) -> Result<u64> {
         .unwrap())
 }
 
-/// Puts messages one after the other.
+/// Puts messages one after another.
 #[derive(Default)]
 pub(super) struct Producer {
     acknowledged: u64,
@@ -51,7 +51,7 @@ impl Writer for Producer {
         Ok(())
     }
 
-    /// Takes every message, then clears the queue.
+    /// Receives every message, and then clears the queue.
     fn verify(&mut self, connection: &mut Connection) -> Result<()> {
         let count = message_count(connection, "producer")?;
         assert!(
@@ -94,22 +94,22 @@ impl Writer for Producer {
     }
 }
 
-/// Where the one message of the consumer is.
+/// The state of the consumer's message.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Message {
     #[default]
     None,
     /// In the queue, with this dequeue count.
     Visible(u64),
-    /// Taken for an hour, with this dequeue count.
+    /// Received for an hour, with this dequeue count, and its id and receipt.
     Held(u64, String, String),
 }
 
-/// Puts one message, takes it and gives it back twice, takes and deletes it; and again.
+/// Repeatedly puts a message, receives and returns it twice, then receives and deletes it.
 #[derive(Default)]
 pub(super) struct Consumer {
     message: Message,
-    /// Whether the next change of `message` may have happened.
+    /// Whether the next change of `message` was sent but not acknowledged.
     pending: bool,
 }
 
@@ -196,7 +196,7 @@ impl Writer for Consumer {
             (Message::Visible(count), Message::Held(found, ..)) => {
                 there == 1 && *found == count + 1
             }
-            // Given back, if that was in doubt; only then can it be taken.
+            // Received again: possible only if the pending return has happened.
             (Message::Held(count, ..), Message::Held(found, ..)) => {
                 self.pending && *count < 3 && *found == count + 1
             }

@@ -1,4 +1,4 @@
-//! What is written to tables: inserts, transactions, and a counter under its ETag.
+//! The work on tables: inserts, transactions, and a counter protected by its ETag.
 
 use std::io::Result;
 
@@ -42,7 +42,7 @@ fn entities(connection: &mut Connection, name: &str) -> Result<Vec<Value>> {
     }
 }
 
-/// Inserts entities one after the other.
+/// Inserts entities one after another.
 #[derive(Default)]
 pub(super) struct Inserts {
     acknowledged: u64,
@@ -154,7 +154,7 @@ impl Writer for Transactions {
     }
 }
 
-/// Counts in one entity, each time under the ETag of the last.
+/// Increments a counter in one entity, each time with the ETag of the last write.
 #[derive(Default)]
 pub(super) struct Counter {
     acknowledged: u64,

@@ -1,4 +1,4 @@
-//! The table of what is accepted, with the reasons: `docs/accepted.md`.
+//! The table of accepted requests and the reasons, in `docs/accepted.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Provocation;
 
-/// Named exceptions, as long as they are this few; otherwise all names.
+/// Maximum number of exceptions that a row names; with more, it names all operations.
 const EXCEPTIONS_MAX: usize = 4;
 
 #[derive(Default)]
@@ -15,7 +15,7 @@ struct Operations {
     accepting: BTreeSet<String>,
 }
 
-/// Operations by what they were sent.
+/// The operations that accepted a request, by what was wrong with it.
 #[derive(Default)]
 pub(super) struct Accepted {
     by_provocation: BTreeMap<String, BTreeMap<&'static str, Operations>>,
@@ -32,7 +32,7 @@ impl Accepted {
         }
     }
 
-    /// The rows of the table without their last cell.
+    /// The rows of the table, without the cell with the reason.
     fn rows(&self) -> Vec<String> {
         let mut rows = Vec::new();
         for (what, kinds) in &self.by_provocation {
@@ -55,7 +55,7 @@ impl Accepted {
         rows
     }
 
-    /// Compares with the table in the documentation that has this head, or writes it.
+    /// Compares with the table in the documentation that has this head, or rewrites the table.
     pub(super) fn compare(&self, head: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/accepted.md");
         let page = fs::read_to_string(&path).unwrap();
@@ -82,7 +82,7 @@ impl Accepted {
             table.trim(),
             "docs/accepted.md: LAZURITE_WRITE_DOCS=1 writes it"
         );
-        // A sentence, or the name of a reason at the head of the page.
+        // The reason is a sentence, or is defined at the top of the page.
         let is_given =
             |reason: &str| reason.ends_with('.') || page.contains(&format!("\n- **{reason}**: "));
         for (row, reason) in &reasons[1..] {
@@ -91,13 +91,13 @@ impl Accepted {
     }
 }
 
-/// A row without its last cell, and that.
+/// A row without its last cell, and that cell.
 fn split(line: &str) -> Option<(&str, &str)> {
     let (row, reason) = line.strip_suffix(" |")?.rsplit_once(" | ")?;
     Some((row, reason))
 }
 
-/// The reason that the page has for a row, or for the same with other operations.
+/// The reason in the page for a row, or for the same row with other operations.
 fn reason<'a>(row: &str, reasons: &[(&str, &'a str)]) -> &'a str {
     let row = row.trim_end_matches(" |");
     let same = reasons.iter().find(|(known, _)| *known == row);
@@ -106,7 +106,7 @@ fn reason<'a>(row: &str, reasons: &[(&str, &'a str)]) -> &'a str {
     same.or_else(alike).map_or("?", |(_, reason)| reason)
 }
 
-/// The name of an operation, with its service if others have one of that name.
+/// The name of an operation, with its service if the name is ambiguous.
 fn short(name: &str) -> String {
     match name.split_once(' ') {
         Some((_, short)) if !short.starts_with("Service_") => format!("`{short}`"),

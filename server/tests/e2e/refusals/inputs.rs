@@ -1,4 +1,4 @@
-//! The headers and parameters of the published specification, each with values that are wrong.
+//! The headers and parameters of the published specification, each with invalid values.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::rows::{FUTURE, Row, UNREACHED};
 /// parameters, which begin with `?`.
 const PUBLISHED: &str = include_str!("../../published_inputs.txt");
 
-/// More than any input is long, and not more than the head of a request may have.
+/// Longer than any valid input, and short enough for the head of a request.
 const HUGE_BYTES: usize = 9_000;
 
 const KINDS: [&str; 4] = ["empty", "bogus", "twice", "huge"];
@@ -25,14 +25,14 @@ pub(super) fn published() -> BTreeMap<String, Vec<&'static str>> {
     lines.collect()
 }
 
-/// Whether the specification has an input of an operation.
+/// Whether the specification has this input for the operation.
 pub(super) fn has(row: &Row, input: &str) -> bool {
     let inputs = published();
     let inputs = inputs.get(row.name);
     inputs.is_some_and(|inputs| inputs.contains(&input))
 }
 
-/// Checks that each operation has a row or a reason.
+/// Checks that each published operation has a row, or a reason for having none.
 pub(super) fn check_complete(rows: &[Row], published: &BTreeMap<String, Vec<&'static str>>) {
     let unreached = UNREACHED.map(|(name, _)| name);
     for name in published.keys() {
@@ -74,7 +74,7 @@ fn with_input(row: &Row, name: &str, kind: &str) -> crate::http::Request {
     }
 }
 
-/// A value that an operation takes, so that nothing but the second one is wrong.
+/// A valid value for an input, so that only its repetition is wrong.
 fn right_value(name: &str) -> &str {
     match name {
         "if-match" => "*",

@@ -25,14 +25,14 @@ use provocations::foreign_source;
 use rows::{Row, Source, all_rows, blob};
 use store::{done, other_server, prepare, shown};
 
-/// Makes the request of a row one that is wrong. `None` where that does not apply.
+/// Makes a row's request invalid; `None` if that does not apply to it.
 type MakeWrong = Box<dyn Fn(&Row) -> Option<Request>>;
 
-/// What is wrong with a request, and the request.
+/// An invalid request, with what is wrong.
 struct Provocation {
-    /// A header or parameter, or what is done to the request.
+    /// The name of a header or parameter, or a change of the request.
     what: String,
-    /// The kind of value of a header or parameter.
+    /// The kind of the invalid value of a header or parameter.
     kind: &'static str,
     request: MakeWrong,
 }
@@ -47,7 +47,7 @@ fn break_off(server: &Server, request: &Request) {
     connection.read_to_end();
 }
 
-/// Leaves while the source of a request is being read.
+/// Disconnects while the source of a request is being read.
 fn leave(server: &Server, row: &Row) {
     let slow = foreign_source(row, "slow").expect("its source is on another server");
     let mut connection = Connection::open(server, Service::Blob).unwrap();
@@ -57,20 +57,20 @@ fn leave(server: &Server, row: &Row) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// A store in the state that each row begins with.
+/// A server and the state with which each row begins.
 struct Bench {
     server: Server,
-    /// The port of another server.
+    /// The port of a server for sources.
     other: u16,
     words: BTreeMap<&'static str, String>,
     before: String,
-    /// What differs from the snapshot at the beginning.
+    /// The differences from the snapshot at the beginning.
     differences: Value,
-    /// Kept open for the next requests.
+    /// Connections by port, reused for later requests.
     connections: BTreeMap<u16, Connection>,
     refused: usize,
     accepted: Accepted,
-    /// Rows whose own request is refused.
+    /// The rows whose valid request was refused.
     unserved: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl Bench {
         bench
     }
 
-    /// Back to the beginning, with a copy that stays pending: a store that is restored has none.
+    /// Restores the initial state, and starts a pending copy, which a restored store lacks.
     fn reset(&mut self) {
         if let Some(copy) = self.words.get("COPY") {
             let abort = blob("PUT", &format!("/free/pending?comp=copy&copyid={copy}"));
@@ -112,7 +112,7 @@ impl Bench {
         self.words.insert("COPY", copy.to_owned());
     }
 
-    /// Keeps the state that [`Bench::change`] compares with.
+    /// Records the state with which [`Bench::change`] compares.
     fn look(&mut self) {
         self.before = shown(&self.server);
         self.differences = self.diff();
@@ -131,7 +131,7 @@ impl Bench {
         Row { request, ..*row }
     }
 
-    /// What has changed.
+    /// A description of what has changed; `None` if nothing has.
     fn change(&self) -> Option<String> {
         let after = shown(&self.server);
         let mut pairs = self.before.lines().zip(after.lines());
@@ -140,7 +140,7 @@ impl Bench {
     }
 
     fn send(&mut self, request: &Request) -> Response {
-        // The framing itself may be wrong.
+        // A new connection, because the framing may be wrong.
         if request.get_header("Content-Length").is_some() {
             return request.send(&self.server);
         }
@@ -161,7 +161,7 @@ impl Bench {
         response
     }
 
-    /// Sends everything that is to be refused. Returns what is; the rest is noted.
+    /// Sends all invalid requests. Returns those that are refused, and records the accepted ones.
     fn refuse<'a>(
         &mut self,
         row: &Row,
@@ -186,7 +186,7 @@ impl Bench {
         refused
     }
 
-    /// Sends the refused requests again. If `looks`, compares the state after each.
+    /// Sends refused requests again. If `looks`, compares the state after each one.
     fn repeat(&mut self, row: &Row, label: &str, refused: &[&Provocation], looks: bool) {
         let ready = self.ready(row);
         for provocation in refused {
@@ -228,7 +228,7 @@ impl Bench {
             }
             assert_eq!(self.diff(), self.differences, "{label}");
         }
-        // Nothing but what was provoked has refused it.
+        // Makes sure that the valid request succeeds, so that only the change was refused.
         let request = self.ready(row).request;
         let served = self.send(&request);
         if served.status >= 300 || is_refused_inside(&served) {
@@ -282,7 +282,7 @@ fn every_published_input_is_refused_empty_bogus_twice_and_huge_or_accepted_for_a
         .compare("| input | value | operations | why |");
 }
 
-/// Whether a batch was accepted and a part of it refused.
+/// Whether a batch succeeded although one of its parts was refused.
 fn is_refused_inside(response: &Response) -> bool {
     let text = response.text();
     text.contains("HTTP/1.1 4") && text.starts_with("--batch")

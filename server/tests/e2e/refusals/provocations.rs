@@ -1,4 +1,4 @@
-//! What is done to a request so that it is refused.
+//! The ways in which requests are made invalid.
 
 use crate::http::Request;
 use crate::server::{ACCOUNT, Service};
@@ -11,10 +11,10 @@ const LEASE: &str = "5974b586-0df3-4e2d-ad0c-18e3892bfca2";
 const MD5_OF_OTHER: &str = "AAAAAAAAAAAAAAAAAAAAAA==";
 const CRC64_OF_OTHER: &str = "AAAAAAAAAAE=";
 
-/// What a test does to a request so that it is refused. `None` where it does not apply.
+/// Makes a request invalid; `None` if that does not apply to it.
 type Provoke = fn(&Row) -> Option<Request>;
 
-/// A request with one more header.
+/// The request with an additional header; `None` if it has that one.
 fn with(row: &Row, name: &str, value: &str) -> Option<Request> {
     let has_one = row.request.get_header(name).is_some();
     (!has_one).then(|| row.request.clone().header(name, value))
@@ -275,12 +275,12 @@ fn other_source(row: &Row, change: impl Fn(&str) -> String) -> Option<Request> {
     )
 }
 
-/// The request with a source on another server that does this.
+/// The request with a source on the other server, which behaves as `path` says.
 pub(super) fn foreign_source(row: &Row, path: &str) -> Option<Request> {
     other_source(row, |url| url.replace("whole", path)).filter(|_| row.source == Source::Foreign)
 }
 
-/// All of them.
+/// All ways to make a request invalid.
 pub(super) fn all() -> Vec<Provocation> {
     let all = REFUSALS.iter().map(|(what, provoke)| Provocation {
         what: (*what).to_owned(),

@@ -1,4 +1,4 @@
-//! A request for each operation, which succeeds.
+//! For each operation, a request that succeeds.
 
 use crate::http::Request;
 use crate::rights::account_sas_for;
@@ -17,13 +17,13 @@ const PROPERTIES: &str = "<StorageServiceProperties><Cors /></StorageServiceProp
 const QUERY: &str = "<QueryRequest><QueryType>SQL</QueryType>\
                      <Expression>SELECT * FROM BlobStorage</Expression></QueryRequest>";
 
-/// Published operations without a request, and why.
+/// Published operations without a request, with the reason.
 pub(super) const UNREACHED: [(&str, &str); 1] = [(
     "Blob Service_GetUserDelegationKey",
     "It needs a bearer token, and that needs HTTPS.",
 )];
 
-/// An operation, a request for it that succeeds, and where the content of a copy comes from.
+/// An operation, a request for it that succeeds, and the origin of its content if it copies.
 pub(super) struct Row {
     /// The service and `operationId` of the published specification; or a name, for an operation
     /// that it leaves out.
@@ -46,7 +46,7 @@ impl Row {
         reads == exceptions.contains(&self.name)
     }
 
-    /// The name in tables of what is accepted.
+    /// The operation's name in the tables of accepted requests.
     pub(super) fn label(&self) -> String {
         let from = if self.source == Source::Foreign {
             " from another server"
@@ -73,13 +73,13 @@ pub(super) fn queue(method: &str, target: &str) -> Request {
     Request::new(Service::Queue, method, target)
 }
 
-/// A request whose body is JSON.
+/// A request to Table with the content type of JSON.
 pub(super) fn table(method: &str, target: &str) -> Request {
     let request = Request::new(Service::Table, method, target);
     request.header("Content-Type", "application/json")
 }
 
-/// Put Blob of a name, of that type.
+/// A Put Blob request for a blob of this type.
 pub(super) fn put(target: &str, kind: &str) -> Request {
     blob("PUT", target).header("x-ms-blob-type", kind)
 }
@@ -360,7 +360,7 @@ fn of_page_blobs() -> Vec<Row> {
     ]
 }
 
-/// Operations that read a source: on this server, and on the other one at a port.
+/// The operations with a source, once on this server and once on the one at port `other`.
 fn of_copies(server: &Server, other: u16) -> Vec<Row> {
     let (port, sas) = (server.ports.blob, account_sas_for("b", "o", "r"));
     let own = |name: &str| format!("http://127.0.0.1:{port}/{ACCOUNT}/source/{name}{sas}");
@@ -503,7 +503,7 @@ fn of_tables() -> Vec<Row> {
     ]
 }
 
-/// Operations that change something and that the specification leaves out.
+/// Operations that change something and are missing in the specification.
 fn of_no_specification() -> Vec<Row> {
     let entity = "/Free(PartitionKey='p',RowKey='r')";
     vec![

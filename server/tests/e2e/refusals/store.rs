@@ -10,18 +10,18 @@ use crate::server::{Server, Service};
 
 use super::rows::{FUTURE, MESSAGE, blob, put, queue, table};
 
-/// Resources by what their blobs are: free, under a lease, under a legal hold.
+/// Containers by the state of their blobs: free, leased, under a legal hold.
 pub(super) const CONTAINERS: [&str; 3] = ["free", "leased", "held"];
 pub(super) const PAGE: usize = 512;
 
-/// Whether a request has conditions, none of which are met. Names of headers are in lower case.
+/// Whether a head has conditions, which are never met. Names are in lower case.
 pub(super) fn is_conditional(head: &str) -> bool {
     let names = ["if-match", "if-none-match", "x-ms-if-tags"];
     let mut names = names.iter();
     names.any(|name| head.contains(&format!("\r\n{name}: ")))
 }
 
-/// A server whose paths are named for what it does.
+/// A server whose paths are named after its behaviour.
 pub(super) fn other_server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -74,7 +74,7 @@ pub(super) fn done(server: &Server, request: &Request) -> Response {
     response
 }
 
-/// Fills a container with one blob of each kind that rows name.
+/// Fills a container with a blob of each kind that rows use.
 pub(super) fn fill(server: &Server, container: &str) {
     let name = |name: &str| format!("/{container}/{name}");
     done(
@@ -100,7 +100,7 @@ pub(super) fn fill(server: &Server, container: &str) {
     }
 }
 
-/// Everything that the rows need. Returns what stands for the capital words in them.
+/// Creates the resources for the rows. Returns the values of the capitalised words in them.
 pub(super) fn prepare(server: &Server) -> BTreeMap<&'static str, String> {
     let retention = "<StorageServiceProperties><DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>\
                      </StorageServiceProperties>";
@@ -177,7 +177,7 @@ pub(super) fn prepare(server: &Server) -> BTreeMap<&'static str, String> {
     words
 }
 
-/// All that reads show of the store, without what differs between two equal reads.
+/// Everything that reads show of the store, without what always differs between two reads.
 pub(super) fn shown(server: &Server) -> String {
     let mut text = String::new();
     let mut add = |request: Request| {
@@ -190,7 +190,7 @@ pub(super) fn shown(server: &Server) -> String {
         let headers: Vec<_> = headers
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
-        // Errors name their request and its time.
+        // Errors differ in the id and the time of the request.
         let body = response.text();
         let lines = body
             .lines()

@@ -1,4 +1,4 @@
-//! Entities: how they are written and shown, and which are refused.
+//! Entities: how they are written and returned, and which are refused.
 
 use serde_json::{Value, json};
 
@@ -346,7 +346,7 @@ fn a_body_that_is_needed_has_a_length() {
     acl("GET").send(&server).is(200).has_element("Id", "kept");
     acl("PUT").send(&server).is(204);
     assert_eq!(acl("GET").send(&server).element("Id"), None);
-    // What needs no body needs no length of one.
+    // Operations without a body need no Content-Length.
     insert(&server, &json!({ "PartitionKey": "p", "RowKey": "r" })).is(201);
     let deleted = request("DELETE", entity).header("If-Match", "*");
     deleted.without("Content-Length").send(&server).is(204);

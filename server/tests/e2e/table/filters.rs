@@ -18,7 +18,7 @@ const TEXTS: [&str; 12] = [
 ];
 const OPERATORS: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 const MIRRORED: [&str; 6] = ["eq", "ne", "gt", "ge", "lt", "le"];
-/// Fractions that differ in the last digit only, and whole seconds.
+/// Times that differ only in the last digit of the fraction, and whole seconds.
 const INSTANTS: [&str; 3] = [
     "2020-01-01T00:00:00Z",
     "2020-01-01T00:00:00.0000001Z",
@@ -36,9 +36,9 @@ enum Value {
     Int64(i64),
     Double(f64),
     Truth(bool),
-    /// Index into [`INSTANTS`], which are in order.
+    /// An index in [`INSTANTS`], which is sorted.
     Instant(usize),
-    /// Index into [`GUIDS`], which are in order.
+    /// An index in [`GUIDS`], which is sorted.
     Guid(usize),
     Bytes(Vec<u8>),
 }
@@ -94,7 +94,7 @@ fn value(random: &mut Random) -> Value {
     }
 }
 
-/// One of the forms in which a filter may write the value.
+/// The value as a literal, in one of the forms that filters allow.
 fn literal(value: &Value, random: &mut Random) -> String {
     let either = |random: &mut Random, a: String, b: String| if random.percent(50) { a } else { b };
     match value {
@@ -121,7 +121,7 @@ fn literal(value: &Value, random: &mut Random) -> String {
     }
 }
 
-/// The property as JSON.
+/// The JSON members of the property: its value, and its type if that is needed.
 fn member(name: &str, value: &Value) -> Vec<(String, serde_json::Value)> {
     let typed = |edm: &str, value: String| {
         vec![
@@ -284,7 +284,7 @@ fn compares(value: &Value, operator: &str, literal: &Value) -> bool {
     }
 }
 
-/// The keys of all matches, page by page.
+/// The keys of all matching entities, read page by page.
 fn query(connection: &mut Connection, filter: &str, top: u64) -> Vec<(String, String)> {
     let filter = utf8_percent_encode(filter, NON_ALPHANUMERIC);
     let start = format!("/T1x()?$filter={filter}&$select=PartitionKey,RowKey&$top={top}");

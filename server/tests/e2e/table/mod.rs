@@ -41,7 +41,7 @@ pub(super) fn insert(server: &Server, entity: &Value) -> Response {
         .send(server)
 }
 
-/// The answer to an insert of an entity with this property.
+/// The response to an insert of an entity with this property.
 pub(super) fn insert_with(server: &Server, property: &str, value: &str) -> Response {
     let entity = format!(r#"{{"PartitionKey":"p","RowKey":"r","{property}":{value}}}"#);
     request("POST", "/T1x").json(entity).send(server)

@@ -1,4 +1,4 @@
-//! Queries: what they show at every metadata level, page by page, and which are refused.
+//! Queries: the results at each metadata level, paging, and refused queries.
 
 use serde_json::json;
 
@@ -62,7 +62,7 @@ fn queries_answer_at_every_metadata_level() {
         query(entity, MINIMAL_METADATA).json()["odata.metadata"],
         format!("{base}/$metadata#T1x/@Element")
     );
-    // The level in the URL wins; blanks, a bare type and no type at all are understood.
+    // `$format` overrides the header. Blanks, a bare type and no type are accepted.
     let format = "/T1x()?$format=application/json;odata=nometadata";
     assert!(
         query(format, FULL_METADATA)
@@ -157,7 +157,7 @@ fn bad_queries_are_refused() {
         let name = option.split('=').next().unwrap();
         assert!(refused.message().contains(name), "{}", refused.message());
     }
-    // Parentheses mean nothing by themselves; what alternates a thousand times is refused.
+    // Redundant parentheses are accepted; a thousand alternations are refused.
     let wrapped = format!("$filter={}a%20eq%201{}", "(".repeat(1000), ")".repeat(1000));
     query(&wrapped).is(200);
     let steps = "a%20eq%201%20or%20(a%20eq%201%20and%20(".repeat(500);

@@ -30,7 +30,7 @@ pub(super) fn transaction(server: &Server, changes: &str) -> Response {
         .send(server)
 }
 
-/// Checks that a transaction failed: the status line, code and message of its one sub-answer.
+/// Checks that a transaction failed with this status line, code and message in its only part.
 #[track_caller]
 fn fails(answer: &Response, status: &str, code: &str, message: &str) {
     answer.is(202);
@@ -272,7 +272,7 @@ fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {
     assert_eq!(answer.text().matches("HTTP/1.1 204").count(), 2);
 }
 
-/// The row would land in a store that its client does not mean.
+/// Otherwise the row would be written to a store that the client does not mean.
 #[test]
 fn operations_that_name_another_account_or_fork_are_refused() {
     let location = tempfile::TempDir::new().unwrap();
@@ -380,7 +380,7 @@ fn a_batch_may_be_one_get() {
     );
 }
 
-/// A batch of one read in the table: of an entity, or a query.
+/// A batch with a single read in the table: of an entity, or a query.
 fn read_alone(server: &Server, address: &str) -> Response {
     read_alone_at(server, &format!("/devstoreaccount1/T1x{address}"))
 }
@@ -396,7 +396,7 @@ fn read_alone_at(server: &Server, target: &str) -> Response {
         .send(server)
 }
 
-/// Head lines and JSON of the one part of an answer.
+/// The head lines and the JSON of the only part of a response.
 fn part(answer: &Response) -> (Vec<String>, serde_json::Value) {
     answer.is(202);
     let text = answer.text();

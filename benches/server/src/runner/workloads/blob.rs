@@ -1,4 +1,4 @@
-//! Workloads on blobs, but for listing and history.
+//! Workloads on blobs, except listing and history.
 
 use std::sync::Arc;
 
@@ -17,23 +17,23 @@ use crate::runner::workloads::blob_loads::{
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// Small blobs that are there before the operations of which they are the object.
+/// Number of small blobs that exist before operations on them.
 const BLOBS: f64 = 10_000.0;
 /// Sizes of a large blob and of its blocks, at scale 1.
 const LARGE_BYTES: f64 = (64 * MIB) as f64;
 const BLOCK_BYTES: f64 = (8 * MIB) as f64;
-/// Bytes of a ranged read.
+/// Number of bytes in a ranged read.
 const RANGE_BYTES: usize = 64 * KIB;
-/// The bytes that measure the speed of the disk.
+/// Number of MiB written to measure the speed of the disk.
 const DISK_MIB: f64 = 2048.0;
-/// Parts of a blob that is written in small ones, and their size: one page.
+/// Number of parts of a blob that is written in small parts, and the size of each: one page.
 const PARTS: f64 = 50_000.0;
 const PART_BYTES: usize = 512;
 /// Size of the writes that fill a page blob.
 const FILL_BYTES: usize = 64 * KIB;
-/// Blobs that are deleted before as many are put again.
+/// Number of blobs that are deleted before the same number is put again.
 const DELETED_TOGETHER: u64 = 64;
-/// Uploads at once where the memory that they take is looked at.
+/// Number of uploads at a time when their memory is measured.
 const UPLOADS: usize = 64;
 
 pub(super) fn small(bench: &mut Bench) -> Outcome<()> {
@@ -58,7 +58,7 @@ fn put_and_get(bench: &mut Bench, size: &str, bytes: usize, connections: &[usize
     bench.compare(&get.at(connections))
 }
 
-/// A blob put in blocks, compared with the disk; the blob and ranges of it got.
+/// Puts a blob in blocks, compared with the disk alone; gets the blob and ranges of it.
 pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
     let blob = noise(bench.scaled(LARGE_BYTES, 256 << 10) as usize);
     let block = noise(bench.scaled(BLOCK_BYTES, 32 << 10) as usize);
@@ -82,7 +82,7 @@ pub(super) fn large(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&range.at(&[1, 16]))
 }
 
-/// How fast the disk is, for the cases of putting in blocks.
+/// Measures the speed of the disk, for comparison with putting in blocks.
 fn beside_the_disk(bench: &mut Bench) -> Outcome<()> {
     if !bench.peers.contains(&Peer::Disk) {
         return Ok(());
@@ -133,7 +133,7 @@ pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Errors unless the first of the blobs is `content`.
+/// Fails unless the content of the first blob is `content`.
 fn check_content(peer: &Running, names: Names, content: &[u8]) -> Outcome<()> {
     let found = peer.client().get_blob(CONTAINER, &names.name(0))?;
     if found.as_deref() == Some(content) {
@@ -143,7 +143,7 @@ fn check_content(peer: &Running, names: Names, content: &[u8]) -> Outcome<()> {
     }
 }
 
-/// Writes of 4 KiB at random to a page blob that is full, alone and during reads of another blob.
+/// Random writes of 4 KiB to a full page blob, alone and during reads of another blob.
 pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
     let bytes = bench.scaled(LARGE_BYTES, 256 << 10) as usize;
     let content = noise(bytes / FILL_BYTES * FILL_BYTES);
@@ -166,7 +166,7 @@ pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&beside.kinds(&["write", "get"]).on(&[Peer::Lazurite]))
 }
 
-/// Deleted blobs are put again, so that their number stays the same.
+/// Deletes blobs, which are put again so that their number stays the same.
 pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
     let content = noise(KIB);
     let names = Names::new(0, bench.scaled_small(BLOBS, 100));
@@ -180,7 +180,7 @@ pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]))
 }
 
-/// Each connection sends one blob whole.
+/// Uploads one whole blob on each connection.
 pub(super) fn uploads(bench: &mut Bench) -> Outcome<()> {
     let content = noise(bench.scaled(LARGE_BYTES, 256 << 10) as usize);
     let names = Names::new(0, UPLOADS as u64);
@@ -208,13 +208,13 @@ fn plan<'a, L: Load + 'static>(
     Plan::new(name, Service::Blob, load)
 }
 
-/// Puts these blobs.
+/// Puts the blobs with these names.
 fn fill(peer: &Running, names: Names, content: &Arc<Vec<u8>>) -> Outcome<()> {
     let mut load = loads::put(peer.account(), names, content);
     peer.fill(Service::Blob, 16, &mut load)
 }
 
-/// Writes the first of the blobs in parts of this size.
+/// Writes the first blob in parts of this size.
 fn fill_in_parts(
     peer: &Running,
     kind: PartKind,

@@ -1,4 +1,4 @@
-//! Loads on blobs: what is sent, and what must come back.
+//! Loads on blobs: the requests, and the checks of their responses.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::load::{Expected, Load, any, repeated};
 pub(super) use crate::runner::peers::RESOURCE as CONTAINER;
 use crate::runner::plan::Scene;
 
-/// Blocks of a blob that is put in blocks.
+/// Number of blocks of a blob that is put in blocks.
 const BLOCKS: usize = 8;
-/// An append blob takes 50,000 blocks; then another one is begun. Source: Append Block, "Remarks".
+/// Number of appends after which a new blob is begun. The limit is 50,000. Source: Append Block.
 const APPENDS_MAX: u64 = 40_000;
 
-/// Content that no compression shortens.
+/// Random content, which cannot be compressed.
 pub(super) fn noise(bytes: usize) -> Arc<Vec<u8>> {
     let mut content = vec![0; bytes];
     Random::new(2).fill(&mut content);
     Arc::new(content)
 }
 
-/// Names of blobs by number, from zero to a count.
+/// The names of blobs, numbered from 0 to `count`, exclusive.
 #[derive(Clone, Copy)]
 pub(super) struct Names {
-    /// Blobs of different data have different names.
+    /// Distinguishes the names of different data sets.
     data: u64,
     pub(super) count: u64,
 }
@@ -41,7 +41,7 @@ impl Names {
     }
 }
 
-/// The headers that the SDKs send with every request to a blob, whose name is the value 0.
+/// A request for the blob whose name is value 0, with the headers that SDKs send.
 fn request(method: &'static str) -> Request<'static> {
     let path = format!("/{CONTAINER}/{}", Template::mark(0));
     Request::new(Service::Blob, method, path)
@@ -49,7 +49,7 @@ fn request(method: &'static str) -> Request<'static> {
         .header("user-agent", "lazurite-bench")
 }
 
-/// Puts one blob after the other.
+/// Puts the blobs one after another.
 pub(super) fn put(account: &Account, names: Names, content: &Arc<Vec<u8>>) -> impl Load + use<> {
     put_numbers(account, names, 0..names.count, content)
 }
@@ -72,7 +72,7 @@ fn put_numbers<I: Iterator<Item = u64>>(
     repeated(next, any)
 }
 
-/// Gets blobs at random.
+/// Gets random blobs.
 pub(super) fn get(scene: &Scene, names: Names, bytes: usize) -> impl Load + use<> {
     let mut template = Template::new(scene.account, request("GET"));
     let mut random = Random::new(scene.serial);
@@ -84,7 +84,7 @@ pub(super) fn get(scene: &Scene, names: Names, bytes: usize) -> impl Load + use<
     repeated(next, has_length(bytes))
 }
 
-/// Gets ranges of one blob at random.
+/// Gets random ranges of one blob.
 pub(super) fn get_range(scene: &Scene, blob_bytes: usize, bytes: usize) -> impl Load + use<> {
     let range = format!("bytes={}-{}", Template::mark(1), Template::mark(2));
     let mut template = Template::new(scene.account, request("GET").header("x-ms-range", range));
@@ -99,7 +99,7 @@ pub(super) fn get_range(scene: &Scene, blob_bytes: usize, bytes: usize) -> impl 
     repeated(next, has_length(bytes))
 }
 
-/// The check that an answer has this length.
+/// A check that the body has this length.
 fn has_length(bytes: usize) -> impl FnMut(&Answer) -> Result<(), String> {
     move |answer| {
         if answer.body_bytes == bytes {
@@ -110,13 +110,13 @@ fn has_length(bytes: usize) -> impl FnMut(&Answer) -> Result<(), String> {
     }
 }
 
-/// Every connection puts blobs of eight blocks, block by block, then the list of them.
+/// Puts blobs of eight blocks, on each connection block by block and then the list.
 pub(super) struct Blocks {
     block: Template,
     list: Template,
     content: Arc<Vec<u8>>,
     names: Names,
-    /// By connection: the number of its blob, and its next block.
+    /// By connection: the number of its current blob, and its next block.
     state: Vec<(u64, usize)>,
     next: u64,
 }
@@ -141,14 +141,14 @@ impl Blocks {
     }
 }
 
-/// The body of Put Block List for the blocks 0 to `count`, not included.
+/// The body of Put Block List for the blocks from 0 to `count`, exclusive.
 fn list_body(count: usize) -> String {
     let items = (0..count).map(|index| format!("<Latest>{}</Latest>", block_id(index)));
     let items: String = items.collect();
     format!("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>{items}</BlockList>")
 }
 
-/// All ids of a blob must have the same length. Source: Put Block, "URI parameters", `blockid`.
+/// All ids of a blob must have the same length. Source: Put Block, "URI parameters".
 fn block_id(index: usize) -> String {
     BASE64_STANDARD.encode(format!("{index:08}"))
 }
@@ -171,13 +171,13 @@ impl Load for Blocks {
     }
 }
 
-/// Every connection creates an append blob, and appends to it.
+/// Creates an append blob on each connection, and appends to it.
 pub(super) struct Append {
     create: Template,
     append: Template,
     content: Arc<Vec<u8>>,
     names: Names,
-    /// By connection: the number of its blob and the appends that it takes; none before the first.
+    /// By connection: the number of its blob, and of the appends left; 0 before the first blob.
     state: Vec<(u64, u64)>,
     next: u64,
 }
@@ -216,7 +216,7 @@ impl Load for Append {
     }
 }
 
-/// The small parts that a blob is written in.
+/// The kind of small parts in which a blob is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartKind {
     Appends,
@@ -281,7 +281,7 @@ impl Load for InParts {
     fn next(&mut self, _connection: usize, out: &mut Outgoing) -> Option<Expected> {
         let count = self.content.len() / self.part_bytes;
         let is_list = self.kind == PartKind::Blocks;
-        // A list of blocks needs no blob before.
+        // Block blobs are created by their list, so begin with the parts.
         let sent = self.sent.max(usize::from(is_list));
         self.sent = sent + 1;
         match sent.checked_sub(1) {
@@ -316,7 +316,7 @@ fn create_page_blob(bytes: usize) -> Request<'static> {
         .header("x-ms-blob-content-length", bytes)
 }
 
-/// Put Page of the bytes from the value 1 to the value 2, included.
+/// Put Page of the bytes from value 1 to value 2, inclusive.
 fn put_page() -> Request<'static> {
     let range = format!("bytes={}-{}", Template::mark(1), Template::mark(2));
     request("PUT")
@@ -334,7 +334,7 @@ pub(super) struct WritePages {
     name: String,
     content: Arc<Vec<u8>>,
     blob_bytes: u64,
-    /// The reader's connection and what it does.
+    /// The reader's connection and load.
     reader: Option<(usize, Box<dyn Load>)>,
 }
 
@@ -383,7 +383,7 @@ impl Load for WritePages {
     }
 }
 
-/// Deletes one blob after the other, round and round.
+/// Deletes the blobs one after another, in an endless cycle.
 pub(super) fn delete_in_turn(account: &Account, names: Names) -> impl Load + use<> {
     let mut template = Template::new(account, request("DELETE"));
     let mut numbers = (0..names.count).cycle();
@@ -394,7 +394,7 @@ pub(super) fn delete_in_turn(account: &Account, names: Names) -> impl Load + use
     repeated(next, any)
 }
 
-/// Puts blobs in the same order.
+/// Puts the blobs in the same endless cycle.
 pub(super) fn put_in_turn(
     account: &Account,
     names: Names,

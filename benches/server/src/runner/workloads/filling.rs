@@ -9,17 +9,17 @@ use crate::runner::tally::in_parallel;
 const CONTAINER: &str = "many";
 const TABLE: &str = "Many";
 const QUEUE: &str = "many";
-/// Entities of one transaction, which share a partition.
+/// Number of entities in one transaction, which share a partition.
 const TOGETHER: usize = 100;
-/// Places in a stretch of noise from which contents of blobs begin.
+/// Number of offsets in a buffer of noise at which blobs' contents may start.
 const PLACES: usize = 1 << 20;
 
-/// The number of things in a store.
+/// The numbers of items in a store.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Amounts {
     pub(super) entities: usize,
     pub(super) blobs: usize,
-    /// Of each blob.
+    /// Length of each blob in bytes.
     pub(super) blob_bytes: usize,
     pub(super) messages: usize,
 }
@@ -33,7 +33,7 @@ impl Amounts {
         messages: 100_000,
     };
 
-    /// This share of each number, at least one.
+    /// Each amount times the scale, but at least 1.
     pub(super) fn scaled(self, scale: f64) -> Amounts {
         let scaled = |count: usize| ((count as f64 * scale).round() as usize).max(1);
         Amounts {
@@ -70,7 +70,7 @@ pub(super) fn fill(client: &Client, amounts: Amounts) -> Result<(), Error> {
     })
 }
 
-/// The names lie in directories of a hundred blobs.
+/// The name of a blob. Each directory has a hundred.
 fn blob_name(number: usize) -> String {
     format!(
         "{:02}/{:02}/{number:08}.txt",

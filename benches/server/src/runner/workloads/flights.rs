@@ -45,7 +45,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     bench.tally("flights: filters", |tally| table.questions(tally))
 }
 
-/// Inserts every flight, although the server is killed three times.
+/// Inserts all flights, while the server is killed three times.
 fn load(bench: &mut Bench, victim: &Victim, flights: &Flights) -> Outcome<()> {
     let partitions = flights.partitions.iter();
     let batches = partitions.flat_map(|range| flights.of(range).chunks(TRANSACTION_ENTITIES_MAX));
@@ -83,7 +83,7 @@ fn rows(rows: &[Flight]) -> Query {
     }
 }
 
-/// The table with the flights that it must have.
+/// The table and the flights that it must have.
 struct Table<'a> {
     client: &'a Client,
     flights: &'a Flights,
@@ -96,7 +96,7 @@ impl Table<'_> {
         self.expect(tally, &Query::default(), expected)
     }
 
-    /// Each partition by itself, with three properties selected, one of which not every flight has.
+    /// Queries each partition with three selected properties, one of which some flights lack.
     fn partitions(&self, tally: &Tally) -> Result<(), Error> {
         let partitions = &self.flights.partitions;
         in_parallel("partitions", partitions.len(), |number| {
@@ -186,7 +186,7 @@ impl Table<'_> {
     }
 }
 
-/// Without what the service adds: ETag and Timestamp.
+/// The entity without ETag and Timestamp, which the service adds.
 fn own_properties(mut entity: Entity) -> Entity {
     entity.retain(|name, _| !name.starts_with("odata.") && !name.starts_with("Timestamp"));
     entity

@@ -11,27 +11,27 @@ use crate::runner::bench::{Bench, IDLE_SECONDS};
 use crate::runner::peers::{Peer, Running};
 use crate::runner::workloads::blob_loads::{CONTAINER, noise};
 
-/// Snapshots, or copies to and fro, at scale 1.
+/// Number of snapshots, or of copies to another blob and back, at scale 1.
 const ROUNDS: f64 = 10_000.0;
-/// The share of the rounds at either end whose medians are compared.
+/// Divisor of the rounds: the medians of this share at either end are compared.
 const ENDS: usize = 20;
 const BLOCK_BYTES: usize = 1024;
-/// Pages in a page blob of a mebibyte, written in turn.
+/// Size and number of the pages of a page blob of 1 MiB, which are written in turn.
 const PAGE_BYTES: usize = 512;
 const PAGES: usize = 2048;
-/// The requests that are timed, as rows name them.
+/// The timed requests, as rows name them.
 const KINDS: [&str; 3] = ["append", "page", "read"];
 
-/// The operation after each change.
+/// The operation that follows each change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum History {
-    /// A snapshot.
+    /// Takes a snapshot.
     Snapshots,
-    /// A copy to another blob and back.
+    /// Copies the blob to another one and back.
     Copies,
 }
 
-/// Changes two blobs, one by appends and one by pages, and reads them.
+/// Changes two blobs, one by appending and one by writing pages, and reads them.
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     let rounds = bench.scaled_small(ROUNDS, 20) as usize;
     for _ in 0..bench.settings.runs {
@@ -92,7 +92,7 @@ fn measure(
     Ok(findings)
 }
 
-/// Two blobs that are changed in turn, with the time that each request took.
+/// Two blobs that are changed in turn, and the times of the requests.
 struct Changes {
     client: Client,
     history: History,
@@ -101,13 +101,13 @@ struct Changes {
     block: Arc<Vec<u8>>,
     page: Arc<Vec<u8>>,
     done: usize,
-    /// Of each of the kinds, in the order of the rounds.
+    /// The times of each kind of request, in the order of the rounds.
     times: [Vec<Duration>; KINDS.len()],
     wrong: usize,
 }
 
 impl Changes {
-    /// Begins with two empty blobs, whose names begin with `age`.
+    /// Creates two empty blobs whose names begin with `age`.
     fn begin(peer: &Running, history: History, age: &str) -> Outcome<Changes> {
         let client = peer.client();
         let (appended, paged) = (format!("{age}-appended"), format!("{age}-paged"));
@@ -134,7 +134,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Runs rounds, and returns the CPU time of the server for a round, in microseconds.
+    /// Runs rounds. Returns the server's CPU time per round in microseconds.
     fn run_for_cpu(&mut self, peer: &Running, rounds: usize) -> Outcome<f64> {
         let before = peer.process().cpu();
         self.run(rounds)?;
@@ -142,7 +142,7 @@ impl Changes {
         Ok(micros(took) / rounds as f64)
     }
 
-    /// The medians of the last `rounds`, in microseconds.
+    /// The medians of the last `rounds` rounds, in microseconds.
     fn last_medians(&self, rounds: usize) -> [f64; KINDS.len()] {
         let last = |times: &Vec<Duration>| micros(median_time(&times[times.len() - rounds..]));
         [0, 1, 2].map(|kind| last(&self.times[kind]))

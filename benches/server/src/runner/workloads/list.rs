@@ -1,4 +1,4 @@
-//! Listing: flat, by prefix and by delimiter, among more and more blobs.
+//! Listing: flat, by prefix and by delimiter, with increasing numbers of blobs.
 
 use std::ops::Range;
 
@@ -11,17 +11,17 @@ use crate::runner::peers::Peer;
 use crate::runner::plan::{Plan, Scene};
 use crate::runner::workloads::blob_loads::{CONTAINER, noise};
 
-/// The numbers of blobs, with names that do not change with the scale.
+/// The numbers of blobs. The names do not depend on the scale.
 const DEPTHS: [(&str, f64); 3] = [("10k", 1e4), ("100k", 1e5), ("1M", 1e6)];
-/// Directories over which they are spread.
+/// Number of directories with the blobs.
 const DIRECTORIES: u64 = 100;
-/// Bytes that each listed item takes at least.
+/// Minimum number of bytes of a listed item.
 const ITEM_BYTES: u64 = 40;
 
-/// Azurite has the fewest only: more would take it too long.
+/// Lists among increasing numbers of blobs; Azurite only among the fewest, as filling takes long.
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     let mut peers = bench.start_all(&[Peer::Lazurite, Peer::Azurite], Service::Blob)?;
-    // Pages shrink with the number of blobs, so that they are full at every scale.
+    // Pages shrink with the scale, so that they are always full.
     let pages = Pages {
         flat: bench.scaled_small(5000.0, 100),
         prefix: bench.scaled_small(100.0, 2),
@@ -52,7 +52,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Blobs in the requested pages.
+/// The number of items on a page of each kind.
 #[derive(Clone, Copy)]
 struct Pages {
     flat: u64,
@@ -63,7 +63,7 @@ fn directory(number: u64) -> String {
     format!("directory-{:03}/", number % DIRECTORIES)
 }
 
-/// Puts the blobs of those numbers, of 16 bytes.
+/// Puts the blobs with these numbers, of 16 bytes each.
 fn fill(account: &Account, mut numbers: Range<u64>) -> impl Load + use<> {
     let path = format!("/{CONTAINER}/{}", Template::mark(0));
     let put = Request::new(Service::Blob, "PUT", path);
@@ -81,15 +81,15 @@ fn fill(account: &Account, mut numbers: Range<u64>) -> impl Load + use<> {
 /// A kind of listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The first 5,000 blobs.
+    /// The first 5,000 blobs of the container.
     Flat,
-    /// The first hundred of a directory.
+    /// The first hundred blobs of a directory.
     Prefix,
-    /// The directories.
+    /// The names of the directories.
     Delimiter,
 }
 
-/// Lists again and again.
+/// Repeats one listing.
 fn list(scene: &Scene, kind: Kind, pages: Pages) -> impl Load + use<> {
     let list = Request::new(Service::Blob, "GET", format!("/{CONTAINER}"))
         .query("restype", "container")

@@ -1,4 +1,4 @@
-//! Pages of the console over a large store: the time of each page's answer, and its length.
+//! Pages of the console over a large store: response time and length of each page.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ const AMOUNTS: Amounts = Amounts {
     ..Amounts::LARGE
 };
 
-/// Each page is asked for this often; the first answer is a figure of its own.
+/// Number of requests for each page. The time of the first is a separate figure.
 const RUNS: usize = 11;
 
-/// The pages, below `/_lazurite/`.
+/// The paths of the pages below `/_lazurite/`.
 const PAGES: &[&str] = &[
     "",
     "connect/devstoreaccount1",
@@ -50,7 +50,7 @@ const PAGES: &[&str] = &[
     "api/engine",
 ];
 
-/// Searches that find nothing.
+/// Searches without a match.
 const SEARCHES: &[&str] = &[
     "queues/devstoreaccount1/many?filter=absent",
     "tables/devstoreaccount1/Many?filter=absent%20eq%201",

@@ -20,19 +20,19 @@ use crate::runner::workloads::queue_loads::{
     self as loads, Cycle, Message, Step, Update, queue_name,
 };
 
-/// Messages that wait where an operation on one of them is measured.
+/// Number of messages in the queue when an operation on one of them is measured.
 const WAITING: f64 = 10_000.0;
-/// Messages that are consumed before those are measured that are left.
+/// Number of messages consumed before the remaining ones are measured.
 const CONSUMED: f64 = 1e6;
-/// Requests for 32 messages that are sent, at scale 1.
+/// Number of requests for 32 messages each, at scale 1.
 const GETS_OF_32: f64 = 6000.0;
 /// Requests that get and delete messages before as many are put again: so few that sixteen
 /// connections do not empty a queue of a hundred.
 const CONSUMED_REQUESTS: u64 = 128;
 const STORES: &[Peer] = &[Peer::Lazurite, Peer::Azurite];
-/// Queues that messages expire in.
+/// Number of queues in which messages expire.
 const QUEUES: u64 = 640;
-/// The lifetime of these messages, and how soon afterwards their rows must be gone.
+/// The lifetime of these messages, and how soon after it their rows must be gone.
 const EXPIRED_AFTER: Duration = Duration::from_secs(1);
 const SWEPT_AFTER: Duration = Duration::from_secs(5);
 
@@ -139,7 +139,7 @@ fn get_and_delete(bench: &mut Bench, name: &str, peers: &[Running]) -> Outcome<(
     bench.repeat(&plan.at(&[16]).kinds(&["get", "delete"]), peers)
 }
 
-/// With 10,000 left of which a million were consumed just before.
+/// Measures a queue with 10,000 messages after a million were consumed.
 fn after_consuming(bench: &mut Bench) -> Outcome<()> {
     let (left, consumed) = (
         bench.scaled_small(WAITING, 200),
@@ -193,7 +193,7 @@ pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Expired messages that still have rows in the store of a server that was killed.
+/// Number of expired messages that still have rows in the store of a killed server.
 fn expired_messages(directory: &Path) -> Outcome<u64> {
     let db = Db::open(&directory.join("data"), Config::default())?;
     let clock = Arc::new(SystemWallClock::default());
@@ -210,7 +210,7 @@ fn expired_messages(directory: &Path) -> Outcome<u64> {
     }
 }
 
-/// Puts `count` messages.
+/// Puts `count` messages into the queue.
 fn fill(peer: &Running, message: Message, count: u64) -> Outcome<()> {
     let mut load = loads::put(peer.account(), message, count);
     peer.fill(Service::Queue, 32, &mut load)

@@ -1,4 +1,4 @@
-//! Loads on queues: what is sent, and what must come back.
+//! Loads on queues: the requests, and the checks of their responses.
 
 use crate::client::{Account, Answer, Outgoing, Request, Service, Template};
 use crate::load::{Expected, Load, any, repeated};
@@ -10,12 +10,12 @@ use crate::runner::plan::Scene;
 pub(super) struct Message(Vec<u8>);
 
 impl Message {
-    /// With a text of a kibibyte.
+    /// A message with a text of 1024 bytes.
     pub(super) fn large() -> Message {
         Message::new(1024)
     }
 
-    /// With a text of a hundred bytes.
+    /// A message with a text of 100 bytes.
     pub(super) fn small() -> Message {
         Message::new(100)
     }
@@ -43,19 +43,19 @@ fn put_template(account: &Account) -> Template {
     )
 }
 
-/// Gets `count` messages, hidden for longer than the run.
+/// A request that gets `count` messages and hides them for longer than the run.
 fn get_template(account: &Account, count: u32) -> Template {
     let get = request("GET", "").query("numofmessages", count);
     Template::new(account, get.query("visibilitytimeout", 600))
 }
 
-/// A request about the message whose id and pop receipt are the values 0 and 1.
+/// A request for the message whose id and pop receipt are values 0 and 1.
 fn on_message(method: &'static str) -> Request<'static> {
     let below = format!("/{}", Template::mark(0));
     request(method, &below).query("popreceipt", Template::mark(1))
 }
 
-/// The ids and pop receipts of the messages in the answer to Get Messages.
+/// The ids and pop receipts of the messages in a response to Get Messages.
 fn messages(answer: &Answer) -> Vec<Held> {
     let body = String::from_utf8_lossy(&answer.body);
     let mut rest = &*body;
@@ -70,7 +70,7 @@ fn messages(answer: &Answer) -> Vec<Held> {
     found
 }
 
-/// The text between the next `begin` and `end`. Moves `text` behind it.
+/// The text between the next `begin` and `end`. Advances `text` past it.
 fn cut(text: &mut &str, begin: &str, end: &str) -> Option<String> {
     let from = text.find(begin)? + begin.len();
     let length = text[from..].find(end)?;
@@ -79,7 +79,7 @@ fn cut(text: &mut &str, begin: &str, end: &str) -> Option<String> {
     Some(found)
 }
 
-/// A message that was got.
+/// A message that was received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Held {
     id: String,
@@ -97,12 +97,12 @@ pub(super) fn put(account: &Account, message: Message, count: u64) -> impl Load 
     repeated(next, any)
 }
 
-/// The name of one of many queues.
+/// The name of queue `number` of many.
 pub(super) fn queue_name(number: u64) -> String {
     format!("{QUEUE}-{number}")
 }
 
-/// Puts messages that live for a second, into one queue after the other.
+/// Puts messages that live for a second, in one queue after another.
 pub(super) fn put_short_lived(account: &Account, queues: u64) -> impl Load + use<> {
     let path = format!("/{}/messages", Template::mark(0));
     let put = Request::new(Service::Queue, "POST", path)
@@ -120,12 +120,12 @@ pub(super) fn put_short_lived(account: &Account, queues: u64) -> impl Load + use
     repeated(next, any)
 }
 
-/// The operations of a connection, in turn.
+/// The operations of a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Put,
     Get,
-    /// The message that was got before.
+    /// Deletes the message that the last `Get` of this connection returned.
     Delete,
 }
 
@@ -139,14 +139,14 @@ impl Step {
     }
 }
 
-/// Every connection goes through the same steps again and again; their kinds are their positions.
+/// Repeats the same steps on each connection. The kind of a response is the step's position.
 pub(super) struct Cycle {
     put: Template,
     get: Template,
     delete: Template,
     message: Message,
     steps: &'static [Step],
-    /// By connection: its position, and the message that it got.
+    /// By connection: the position in the cycle, and the last received message.
     state: Vec<(usize, Held)>,
 }
 
@@ -197,7 +197,7 @@ impl Load for Cycle {
     }
 }
 
-/// Sees the first message.
+/// Peeks at the first message.
 pub(super) fn peek(scene: &Scene) -> impl Load + use<> {
     let peek = request("GET", "").query("peekonly", "true");
     again(Template::new(scene.account, peek), 1)
@@ -208,7 +208,7 @@ pub(super) fn get_many(account: &Account) -> impl Load + use<> {
     again(get_template(account, 32), 32)
 }
 
-/// Sends a request again and again. Its answers must be long enough for this number of messages.
+/// Repeats a request. The responses must be long enough for this number of messages.
 fn again(mut template: Template, messages: usize) -> impl Load {
     let next = move |out: &mut Outgoing| {
         template.write(out, &[], b"");
@@ -224,7 +224,7 @@ fn again(mut template: Template, messages: usize) -> impl Load {
     })
 }
 
-/// Every connection gets a message, and updates it again and again.
+/// On each connection, gets a message and then updates it repeatedly.
 pub(super) struct Update {
     get: Template,
     update: Template,

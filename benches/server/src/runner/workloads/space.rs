@@ -18,11 +18,11 @@ use crate::runner::tally::Tally;
 use blobs::Blobs;
 use scene::Scene;
 
-/// Bytes of blobs at scale 1.
+/// Total size of the blobs in bytes, at scale 1.
 const BYTES: f64 = 5e9;
-/// A fork that is released after a while without requests would spoil the case.
+/// Long enough for the fork to outlive the workload, in which it may get no requests.
 const FORK_LIFETIME: &str = "--fork-lifetime=86400";
-/// Threads of other requests.
+/// Number of threads that send other requests.
 const LOADS: usize = 2;
 
 pub(super) fn deletion(bench: &mut Bench) -> Outcome<()> {
@@ -57,7 +57,7 @@ pub(super) fn reset(bench: &mut Bench) -> Outcome<()> {
     })
 }
 
-/// Puts the blobs, and runs the steps while other requests go on.
+/// Puts the blobs, and runs the steps while other threads send requests.
 fn run(bench: &mut Bench, name: &'static str, work: fn(&mut Steps) -> Outcome<()>) -> Outcome<()> {
     let server = bench.start(&[FORK_LIFETIME])?;
     let scene = Scene::new(server.client(), server.directory());
@@ -83,7 +83,7 @@ fn run(bench: &mut Bench, name: &'static str, work: fn(&mut Steps) -> Outcome<()
     Ok(())
 }
 
-/// A workload while it runs.
+/// The state of a running workload.
 struct Steps<'a, 'b> {
     bench: &'a mut Bench<'b>,
     name: &'static str,
@@ -92,7 +92,7 @@ struct Steps<'a, 'b> {
 }
 
 impl Steps<'_, '_> {
-    /// Deletes while a snapshot or a fork called `held` holds what is deleted, and removes it then.
+    /// Deletes while a snapshot or fork `held` keeps the data, which is removed afterwards.
     fn delete_beside(&mut self, holders: &'static str) -> Outcome<()> {
         self.blobs.delete(self.scene)?;
         self.wait("deleted, still held", Some(holders))?;

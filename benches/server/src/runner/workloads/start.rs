@@ -1,4 +1,4 @@
-//! Start: the time until a server on an empty directory listens, and its memory when idle.
+//! Start: the time until a server on an empty directory listens, and its idle memory.
 
 use std::process::Command;
 use std::thread;
@@ -10,19 +10,19 @@ use crate::runner::bench::Bench;
 use crate::runner::measure::megabytes;
 
 const STARTS: usize = 21;
-/// Time after which the work that follows the start of a server is over.
+/// Time after which a server has completed the work that follows its start.
 const SETTLING: Duration = Duration::from_secs(1);
 
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     let (mut ready, mut nothing) = (Vec::new(), Vec::new());
     for start in 0..bench.share(STARTS) {
-        // The lower bound: a process that does nothing, until it has ended.
+        // A lower bound: the duration of a process that does nothing.
         let began = Instant::now();
         Command::new("true").status()?;
         nothing.push(began.elapsed());
         let mut server = bench.start(&[])?;
         ready.push(server.server()?.ready_after());
-        // Ready means that it answers.
+        // A server that is ready must answer.
         server.client().create_queue("ready")?;
         if start == 0 {
             thread::sleep(SETTLING);

@@ -13,10 +13,10 @@ use crate::runner::measure::megabytes;
 use crate::runner::peers::Running;
 use crate::runner::workloads::filling::{self, Amounts};
 
-/// Of each operation, on each store.
+/// Number of times each operation is measured on each store.
 const RUNS: usize = 9;
 const FORKS: usize = 1000;
-/// What the server does behind its answers is over by then.
+/// Time after which the server has completed the work that follows its responses.
 const SETTLING: Duration = Duration::from_secs(8);
 
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
@@ -36,7 +36,7 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// The time until the answer, and the bytes of disk that are taken then. Returns the most of both.
+/// Records time to the response, and disk space then. Returns the maximum of each.
 fn measure_operations(bench: &mut Bench, store: &str, server: &Running) -> Outcome<(f64, f64)> {
     let mut taken: BTreeMap<&str, Vec<(Duration, u64)>> = BTreeMap::new();
     let mut ask = |name, method, page: &str, body: &str| -> Outcome<()> {
@@ -92,7 +92,7 @@ fn measure_forks(bench: &mut Bench, store: &str, server: &Running, forks: usize)
     Ok(())
 }
 
-/// What a server takes from the system; divided by the number of forks later.
+/// The server's use of system resources, which is later divided by the number of forks.
 fn usage(server: &Running) -> [(&'static str, u64); 4] {
     let process = server.process();
     let count = |name: &str| {

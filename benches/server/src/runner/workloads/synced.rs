@@ -20,7 +20,7 @@ const SIZES: [(&str, usize); 4] = [
     ("16 KiB", 16 << 10),
     ("64 KiB", 64 << 10),
 ];
-/// Bytes that an insert adds to the log.
+/// Number of bytes that an insert adds to the log.
 const RECORD_BYTES: usize = 1 << 10;
 
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {

@@ -13,9 +13,9 @@ use crate::runner::peers::{Peer, Running};
 use crate::runner::plan::{Plan, Scene};
 use crate::runner::workloads::table_loads::{self as loads, Rows, Transactions};
 
-/// Entities that are there before the operations of which they are the object.
+/// Number of entities that exist before operations on them.
 const ROWS: f64 = 10_000.0;
-/// Upserts of the workload that gives each a partition of its own.
+/// Number of upserts in the workload in which each has its own partition.
 const PARTITIONS: f64 = 100_000.0;
 const ALL: &[usize] = &[1, 16, 64];
 
@@ -48,7 +48,7 @@ pub(super) fn range(bench: &mut Bench) -> Outcome<()> {
     on_rows(bench, "table range of 100", &[1, 16], loads::range)
 }
 
-/// A load on 10,000 entities.
+/// Measures a load on 10,000 entities.
 fn on_rows<L: Load + 'static>(
     bench: &mut Bench,
     name: &str,
@@ -71,7 +71,7 @@ pub(super) fn scan(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).items(count as f64))
 }
 
-/// Ten partitions, and conditions on RowKey that name none of them, against reads by both keys.
+/// Compares conditions on RowKey alone, over ten partitions, with reads by both keys.
 pub(super) fn row_key(bench: &mut Bench) -> Outcome<()> {
     let partition_rows = bench.scaled(ROWS, 100).next_multiple_of(100);
     let count = 10 * partition_rows;

@@ -1,4 +1,4 @@
-//! Loads on tables: what is sent, and what must come back.
+//! Loads on tables: the requests, and the checks of their responses.
 
 use std::io::Write;
 use std::ops::Range as Numbers;
@@ -14,31 +14,31 @@ use crate::runner::plan::Scene;
 /// Characters of the long property of a large entity, which is then a kibibyte with its keys and
 /// other properties.
 const LARGE_CHARS: usize = 800;
-/// Characters of that property of a small entity.
+/// Number of characters in the long property of a small entity.
 const SMALL_CHARS: usize = 50;
-/// Entities of one transaction, and of one range.
+/// Number of entities in one transaction, and in one range.
 const TOGETHER: u64 = 100;
-/// One entity in this many has a given value of the property.
+/// One entity in this many has a certain value of the property.
 const ONE_OF: u64 = 1000;
 
-/// Entities by number: their keys and properties.
+/// The keys and properties of entities, by number.
 #[derive(Clone)]
 pub(super) struct Rows {
-    /// Rows of different data have different keys.
+    /// Distinguishes the keys of different data sets.
     data: u64,
     partition_rows: u64,
     text_chars: usize,
-    /// Letters that do not compress much, from which entities take their long property.
+    /// Poorly compressible letters, of which the long properties are parts.
     letters: Arc<str>,
 }
 
 impl Rows {
-    /// Entities of a kibibyte.
+    /// Entities of about 1 KiB.
     pub(super) fn large(data: u64) -> Rows {
         Rows::new(data, LARGE_CHARS)
     }
 
-    /// Entities of a quarter of a kibibyte.
+    /// Entities of about a quarter of a kibibyte.
     pub(super) fn small(data: u64) -> Rows {
         Rows::new(data, SMALL_CHARS)
     }
@@ -63,7 +63,7 @@ impl Rows {
         }
     }
 
-    /// The same rows, `partition_rows` with each PartitionKey.
+    /// The same rows, with each PartitionKey on `partition_rows` of them.
     pub(super) fn in_partitions_of(self, partition_rows: u64) -> Rows {
         Rows {
             partition_rows,
@@ -79,7 +79,7 @@ impl Rows {
         format!("r{row:012}")
     }
 
-    /// Appends the entity as JSON.
+    /// Appends the JSON of an entity.
     fn write(&self, body: &mut Vec<u8>, row: u64, partition: &str, row_key: &str) {
         let start = row as usize * 37 % (self.letters.len() - self.text_chars);
         let text = &self.letters[start..start + self.text_chars];
@@ -94,7 +94,7 @@ impl Rows {
     }
 }
 
-/// The check that an answer is long enough for this number of entities.
+/// A check that the body is long enough for this number of entities.
 fn has_entities(entities: u64, text_chars: usize) -> impl FnMut(&Answer) -> Result<(), String> {
     move |answer| {
         if answer.body_bytes > entities as usize * text_chars {
@@ -108,7 +108,7 @@ fn has_entities(entities: u64, text_chars: usize) -> impl FnMut(&Answer) -> Resu
     }
 }
 
-/// The headers that the SDKs send with every request to a table.
+/// A request to the table with the headers that SDKs send.
 fn request(method: &'static str, path: String) -> Request<'static> {
     Request::new(Service::Table, method, path)
         .header("accept", "application/json;odata=minimalmetadata")
@@ -116,18 +116,18 @@ fn request(method: &'static str, path: String) -> Request<'static> {
         .header("user-agent", "lazurite-bench")
 }
 
-/// A request with a body.
+/// A request that has a body.
 fn write_request(method: &'static str, path: String) -> Request<'static> {
     request(method, path).header("content-type", "application/json;odata=nometadata")
 }
 
-/// The path of an entity whose keys are the values 0 and 1.
+/// The path of the entity whose keys are values 0 and 1.
 fn entity_path() -> String {
     let (partition, row) = (Template::mark(0), Template::mark(1));
     format!("/{TABLE}(PartitionKey='{partition}',RowKey='{row}')")
 }
 
-/// Inserts one entity after the other.
+/// Inserts entities one after another.
 pub(super) fn insert(scene: &Scene, rows: Rows) -> impl Load + use<> {
     let request = write_request("POST", format!("/{TABLE}")).header("prefer", "return-no-content");
     let mut template = Template::new(scene.account, request);
@@ -143,13 +143,13 @@ pub(super) fn insert(scene: &Scene, rows: Rows) -> impl Load + use<> {
     repeated(next, any)
 }
 
-/// Replaces entities at random, of which about half are not there before.
+/// Replaces random entities, about half of which do not exist before.
 pub(super) fn upsert(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let mut template = Template::new(scene.account, write_request("PUT", entity_path()));
     let (mut random, mut body) = (Random::new(scene.serial), Vec::new());
     let next = move |out: &mut Outgoing| {
         let number = random.below(count);
-        // The keys of absent entities are between the keys of others.
+        // The keys of entities that do not exist are between existing keys.
         let between = if random.below(2) == 0 { "" } else { "a" };
         let (partition, row) = (rows.partition(number), Rows::row_key(number) + between);
         body.clear();
@@ -160,14 +160,14 @@ pub(super) fn upsert(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<>
     repeated(next, any)
 }
 
-/// Upserts entities, each into a partition of its own.
+/// Upserts entities, each in its own partition.
 pub(super) fn partitions(scene: &Scene) -> impl Load + use<> {
     let mut template = Template::new(scene.account, write_request("PUT", entity_path()));
     let (rows, serial) = (Rows::small(0), scene.serial);
     let (mut numbers, mut body) = (0_u64.., Vec::new());
     let next = move |out: &mut Outgoing| {
         let number = numbers.next()?;
-        // Not in the order of the keys.
+        // Scattered, so that the keys do not arrive in order.
         let scattered = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let partition = format!("u{serial}-{scattered:016x}");
         body.clear();
@@ -178,7 +178,7 @@ pub(super) fn partitions(scene: &Scene) -> impl Load + use<> {
     repeated(next, any)
 }
 
-/// Changes two properties of entities at random.
+/// Changes two properties of random entities.
 pub(super) fn merge(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let request = write_request("PATCH", entity_path()).header("if-match", "*");
     let mut template = Template::new(scene.account, request);
@@ -195,7 +195,7 @@ pub(super) fn merge(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> 
     repeated(next, any)
 }
 
-/// Reads entities at random.
+/// Reads random entities.
 pub(super) fn get(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let mut template = Template::new(scene.account, request("GET", entity_path()));
     let mut random = Random::new(scene.serial);
@@ -209,7 +209,7 @@ pub(super) fn get(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     repeated(next, has_entities(1, text_chars))
 }
 
-/// Queries of this filter, whose marks `values` fills in. Their answers must have `entities`.
+/// Queries with this filter, whose placeholders `values` fills. A response must have `entities`.
 fn query<V: FnMut(&mut Random) -> Vec<String>>(
     scene: &Scene,
     filter: String,
@@ -229,14 +229,14 @@ fn query<V: FnMut(&mut Random) -> Vec<String>>(
     repeated(next, has_entities(entities, rows.text_chars))
 }
 
-/// Asks for the hundred entities from a random one on.
+/// Queries a hundred consecutive entities from a random one on.
 pub(super) fn range(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let [partition, from, to] = [0, 1, 2].map(Template::mark);
     let filter =
         format!("PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'");
     let keys = rows.clone();
     query(scene, filter, &rows, TOGETHER, move |random| {
-        // A first row far enough from the end of the partition.
+        // The first row must be far enough from the end of its partition.
         let partition_rows = keys.partition_rows.min(count);
         let partition = random.below(count / partition_rows);
         let first = random.below(partition_rows - TOGETHER + 1);
@@ -246,7 +246,7 @@ pub(super) fn range(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> 
     })
 }
 
-/// Asks for the entities of a partition of which one property has a value, which few have.
+/// Queries a partition for the few entities with a certain value of a property.
 pub(super) fn scan(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let (partition, mark) = (rows.partition(0), Template::mark(0));
     let filter = format!("PartitionKey eq '{partition}' and Count eq {mark}");
@@ -256,10 +256,10 @@ pub(super) fn scan(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     })
 }
 
-/// Entities that a range of RowKeys over several partitions has.
+/// Number of entities that a range of RowKeys over several partitions contains.
 const FEW: u64 = 5;
 
-/// Queries one entity by its RowKey alone.
+/// Queries one entity by its RowKey only.
 pub(super) fn by_row_key(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let filter = format!("RowKey eq '{}'", Template::mark(0));
     query(scene, filter, &rows, 1, move |random| {
@@ -270,7 +270,7 @@ pub(super) fn by_row_key(scene: &Scene, rows: Rows, count: u64) -> impl Load + u
 /// Queries the few entities of several partitions whose RowKey is below a bound.
 pub(super) fn below_row_key(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let [first, last] = [0, count - 1].map(|row| rows.partition(row));
-    // RowKeys rise from one partition to the next: only the second has some below this.
+    // RowKeys increase over the partitions, so only the second one has any below this.
     let bound = Rows::row_key(rows.partition_rows + FEW);
     let filter = format!(
         "PartitionKey gt '{first}' and PartitionKey lt '{last}' and RowKey lt '{}'",
@@ -289,7 +289,7 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// The rows of those numbers; the first must be the first of a hundred.
+    /// Inserts the rows with these numbers. The first must begin a hundred.
     pub(super) fn new(account: &Account, rows: Rows, numbers: Numbers<u64>) -> Transactions {
         let request = request("POST", "/$batch".into())
             .header("content-type", "multipart/mixed; boundary=batch_b1");
@@ -321,7 +321,7 @@ impl Load for Transactions {
             return None;
         }
         let start = self.left.start;
-        // Up to the next full hundred, so that a transaction stays within a partition.
+        // A transaction ends with the full hundred, so it stays within a partition.
         let until = ((start / TOGETHER + 1) * TOGETHER).min(self.left.end);
         self.left.start = until;
         self.body.clear();
@@ -335,7 +335,7 @@ impl Load for Transactions {
         Some(Expected::status(202).seen())
     }
 
-    /// The outer answer is 202 also for a refused transaction.
+    /// The status is 202 even if the transaction was refused, so look inside.
     fn answered(&mut self, _connection: usize, answer: &Answer) -> Result<(), String> {
         let body = String::from_utf8_lossy(&answer.body);
         if body.contains("HTTP/1.1 204") && !body.contains("HTTP/1.1 4") {

@@ -1,13 +1,13 @@
-//! Codes that every service shares. Source: Common REST API error codes; Blob service error codes.
+//! Error codes that all services share. Source: Common and Blob service error codes.
 
 use crate::response::error::failure::Failure;
 
-/// A protocol error that needs no further data: status, code, message.
+/// A protocol error that needs no further data: status, code and message.
 #[derive(Debug, Clone, Copy)]
 pub struct CommonError(pub u16, pub &'static str, pub &'static str);
 
 impl CommonError {
-    /// The failure, with one more element for its body.
+    /// The failure with an additional element in its body.
     pub fn with(self, name: &'static str, value: impl Into<String>) -> Failure {
         Failure::from(self).with(name, value)
     }

@@ -1,13 +1,13 @@
-//! An answer that is not a success, as plain data.
+//! The content of a response that reports a failure, as plain data.
 
 use axum::http::StatusCode;
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 use std::borrow::Cow;
 
-/// The detail of a refusal that says which service the request was meant for.
+/// The name of the detail that says which service the request was probably meant for.
 pub const WRONG_SERVICE: &str = "WrongService";
 
-/// An answer that is not a success, before it has been rendered.
+/// The content of a response that reports a failure, before it is rendered.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub status: StatusCode,
@@ -16,9 +16,9 @@ pub struct Failure {
     /// Further elements of an XML body, in order, such as `HeaderName`, `QueryParameterName` and
     /// `AuthenticationErrorDetail`.
     pub details: Vec<(&'static str, String)>,
-    /// Headers of the answer beside the common ones.
+    /// Headers of the response besides the common ones.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// For the console, not for the client: the string that the client signed, if it is known.
+    /// The string that the client signed, if known. For the console; the client does not get it.
     pub client_signed: Option<Box<ClientSigned>>,
 }
 
@@ -26,11 +26,11 @@ pub struct Failure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSigned {
     pub text: String,
-    /// As a sentence.
+    /// The client's mistake, as a sentence.
     pub mistake: Cow<'static, str>,
 }
 
-/// The result of anything a request may be refused for.
+/// The result of a step that may refuse a request.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -60,7 +60,7 @@ impl Failure {
         )
     }
 
-    /// `503 ServerBusy` for a state that ends within a second.
+    /// `503 ServerBusy`, with a Retry-After of one second.
     pub fn busy(message: impl Into<Cow<'static, str>>) -> Failure {
         Failure::new(503, "ServerBusy", message)
             .with_header(RETRY_AFTER, HeaderValue::from_static("1"))

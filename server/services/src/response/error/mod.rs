@@ -16,14 +16,14 @@ use crate::memory::MemoryExhausted;
 use axum::http::header::{CONTENT_RANGE, ETAG, HeaderValue, LAST_MODIFIED};
 
 impl Failure {
-    /// A header whose value cannot be read.
+    /// The failure for a header with an invalid value.
     pub fn header(name: &str, value: impl Into<String>) -> Failure {
         common::INVALID_HEADER_VALUE
             .with("HeaderName", name)
             .with("HeaderValue", value)
     }
 
-    /// A query parameter whose value cannot be read.
+    /// The failure for a query parameter with an invalid value.
     pub fn parameter(name: &str, value: impl Into<String>, reason: impl Into<String>) -> Failure {
         common::INVALID_QUERY_PARAMETER_VALUE
             .with("QueryParameterName", name)
@@ -62,7 +62,7 @@ impl From<lazurite_engine::Error> for Failure {
                 tracing::warn!(%error, "no file handle is left");
                 busy("No file handle is left for this work. Try again later.")
             }
-            // The client learns that it is ours to mend; which file and where is for the log.
+            // The client gets `500`; only the log says which file is affected, and where.
             Error::Io { .. }
             | Error::Corrupt { .. }
             | Error::UnknownFormat { .. }

@@ -8,18 +8,18 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYP
 use axum::http::{Response, StatusCode};
 use std::time::SystemTime;
 
-/// Which form an error body takes.
+/// The format of an error body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorFormat {
-    /// Blob and Queue.
+    /// The format of Blob and Queue.
     Xml,
-    /// Table, for operations that are not OData: ACLs and service properties.
+    /// The format of Table for operations that are not OData: ACLs and service properties.
     TableXml,
-    /// Table, everything else; the text is the metadata level for the content type.
+    /// The format of Table for everything else; the text is the metadata level of the content type.
     TableJson(&'static str),
 }
 
-/// The whole answer. Errors to HEAD, and 304, have no body: clients read the header.
+/// The response of a failure. If `bodiless`, or for 304, the body is empty: a header has the code.
 pub fn render(
     failure: Failure,
     error_format: ErrorFormat,
@@ -68,7 +68,7 @@ pub fn render(
     response
 }
 
-/// The message as the service sends it: its sentence, then request id and time for the support.
+/// The message as the hosted service sends it, followed by request id and time.
 pub fn full_message(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     format!(
         "{}\nRequestId:{request_id}\nTime:{}",
@@ -113,7 +113,7 @@ pub fn table_json_body(failure: &Failure, request_id: &str, now: SystemTime) -> 
     .to_string()
 }
 
-/// OData errors have no place for further elements, so the details that users need end the message.
+/// Appends the details that users need to the message: OData errors have no other place for them.
 fn message_with_detail(failure: &Failure, request_id: &str, now: SystemTime) -> String {
     let mut message = full_message(failure, request_id, now);
     for (name, value) in &failure.details {

@@ -1,4 +1,4 @@
-//! Containers, their blobs, and the snapshots and versions of these.
+//! Compares containers, their blobs, and the snapshots and versions of these.
 
 use crate::blob::access_text;
 use crate::blob::header_text::shown;
@@ -16,10 +16,10 @@ use lazurite_blob::{
 };
 use std::cmp::Ordering;
 
-/// Bytes of content that are read at a time.
+/// Number of bytes of content that are read at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A blob, a snapshot or a version, by its place in a listing.
+/// A blob, snapshot or version, ordered as in a listing.
 struct Record {
     name: String,
     state: BlobState,
@@ -55,7 +55,7 @@ impl Record {
     fn compare(&self, other: &Record) -> Ordering {
         let ((name, moment, kind), (other_name, other_moment, other_kind)) =
             (self.order(), other.order());
-        // No moment is after all moments.
+        // The blob itself has no time and sorts after its snapshots and versions.
         let moments = match (moment, other_moment) {
             (None, None) => Ordering::Equal,
             (None, Some(_)) => Ordering::Greater,
@@ -179,7 +179,7 @@ impl Comparison<'_> {
         let is_same_write =
             old.blob.etag == new.blob.etag && old_md5.is_some() && old_md5 == new_md5;
         if !same_length || is_same_write {
-            // The fact of the length shows a change of it.
+            // Different lengths are a fact of their own, so a digest adds nothing.
             return Ok([None, None]);
         }
         let digest = |services, record| self.digest(services, container, record);

@@ -5,24 +5,24 @@ use crate::state::diff::walk::Pair;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// Maximum number of changes in an answer, and the number if the request names no limit.
+/// Maximum number of changes in a response, and the number if the request sets no limit.
 pub const LIMIT_MAX: usize = 10_000;
 pub const LIMIT_DEFAULT: usize = 1000;
-/// Bytes of an answer after which no more changes are listed.
+/// Size of a response, in bytes, from which on no more changes are listed.
 const BYTES_MAX: usize = 4 << 20;
-/// What a change, and each value in it, adds to an answer beside its texts.
+/// Approximate bytes that a change, or a value in it, adds to a response besides its texts.
 const FIELDS_BYTES: usize = 100;
-/// Characters of a value that are shown.
+/// Maximum number of characters shown of a value.
 const VALUE_CHARACTERS_MAX: usize = 200;
 
-/// One fact about a container, a blob, an entity and the like, that a change can show.
+/// A fact about a resource, such as a property. Facts that differ appear in a change.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fact {
-    /// Which part of the resource it belongs to.
+    /// The part of the resource that the fact is about.
     pub part: &'static str,
-    /// Its name, unique within the part.
+    /// The name of the fact, unique within the part.
     pub name: String,
-    /// The type of an entity's property.
+    /// The type of the value, for a property of an entity.
     pub kind: Option<&'static str>,
     pub value: String,
 }
@@ -38,7 +38,7 @@ impl Fact {
     }
 }
 
-/// Facts of the names and values of metadata, or of tags.
+/// A fact for each name and value of metadata or tags.
 pub fn named<'a>(
     part: &'static str,
     all: &'a [(String, String)],
@@ -47,7 +47,7 @@ pub fn named<'a>(
         .map(move |(name, value)| Fact::new(part, name, value))
 }
 
-/// How a resource differs.
+/// The kind of a difference between two states of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Created,
@@ -65,17 +65,17 @@ impl Kind {
     }
 }
 
-/// The names of a resource.
+/// The kind and the names that identify a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     pub account: String,
-    /// What it is: `container`, `blob`, `queue`, `message`, `table` or `entity`.
+    /// The kind of resource: `container`, `blob`, `queue`, `message`, `table` or `entity`.
     pub kind: &'static str,
-    /// The fields that name it, from the outermost.
+    /// The fields that identify the resource, from the outermost.
     pub names: Vec<(&'static str, String)>,
 }
 
-/// The names in one line, for display.
+/// Shows the names on one line.
 impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.names.iter().map(|(_, name)| name.as_str());
@@ -83,7 +83,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A value that differs. A side without the value has `None`.
+/// A fact that differs. `None` on a side that lacks it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     pub part: &'static str,
@@ -114,7 +114,7 @@ impl From<&Fact> for Shown {
     }
 }
 
-/// A resource that differs.
+/// A resource that differs between the two sides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub kind: Kind,
@@ -123,7 +123,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What differs between the facts of the two sides; `None` if nothing does.
+    /// The differences between the facts of the two sides; `None` if there are none.
     pub fn of(resource: Resource, facts: Pair<Vec<Fact>>) -> Option<Change> {
         let (kind, old, new) = match facts {
             Pair::Old(old) => (Kind::Deleted, old, Vec::new()),
@@ -139,7 +139,7 @@ impl Change {
         })
     }
 
-    /// About what it adds to an answer.
+    /// Approximate number of bytes that the change adds to a response.
     fn bytes(&self) -> usize {
         let names = self.resource.names.iter().map(|(_, name)| name.len());
         let shown = |shown: &Option<Shown>| shown.as_ref().map_or(0, |shown| shown.text.len());
@@ -191,7 +191,7 @@ impl Difference {
     }
 }
 
-/// Facts that only one side has, or with another value or type; by part and name.
+/// Facts that are on one side only, or differ in value or type; ordered by part and name.
 fn differences(mut old: Vec<Fact>, mut new: Vec<Fact>) -> Vec<Difference> {
     old.sort_unstable();
     new.sort_unstable();
@@ -223,12 +223,12 @@ fn differences(mut old: Vec<Fact>, mut new: Vec<Fact>) -> Vec<Difference> {
     }
 }
 
-/// The changes that were found.
+/// The changes found by a comparison.
 #[derive(Debug, Default)]
 pub struct Changes {
-    /// The first ones.
+    /// The changes found first, up to the limits.
     pub listed: Vec<Change>,
-    /// The number of all.
+    /// The number of all changes.
     pub count: u64,
     limit: usize,
     bytes: usize,

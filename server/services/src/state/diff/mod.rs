@@ -28,17 +28,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use walk::Pair;
 
-/// A comparison as a request asks for it.
+/// A comparison that a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedDiff {
-    /// The older side; `None` is the source of the fork, or the present store if there is no fork.
+    /// The older side; `None`: the source of the fork, or the current store if there is no fork.
     pub from: Option<ForkSource>,
-    /// The newer side; `None` is the fork, or the present store if there is no fork.
+    /// The newer side; `None`: the fork, or the current store if there is no fork.
     pub to: Option<ForkSource>,
     pub fork: Option<String>,
     /// Maximum number of changes to list.
     pub limit: usize,
-    /// The accounts that are compared.
+    /// The names of the accounts to compare.
     pub accounts: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ enum Side {
     Fork(Arc<Store>),
 }
 
-/// A copy of a store, which is removed at the end of the comparison.
+/// A copy of a store. Its drop removes it.
 struct Copied {
     stores: Arc<Stores>,
     store: Arc<Store>,
@@ -66,7 +66,7 @@ impl Stores {
     /// Compares two stores. Errors: `SnapshotNotFound`; `ForkNotFound`; `503` while the server
     /// stops.
     pub async fn diff(self: &Arc<Stores>, wanted: WantedDiff) -> Result<Changes> {
-        // Each comparison opens two stores.
+        // One comparison at a time, because each opens two stores.
         let turn = self.comparing.clone().lock_owned().await;
         let sides = self.sides(&wanted)?;
         let [old, new] = self
@@ -94,7 +94,7 @@ impl Stores {
         .await
     }
 
-    /// The older and the newer side. Errors: `ForkNotFound`.
+    /// The older and the newer side. Error: `ForkNotFound`.
     fn sides(&self, wanted: &WantedDiff) -> Result<[Side; 2]> {
         let given = |side: &Option<ForkSource>| side.clone().map(Side::Source);
         let now = Side::Source(ForkSource::Now);
@@ -115,7 +115,7 @@ impl Stores {
         ])
     }
 
-    /// Copies a side and opens the copy, as a fork is.
+    /// Copies a side and opens the copy with the settings of a fork.
     fn copied(self: &Arc<Stores>, file: &StoresFile, side: &Side) -> Result<Copied> {
         let directories = &self.directories;
         let number = directories.next_number(file)?;
@@ -134,7 +134,7 @@ impl Stores {
     }
 }
 
-/// An account of two stores.
+/// The services of two stores for the comparison of one account.
 struct Comparison<'a> {
     old: &'a Services,
     new: &'a Services,
@@ -143,7 +143,7 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Ends a long comparison when the server stops.
+    /// Fails if the server is stopping, to end a long comparison.
     fn check(&self) -> Result<()> {
         if self.is_closing.load(Ordering::Relaxed) {
             return Err(Failure::busy("The server stops."));
@@ -151,7 +151,7 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Adds what differs between the facts of a resource.
+    /// Adds the differences between a resource's facts, if there are any.
     fn note(
         &self,
         changes: &mut Changes,
@@ -171,7 +171,7 @@ impl Comparison<'_> {
 }
 
 impl<T> Pair<T> {
-    /// Applies a function to the sides that there are, each with its services.
+    /// Applies `facts` to each side that is present, with the services of its store.
     fn facts(
         &self,
         comparison: &Comparison<'_>,
@@ -187,7 +187,7 @@ impl<T> Pair<T> {
     }
 }
 
-/// Stored access policies, each by its id.
+/// A fact for each stored access policy, named by its id.
 fn policies(all: &[StoredPolicy]) -> impl Iterator<Item = Fact> + '_ {
     all.iter().map(|policy| {
         let permission = policy.permission.as_deref().unwrap_or("-");

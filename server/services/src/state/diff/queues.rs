@@ -1,4 +1,4 @@
-//! Queues and their messages, hidden ones included. A message is the same one by its id.
+//! Compares queues and their messages, including hidden ones. Messages are matched by id.
 
 use crate::codec::date::iso8601;
 use crate::response::error::Result;
@@ -8,7 +8,7 @@ use crate::state::diff::walk::{items, pairs};
 use crate::state::diff::{Comparison, policies};
 use lazurite_queue::{ListQueues, ListedQueue, StoredMessage};
 
-/// Messages of a page.
+/// Number of messages read at a time.
 const MESSAGES: usize = 256;
 
 impl Comparison<'_> {

@@ -1,4 +1,4 @@
-//! Tables and their entities.
+//! Compares tables and their entities.
 
 use crate::response::error::Result;
 use crate::services::Services;
@@ -86,7 +86,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The order of queries, in which keys are compared by UTF-16 code unit.
+/// Compares keys in the order of queries: by UTF-16 code unit.
 fn by_key(old: &Entity, new: &Entity) -> Ordering {
     let order = |old: &str, new: &str| old.encode_utf16().cmp(new.encode_utf16());
     order(&old.partition_key, &new.partition_key).then_with(|| order(&old.row_key, &new.row_key))

@@ -5,7 +5,7 @@ use crate::response::error::Result;
 use std::cmp::Ordering;
 use std::iter::from_fn;
 
-/// Items of the two sides that have one key.
+/// The items with one key: on the old side, the new side, or both.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pair<T> {
     Old(T),
@@ -28,7 +28,7 @@ impl<T> Pair<T> {
         }
     }
 
-    /// The item of either side, where both have what is asked for.
+    /// The item of one side. For what is equal on both sides, such as the key.
     pub fn any(&self) -> &T {
         match self {
             Pair::Old(item) | Pair::New(item) | Pair::Both(item, _) => item,
@@ -61,7 +61,7 @@ pub fn items<T, M>(
     })
 }
 
-/// Pairs the items of two sequences, both of which are in the order of `compare`.
+/// Pairs the items of two sequences, each of which must be in the order of `compare`.
 pub fn pairs<T>(
     old: impl Iterator<Item = Result<T>>,
     new: impl Iterator<Item = Result<T>>,

@@ -1,4 +1,4 @@
-//! Containers, blobs and blocks.
+//! Converts containers, blobs and blocks of Azurite.
 
 use crate::commands::transfer::azurite::conversion::{
     BLOB_EXTENTS, Conversion, DATABASES, Document,
@@ -48,7 +48,7 @@ struct Blob {
     metadata: Option<BTreeMap<String, String>>,
     properties: Properties,
     blob_tags: Option<Tags>,
-    /// The content, unless it is of blocks or pages.
+    /// The range of the content, unless it consists of blocks or pages.
     persistency: Option<Range>,
     committed_blocks_in_order: Option<Vec<Block>>,
     page_ranges_in_order: Option<Vec<PageRange>>,
@@ -89,7 +89,7 @@ struct Block {
     persistency: Range,
 }
 
-/// The end is its last byte.
+/// The end is inclusive.
 #[derive(Deserialize)]
 struct PageRange {
     start: u64,
@@ -144,7 +144,7 @@ fn container_settings(container: Container) -> Result<Map<String, Value>, String
     check_container_name(&container.name)?;
     let mut settings = documents::settings(container.metadata, container.container_acl)?;
     let access = container.properties.public_access;
-    // Private containers have none, or `none`.
+    // A private container has no value, or `none`.
     if let Some(access) = access.filter(|access| matches!(access.as_str(), "blob" | "container")) {
         settings.insert("publicAccess".to_owned(), access.into());
     }
@@ -163,7 +163,7 @@ fn convert_blob(
     let Some(account) = conversion.directory(&blob.account_name) else {
         return Ok(());
     };
-    // Its blocks are named where they are.
+    // Blocks have documents of their own.
     if blob.deleted == Some(true) || blob.is_committed == Some(false) {
         return Ok(());
     }
@@ -195,7 +195,7 @@ fn name_block(conversion: &mut Conversion<'_>, document: &Document<'_>) -> Resul
 }
 
 impl Blob {
-    /// The line of the layout, with the parts of the content.
+    /// The line of the blob for the layout, with the parts of its content.
     fn line(&self, conversion: &Conversion<'_>, extents: &mut Extents) -> Result<String, String> {
         let kind = match self.properties.blob_type.as_str() {
             "BlockBlob" => "block",
@@ -226,7 +226,7 @@ impl Blob {
         Ok(Value::from(fields).to_string())
     }
 
-    /// The fields that headers set.
+    /// The fields that are set with headers.
     fn texts(&self) -> Result<Map<String, Value>, String> {
         let properties = &self.properties;
         let tier = properties.access_tier.as_ref();
@@ -341,7 +341,7 @@ fn zeros(count: u64) -> Part {
     }
 }
 
-/// Parts of a content; neighbours of one extent are one.
+/// The parts of a content. Adjacent parts of one extent are joined.
 #[derive(Default)]
 struct Parts {
     list: Vec<Part>,

@@ -1,4 +1,4 @@
-//! The conversion of a directory: what is read, and the lines that are made of it.
+//! The conversion of Azurite's directory: its source, and the lines that are written.
 
 use crate::commands::transfer::azurite::database;
 use crate::commands::transfer::azurite::staging::Staging;
@@ -7,7 +7,7 @@ use crate::commands::transfer::progress::Progress;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// The databases of the services. Azurite makes those that it serves.
+/// The databases of the services. Azurite only creates those of the services that it runs.
 pub(super) const DATABASES: [&str; 3] = [
     "__azurite_db_blob__.json",
     "__azurite_db_queue__.json",
@@ -18,26 +18,26 @@ pub(super) const BLOB_EXTENTS: &str = "__azurite_db_blob_extent__.json";
 
 pub(super) const QUEUE_EXTENTS: &str = "__azurite_db_queue_extent__.json";
 
-/// Maximum number of other accounts that are named.
+/// Maximum number of other accounts that the report names.
 const OTHER_ACCOUNTS_MAX: usize = 100;
 
 /// The effect of a database or directory of extents that exists, but that the system does not allow
 /// to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unopened {
-    /// It is named, and the rest is imported.
+    /// The report names it, and the rest is imported.
     LeaveOut,
-    /// Nothing is imported: an import that is done once would lose it.
+    /// Nothing is imported, because an import that happens only once would lose the data.
     Refuse,
 }
 
-/// The directory that is read, and the lines that are made of it.
+/// A running conversion: the source, the lines written so far, and the report.
 pub(super) struct Conversion<'a> {
     pub(super) source: Source<'a>,
     pub(super) staging: Staging<'a>,
-    /// The accounts that are imported; their lines lie in the directories of their indices.
+    /// The accounts to import. The index of each is the name of the directory of its lines.
     pub(super) accounts: &'a [&'a str],
-    /// How many documents other accounts have.
+    /// Number of documents by account, for accounts that are not imported.
     pub(super) others: BTreeMap<String, u64>,
     pub(super) unopened: Unopened,
     pub(super) progress: &'a Progress,
@@ -86,7 +86,7 @@ impl<'a> Conversion<'a> {
         Ok(())
     }
 
-    /// The directory of an account's lines; `None` if it is not imported.
+    /// The index of an account, which is its directory; `None`, and counted, if it is not imported.
     pub(super) fn directory(&mut self, account: &str) -> Option<usize> {
         let index = self.accounts.iter().position(|name| *name == account);
         if index.is_none()
@@ -101,7 +101,7 @@ impl<'a> Conversion<'a> {
         self.progress.leave_out(sentence);
     }
 
-    /// The value, or a sentence in the report.
+    /// The value; after an error `None`, with a sentence in the report.
     pub(super) fn or_leave_out<T>(
         &self,
         what: impl FnOnce() -> String,
@@ -126,6 +126,6 @@ impl<'a> Conversion<'a> {
 pub(super) struct Document<'a> {
     pub(super) collection: &'a str,
     pub(super) json: &'a str,
-    /// How messages name it.
+    /// The place of the document in messages.
     pub(super) place: String,
 }

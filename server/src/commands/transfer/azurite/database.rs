@@ -10,23 +10,23 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
-/// Bytes of a document, of which a block blob with 50,000 blocks is the longest.
+/// Maximum length of a document. That of a block blob with 50,000 blocks is the longest.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Takes a document: the name of its collection, its text, and the offset of its end in the file.
+/// Takes the name of a collection, the text of a document, and the offset of its end in the file.
 pub type Take<'a> = dyn FnMut(&str, &RawValue, u64) -> Result<(), String> + 'a;
 
-/// Where a database ends to be readable.
+/// The place and the reason from which on a database cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The end of the last whole document.
+    /// The offset of the end of the last complete document.
     pub offset: u64,
     pub reason: String,
-    /// The system could not read on, so that a later try may.
+    /// Whether the system failed to read the file, so that a later attempt may succeed.
     pub is_unreadable: bool,
 }
 
-/// Hands on every document in the order of the file, up to the first damage. Error: that of `take`.
+/// Passes every document to `take`, in order, up to the first damage. Error: that of `take`.
 pub fn read(source: impl Read, take: &mut Take<'_>) -> Result<Option<Damage>, String> {
     let meter = Meter::default();
     let metered = Metered {
@@ -51,7 +51,7 @@ pub fn read(source: impl Read, take: &mut Take<'_>) -> Result<Option<Damage>, St
     }))
 }
 
-/// The parser calls a number that is cut short a wrong one.
+/// The parser reports a number that is cut short as an invalid one, so check the end first.
 fn reason_of(error: &serde_json::Error, has_ended: bool) -> String {
     if has_ended {
         "the file ends early".to_owned()
@@ -60,25 +60,25 @@ fn reason_of(error: &serde_json::Error, has_ended: bool) -> String {
     }
 }
 
-/// Bytes that were read, and how many may be.
+/// Counts the bytes that were read, and limits those of one document.
 #[derive(Default)]
 struct Meter {
     read: Cell<u64>,
-    /// `None`: what is read is not kept.
+    /// The count at which reading fails; `None` while the text is not kept in memory.
     most: Cell<Option<u64>>,
-    /// The end of the file was seen.
+    /// Whether the end of the file was reached.
     has_ended: Cell<bool>,
-    /// The file could not be read.
+    /// Whether reading the file has failed.
     has_failed: Cell<bool>,
 }
 
 impl Meter {
-    /// What is read from here on is kept in memory.
+    /// Sets the limit: text that is read from here on is kept in memory.
     fn limit(&self) {
         self.most.set(Some(self.read.get() + DOCUMENT_BYTES_MAX));
     }
 
-    /// What is read from here on is passed over.
+    /// Removes the limit: text that is read from here on is skipped.
     fn lift(&self) {
         self.most.set(None);
     }
@@ -90,7 +90,7 @@ struct Metered<'a, R> {
 }
 
 impl<R: Read> Read for Metered<'_, R> {
-    /// The parser reads byte by byte, so the count is where it is.
+    /// Exact, because the parser reads byte by byte.
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(room).inspect_err(|error| {
             let has_failed = error.kind() != io::ErrorKind::Interrupted;
@@ -113,12 +113,12 @@ impl<R: Read> Read for Metered<'_, R> {
 struct Reading<'a, 'b> {
     meter: &'a Meter,
     take: &'a mut Take<'b>,
-    /// The end of the last whole document.
+    /// The offset of the end of the last complete document.
     end: u64,
     failure: Option<String>,
 }
 
-/// The levels of the file, each inside the one before.
+/// The nested levels of the file, from the outermost.
 enum Level<'r, 'a, 'b> {
     Database(&'r mut Reading<'a, 'b>),
     Collections(&'r mut Reading<'a, 'b>),
@@ -235,7 +235,7 @@ fn read_documents<'de, A: SeqAccess<'de>>(
         };
         reading.meter.lift();
         reading.end = reading.meter.read.get();
-        // LokiJS leaves nulls in the places of documents that were removed.
+        // LokiJS leaves nulls in place of removed documents.
         if document.get() == "null" {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What the documents of the services have in common.
+//! What the documents of all services share: settings, policies, service properties.
 
 use crate::commands::transfer::azurite::conversion::{Conversion, Document};
 use crate::commands::transfer::checks::check_metadata_texts;
@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Names of the collections of service properties.
+/// The name of the collections of service properties.
 pub const SERVICES: &str = "$SERVICES_COLLECTION$";
 
-/// The error says what is wrong with the document.
+/// Parses a document. The error says what is wrong with it.
 pub fn parse<T: DeserializeOwned>(document: &Document<'_>) -> Result<T, String> {
     serde_json::from_str(document.json).map_err(|error| error.to_string())
 }
@@ -31,7 +31,7 @@ struct Access {
     permission: Option<String>,
 }
 
-/// The settings that all resources have.
+/// The settings that all kinds of resources have.
 pub fn settings(
     metadata: Option<BTreeMap<String, String>>,
     policies: Option<Vec<Policy>>,
@@ -62,7 +62,7 @@ pub fn settings(
     Ok(fields)
 }
 
-/// Properties of a service.
+/// The properties of a service.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Service {
@@ -81,7 +81,7 @@ struct CorsRule {
 }
 
 impl CorsRule {
-    /// The rule, whose lists stay the texts that they are here.
+    /// The rule for our checks. Its lists are single texts, as Azurite stores them.
     fn rule(self) -> cors::CorsRule {
         cors::CorsRule {
             allowed_origins: vec![self.allowed_origins],

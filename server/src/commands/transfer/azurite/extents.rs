@@ -1,4 +1,4 @@
-//! Extents: the files that hold the contents of blobs and messages, many in one.
+//! Extents: files with the contents of many blobs or messages.
 
 use crate::commands::transfer::azurite::conversion::Conversion;
 use crate::commands::transfer::azurite::documents;
@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// The id of zeros that are in no file.
+/// The id of an extent that has only zeros and no file.
 const ZEROS: &str = "*ZERO*";
 
 /// A range of an extent.
@@ -25,16 +25,16 @@ pub struct Range {
 /// The extents of a service.
 pub struct Extents {
     directory: &'static str,
-    /// Paths of extents that are not their ids.
+    /// The paths of extents whose file is not named after the id.
     paths: HashMap<String, String>,
-    /// Lengths of files that were found.
+    /// The lengths of the files found so far, by path.
     lengths: HashMap<String, u64>,
-    /// Bytes of all files.
+    /// Number of bytes of all files.
     bytes: u64,
 }
 
 impl Range {
-    /// Whether it names bytes that are in no file.
+    /// Whether the range has zeros that no file stores.
     pub fn is_of_zeros(&self) -> bool {
         self.id == ZEROS && self.count > 0
     }
@@ -47,7 +47,7 @@ struct Extent {
 }
 
 impl Extents {
-    /// Reads the database of a service's extents. What it does not name is looked for by its id.
+    /// Reads the database of a service's extents. Extents that it lacks are found by their id.
     pub fn read(
         conversion: &mut Conversion<'_>,
         database: &str,
@@ -124,7 +124,7 @@ impl Extents {
         Ok(())
     }
 
-    /// The bytes of a range. Error: as of [`Extents::part`]; there are more than `most`.
+    /// The bytes of a range. Errors: those of [`Extents::part`]; more than `most` bytes.
     pub fn bytes(
         &mut self,
         source: &Source<'_>,
@@ -157,7 +157,7 @@ impl Extents {
     }
 }
 
-/// Bytes of the files in a directory; 0 if it is not there. Error: it cannot be read, or is a link.
+/// Number of bytes in the files of a directory; 0 if absent. Error: unreadable, or a link.
 fn bytes_in(directory: &Path) -> Result<u64, String> {
     let unread = |error| at(directory, error);
     match fs::symlink_metadata(directory) {

@@ -31,21 +31,21 @@ use staging::Staging;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The account of Azurite when none is configured.
+/// The account of Azurite if none is configured.
 const DEFAULT_ACCOUNT: &str = "devstoreaccount1";
 
-/// Whether a directory is one of Azurite's.
+/// Whether a directory has a database of Azurite.
 pub fn is_directory(path: &Path) -> bool {
     DATABASES.iter().any(|name| path.join(name).is_file())
 }
 
-/// An account of Azurite's, and where it is imported to.
+/// An account of Azurite, and the client of the account that it is imported to.
 struct Account<'a> {
     name: &'a str,
     client: &'a Client,
 }
 
-/// Imports an account: the one that is named, or that of the client.
+/// Imports the account with the given name, by default the client's.
 pub fn import_account(
     client: &Client,
     path: &Path,
@@ -60,7 +60,7 @@ pub fn import_account(
     import(path, &accounts, existing, staging, Unopened::LeaveOut)
 }
 
-/// Imports accounts, names with connection strings, into empty stores.
+/// Imports accounts (name and connection string) into stores that must be empty.
 pub fn import_accounts(
     path: &Path,
     accounts: &[(&str, String)],

@@ -21,7 +21,7 @@ const DIRECTORY: &str = "__queuestorage__";
 /// A message that expires later than this never expires: Azurite writes the last second of the year
 /// 9999.
 const FOREVER: Duration = Duration::from_secs(1000 * 366 * 24 * 3600);
-/// Longest time for which a message can be hidden. Source: Put Message, "URI parameters".
+/// Maximum time for which a message can be hidden. Source: Put Message, "URI parameters".
 const HIDDEN_SECONDS_MAX: u64 = 7 * 24 * 3600;
 
 #[derive(Deserialize)]
@@ -39,7 +39,7 @@ struct Message {
     account_name: String,
     queue_name: String,
     message_id: String,
-    /// Milliseconds since 1970, or a date.
+    /// Milliseconds since 1970, or a date as text.
     time_next_visible: serde_json::Value,
     expiration_time: String,
     dequeue_count: u32,
@@ -60,7 +60,7 @@ pub fn convert(conversion: &mut Conversion<'_>) -> Result<(), String> {
             _ => Ok(()),
         },
     )?;
-    // Consumers get the message first that has been visible longest.
+    // Sorted, because consumers receive the message first that became visible first.
     messages.write(&mut conversion.staging)
 }
 
@@ -114,7 +114,7 @@ fn convert_message(
 }
 
 impl Message {
-    /// When the message is visible, and the line of the layout; `None` if the message has expired.
+    /// When the message becomes visible, and its line for the layout; `None` if it has expired.
     fn line(
         &self,
         conversion: &Conversion<'_>,
@@ -140,7 +140,7 @@ impl Message {
         let (ttl, hidden) = if left > FOREVER {
             (-1, hidden)
         } else {
-            // A message that is to be seen after its end can be hidden until then only.
+            // Hidden only to its end, if it would become visible later.
             (left.as_secs() as i64, hidden.min(left.as_secs() - 1))
         };
         let line = json!({

@@ -11,12 +11,12 @@ use std::time::SystemTime;
 
 pub struct Staging<'a> {
     root: &'a Path,
-    /// The file that the last line went to: consecutive lines mostly are of one file.
+    /// The path and file of the last line. Consecutive lines are mostly for the same file.
     open: Option<(String, BufWriter<File>)>,
 }
 
 impl Staging<'_> {
-    /// For an empty directory.
+    /// `root` must be an empty directory.
     pub fn new(root: &Path) -> Staging<'_> {
         Staging { root, open: None }
     }
@@ -37,7 +37,7 @@ impl Staging<'_> {
         fs::write(&path, bytes).map_err(|error| at(&path, error))
     }
 
-    /// Adds a line to a file. The path has only names that were checked.
+    /// Appends a line to a file. The names in the path must have been checked.
     pub fn add_line(&mut self, path: &str, line: &str) -> Result<(), String> {
         if self.open.as_ref().is_none_or(|(open, _)| open != path) {
             self.flush()?;
@@ -53,7 +53,7 @@ impl Staging<'_> {
         writeln!(file, "{line}").map_err(|error| format!("{path}: {error}"))
     }
 
-    /// Lines that are sorted before they go to their files.
+    /// A collection of lines that are sorted before they are written to their files.
     pub fn sorted_lines(&self) -> Result<SortedLines, String> {
         let file = tempfile::tempfile_in(self.root).map_err(|error| at(self.root, error))?;
         Ok(SortedLines {
@@ -72,16 +72,16 @@ impl Staging<'_> {
     }
 }
 
-/// Lines in a file without a name. In memory there is no more than the place of each.
+/// Lines in an unnamed file. Memory holds only the place of each.
 pub struct SortedLines {
     file: BufWriter<File>,
     end: u64,
-    /// The paths with their numbers.
+    /// The paths and their indices.
     paths: BTreeMap<String, usize>,
     order: Vec<Place>,
 }
 
-/// The order of lines: by path, time and age.
+/// The place of a line. Places sort by path, time and age.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     path: usize,
@@ -105,7 +105,7 @@ impl SortedLines {
         written.map_err(|error| error.to_string())
     }
 
-    /// Adds the lines to their files.
+    /// Appends the sorted lines to their files.
     pub fn write(mut self, staging: &mut Staging<'_>) -> Result<(), String> {
         let unread = |error: std::io::Error| error.to_string();
         self.order.sort();

@@ -1,4 +1,4 @@
-//! Tables and entities. The text of values is copied, so that numbers stay as they were written.
+//! Converts tables and entities. Copies the text of values, so that numbers stay exact.
 
 use crate::commands::transfer::azurite::conversion::{Conversion, DATABASES, Document};
 use crate::commands::transfer::azurite::documents::{self, Policy, SERVICES};
@@ -88,7 +88,7 @@ fn convert_entity(
 }
 
 impl Entity<'_> {
-    /// The line of the layout.
+    /// The line of the entity for the layout.
     fn line(&self) -> Result<String, String> {
         let mut line = format!(
             r#"{{"PartitionKey":{},"RowKey":{}"#,
@@ -113,7 +113,7 @@ impl Entity<'_> {
         Ok(line + "}")
     }
 
-    /// The value as the protocol writes it.
+    /// The value as the protocol represents it.
     fn value(&self, name: &str, value: &str) -> Result<String, String> {
         let kind = self.properties.get(&format!("{name}{TYPE}"));
         match kind.map(|kind| kind.get()) {
@@ -124,14 +124,14 @@ impl Entity<'_> {
     }
 }
 
-/// The JSON of a key.
+/// The key as JSON. Error: it is not a text.
 fn key(name: &str, value: &RawValue) -> Result<String, String> {
     let key = serde_json::from_str::<String>(value.get());
     let key = key.map_err(|_| format!("{name}: it is no text"))?;
     Ok(json!(key).to_string())
 }
 
-/// Azurite keeps the text of a GUID in base64, in some releases as it is.
+/// The text of a GUID, which Azurite keeps in base64, and in some releases unencoded.
 fn guid(value: &str) -> Result<String, String> {
     let text: String = serde_json::from_str(value).map_err(|error| error.to_string())?;
     if text.len() == GUID_CHARACTERS && text.contains('-') {
@@ -144,7 +144,7 @@ fn guid(value: &str) -> Result<String, String> {
     Ok(json!(decoded).to_string())
 }
 
-/// Error: the value has lines, which no text that LokiJS writes has.
+/// Refuses values with line ends, which LokiJS never writes.
 fn one_line(value: &str) -> Result<&str, String> {
     if value.contains(['\n', '\r']) {
         return Err("its text has more than one line".to_owned());

@@ -1,4 +1,4 @@
-//! Checks the blobs of an import, before anything is written.
+//! Checks the blobs of an import before the first write.
 
 use crate::codec::date;
 use crate::commands::transfer::blobs::line::{Kind, headers_of, kind_of};
@@ -97,7 +97,7 @@ fn check_tier(fields: &Map<String, Value>, kind: Kind) -> Result<(), String> {
     let blob_type = match kind {
         Kind::Block => BlobType::BlockBlob,
         Kind::Page => BlobType::PageBlob,
-        // An import leaves it out.
+        // An import drops the tier of an append blob.
         Kind::Append => return Ok(()),
     };
     lazurite_blob::check_tier(blob_type, tier)

@@ -1,4 +1,4 @@
-//! Containers with their settings, and listings of their blobs.
+//! Creates containers with their settings, and lists their blobs.
 
 use crate::codec::xml::Element;
 use crate::commands::client::{Client, encode};
@@ -27,7 +27,7 @@ pub fn containers(client: &Client) -> Result<Vec<Resource>> {
     Ok(containers)
 }
 
-/// Hands on the blobs of a container as a listing shows them with these datasets.
+/// Passes the blobs of a container to `take`, as a listing with these datasets shows them.
 pub fn each_listed(
     client: &Client,
     container: &str,
@@ -43,7 +43,7 @@ pub fn each_listed(
     })
 }
 
-/// Whether a container holds any blob.
+/// Whether a container has any blob.
 pub fn holds_any(client: &Client, container: &str) -> Result<bool> {
     let path = encode(container);
     let list = format!("{path}?restype=container&comp=list&maxresults=1");
@@ -52,7 +52,7 @@ pub fn holds_any(client: &Client, container: &str) -> Result<bool> {
     Ok(blobs.is_some_and(|blobs| !blobs.children.is_empty()))
 }
 
-/// Makes a container, without its policies. False if it is there.
+/// Creates a container without its policies. False if it exists.
 pub fn make_container(
     client: &Client,
     container: &str,
@@ -77,7 +77,7 @@ pub fn make_container(
     }
 }
 
-/// The names of items of a listing, page by page.
+/// Passes each page of a listing to `read`.
 fn pages(client: &Client, base: &str, mut read: impl FnMut(&Element) -> Result<()>) -> Result<()> {
     let mut marker = String::new();
     loop {
@@ -112,7 +112,7 @@ fn settings_of(container: &Element) -> Map<String, Value> {
     fields
 }
 
-/// A property of a listed blob; empty if it has none of that name.
+/// A property of a listed blob; empty if absent.
 pub fn property<'a>(blob: &'a Element, name: &str) -> &'a str {
     let properties = blob.child("Properties");
     properties.map_or("", |all| text(all, name))

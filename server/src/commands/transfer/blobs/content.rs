@@ -20,16 +20,16 @@ pub struct Part {
     pub count: u64,
 }
 
-/// Where the bytes of a blob are.
+/// The location of a blob's bytes.
 pub enum Content {
-    /// Below the directory of the import.
+    /// A file, relative to the directory of the import.
     File(String),
-    /// Below the directory of the other program, one after the other.
+    /// Ranges of files in the other program's directory, in order.
     Parts(Vec<Part>),
 }
 
 impl Content {
-    /// Error: the file is missing or no file, or the parts have more bytes than a number can say.
+    /// The length in bytes. Error: the file is missing or no file, or the sum of parts overflows.
     pub fn length(&self, import: &Import<'_>) -> Result<u64> {
         match self {
             Content::File(path) => {
@@ -45,7 +45,7 @@ impl Content {
         }
     }
 
-    /// The bytes from `offset` on.
+    /// A reader of the bytes from `offset` on.
     pub fn open(&self, import: &Import<'_>, offset: u64) -> Result<Box<dyn Read + Send + 'static>> {
         match self {
             Content::File(path) => {
@@ -62,7 +62,7 @@ impl Content {
         }
     }
 
-    /// The ranges that may hold anything but zeros, as offset and length.
+    /// The ranges (offset, length) that may have bytes other than zeros.
     pub fn written(&self, length: u64) -> Vec<(u64, u64)> {
         let Content::Parts(parts) = self else {
             return vec![(0, length)];
@@ -82,7 +82,7 @@ impl Content {
     }
 }
 
-/// The parts from a byte on.
+/// The parts from `offset` on.
 fn skip(parts: &[Part], mut offset: u64) -> VecDeque<Part> {
     let mut rest = VecDeque::new();
     for part in parts {
@@ -99,7 +99,7 @@ fn skip(parts: &[Part], mut offset: u64) -> VecDeque<Part> {
     rest
 }
 
-/// Reads parts one after the other. One file is open at a time.
+/// Reads parts in order, with one file open at a time.
 struct PartsReader {
     root: PathBuf,
     parts: VecDeque<Part>,

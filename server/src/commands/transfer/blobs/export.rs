@@ -72,13 +72,13 @@ fn export_container(
     })
 }
 
-/// Whether a policy or a legal hold protects a listed blob.
+/// Whether an immutability policy or a legal hold protects a listed blob.
 fn is_protected(blob: &Element) -> bool {
     let has_policy = !property(blob, "ImmutabilityPolicyUntilDate").is_empty();
     has_policy || property(blob, "LegalHold") == "true"
 }
 
-/// Why the content of a blob cannot be read.
+/// Why the content of a blob cannot be read; `None` if it can.
 pub fn reason_to_leave_out(blob: &Element) -> Option<&'static str> {
     let properties = blob.child("Properties")?;
     if text(properties, "AccessTier") == "Archive" {
@@ -89,7 +89,7 @@ pub fn reason_to_leave_out(blob: &Element) -> Option<&'static str> {
         .map(|_| "it is encrypted with a key that only its client has")
 }
 
-/// Reads the content of a blob into its file.
+/// Writes the content of a blob to its file.
 fn read_content(
     client: &Client,
     container: &str,
@@ -131,7 +131,7 @@ fn read_content(
     Ok(())
 }
 
-/// Listings show ETags without quotes.
+/// An ETag in quotes, which listings omit.
 pub fn quoted(etag: &str) -> String {
     format!("\"{}\"", etag.trim_matches('"'))
 }

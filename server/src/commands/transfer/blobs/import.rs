@@ -10,7 +10,7 @@ use crate::commands::transfer::import_run::Import;
 use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::resource_kind::ResourceKind;
 
-/// Makes all containers of the directory, with their blobs. They are checked.
+/// Creates all containers of the directory, with their blobs. Everything was checked before.
 pub fn import(import: &Import<'_>) -> Result<()> {
     for container in import.resources(ResourceKind::Container)? {
         let Some(is_new) = import.make(ResourceKind::Container, &container)? else {

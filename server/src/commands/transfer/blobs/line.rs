@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-/// Fields of a line with the element of a listing and the header of a request that they stand for.
+/// Fields of a line, each with its element in listings and its header in requests.
 pub(super) const PROPERTIES: [(&str, &str, &str); 6] = [
     ("contentType", "Content-Type", "x-ms-blob-content-type"),
     (
@@ -50,7 +50,7 @@ pub(super) const OTHER_FIELDS: [&str; 10] = [
     "sealed",
 ];
 
-/// The line of a blob.
+/// The line of a blob for the layout.
 pub fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("name".to_owned(), name.into());
@@ -93,7 +93,7 @@ pub fn line_of(blob: &Element, name: &str, file: &str) -> Map<String, Value> {
             "sequenceNumber" => value != "0",
             _ => true,
         });
-        // Without the field, a service chooses a type.
+        // An empty text means no type. If the field were absent, the service would choose one.
         let value = value.or_else(|| (field == "contentType").then(String::new));
         if let Some(value) = value {
             fields.insert(field.to_owned(), value.into());
@@ -142,21 +142,21 @@ pub fn headers_of(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, 
     Ok(headers)
 }
 
-/// The headers of the request that makes a block blob.
+/// The headers of the request that creates a block blob.
 pub fn block_blob_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let mut headers = headers_of(fields)?;
     headers.extend(header_of(fields, "tier", "x-ms-access-tier")?);
     Ok(headers)
 }
 
-/// The headers of the request that makes an append blob. It has no tier.
+/// The headers of the request that creates an append blob, which has no tier.
 pub fn append_blob_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let mut headers = headers_of(fields)?;
     headers.push(header("x-ms-blob-type", "AppendBlob"));
     Ok(headers)
 }
 
-/// The headers of the request that makes a page blob of `length` bytes.
+/// The headers of the request that creates a page blob of `length` bytes.
 pub fn page_blob_headers(
     fields: &Map<String, Value>,
     length: u64,
@@ -172,13 +172,13 @@ pub fn page_blob_headers(
     Ok(headers)
 }
 
-/// The encryption scope, which every write of such a blob names.
+/// The header of the encryption scope, which every write of the blob must have.
 pub fn scope_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
     let scope = header_of(fields, "encryptionScope", "x-ms-encryption-scope")?;
     Ok(scope.into_iter().collect())
 }
 
-/// Whether the blob is expired by the clock of this machine.
+/// Whether the blob has expired, by this machine's clock.
 pub fn is_expired(fields: &Map<String, Value>) -> Result<bool, String> {
     let expires = text_field(fields, "expires")?.and_then(date::parse_http);
     Ok(expires.is_some_and(|at| at <= system_time()))
@@ -187,7 +187,7 @@ pub fn is_expired(fields: &Map<String, Value>) -> Result<bool, String> {
 /// The query and the headers of a request.
 pub type BlobRequest = (&'static str, Vec<(String, String)>);
 
-/// The requests that set what no request that makes a blob can set.
+/// Requests for properties that the creation of a blob cannot set.
 pub fn later_requests(fields: &Map<String, Value>) -> Result<Vec<BlobRequest>, String> {
     let properties = later_property_headers(fields)?;
     let properties = properties.map(|headers| ("?comp=properties", headers));
@@ -213,11 +213,11 @@ fn later_property_headers(
     if !has_no_type && !has_odd_md5(fields)? {
         return Ok(None);
     }
-    // The request clears properties that it is not given.
+    // All properties: the request clears those that it does not set.
     property_headers(fields).map(Some)
 }
 
-/// Whether the MD5 has another length than an MD5. Services keep any that a client sets.
+/// Whether the MD5 has an unusual length. Services keep any value that a client sets.
 fn has_odd_md5(fields: &Map<String, Value>) -> Result<bool, String> {
     let md5 = text_field(fields, "contentMD5")?.map(|md5| STANDARD.decode(md5));
     Ok(md5.is_some_and(|md5| md5.is_ok_and(|md5| md5.len() != MD5_BYTES)))
@@ -230,7 +230,7 @@ fn property_headers(fields: &Map<String, Value>) -> Result<Vec<(String, String)>
     headers.collect()
 }
 
-/// The header of a field; `None` if it is absent.
+/// The header for a field; `None` if the field is absent.
 fn header_of(
     fields: &Map<String, Value>,
     field: &str,

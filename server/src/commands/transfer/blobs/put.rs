@@ -1,4 +1,4 @@
-//! The blobs of a directory: those that lines name, and all other files.
+//! Finds the blobs in a directory: those that lines name, and all other files.
 
 use crate::commands::transfer::blobs::content::{Content, Part};
 use crate::commands::transfer::blobs::line::{OTHER_FIELDS, PROPERTIES};
@@ -12,16 +12,16 @@ use crate::commands::transfer::resource_kind::ResourceKind;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
-/// A blob to be put: its line, and its content.
+/// A blob to upload: its line and its content.
 pub struct Put {
     pub fields: Map<String, Value>,
     pub name: String,
     pub content: Content,
-    /// How messages name it.
+    /// The path for messages.
     pub path: String,
 }
 
-/// Hands on the blobs that lines name, and then all other files.
+/// Passes the blobs of lines to `hand`, and then all other files.
 pub fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>) -> Result<()> {
     let source = import.source;
     let root = format!("blobs/{container}");
@@ -62,7 +62,7 @@ pub fn each_blob(import: &Import<'_>, container: &str, hand: &mut Hand<'_, Put>)
     })
 }
 
-/// Services take a backslash in a name for a slash.
+/// The hash of a name. Services treat a backslash as a slash.
 fn hash_of_name(name: &str) -> u128 {
     hash(&name.replace('\\', "/"))
 }
@@ -77,7 +77,7 @@ impl Put {
         }
     }
 
-    /// Of the files of another program.
+    /// A blob with content in the files of another program.
     fn of_parts(
         fields: Map<String, Value>,
         container: &str,
@@ -94,7 +94,7 @@ impl Put {
     }
 }
 
-/// The type of a file that no line names, by its ending.
+/// The content type for a file without a line, by its extension.
 fn content_type(name: &str) -> &'static str {
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     match ending.to_ascii_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! The requests that put one blob of an import.
+//! The requests that upload one blob of an import.
 
 use crate::commands::transfer::asking::{ask, send, send_opened};
 use crate::commands::transfer::blobs::line::{
@@ -15,14 +15,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::io::Read;
 
-/// Content that is put in one request. More is put as blocks.
+/// Maximum content for a single request. Longer content is sent in blocks.
 const PUT_BYTES_MAX: u64 = 64 << 20;
 const BLOCK_BYTES: u64 = 64 << 20;
-/// Source: Append Block, and Put Page, "Request headers", `Content-Length`.
+/// Maximum content of a request. Source: Append Block, and Put Page, "Request headers".
 const PIECE_BYTES: usize = 4 << 20;
 pub(super) const PAGE_BYTES: usize = 512;
 
-/// One blob that is put.
+/// The upload of one blob.
 pub(super) struct BlobImport<'a> {
     pub(super) import: &'a Import<'a>,
     pub(super) put: &'a Put,
@@ -67,7 +67,7 @@ impl BlobImport<'_> {
 
     pub(super) fn put_block_blob(&self) -> Result<()> {
         let headers = block_blob_headers(&self.put.fields)?;
-        // Put Blob would make an MD5 of its own.
+        // With the MD5 as a header, because Put Blob would otherwise compute one.
         if self.field("contentMD5")?.is_some() && self.length <= PUT_BYTES_MAX {
             let mut headers = headers.clone();
             headers.push(header("x-ms-blob-type", "BlockBlob"));
@@ -89,7 +89,7 @@ impl BlobImport<'_> {
             let query = format!("?comp=block&blockid={}", in_query(&id));
             let send = || self.send_part(&query, &scope_headers(&self.put.fields)?, offset, length);
             match send() {
-                // Uncommitted blocks of another client have ids of another length.
+                // The blob has uncommitted blocks of another client, with ids of another length.
                 Err(error)
                     if self.import.existing == Existing::Replace
                         && error.code() == "InvalidBlobOrBlock" =>
@@ -106,7 +106,7 @@ impl BlobImport<'_> {
         self.send("?comp=blocklist", &headers, document.as_bytes())
     }
 
-    /// Replaces what is there, uncommitted blocks included.
+    /// Replaces the blob with an empty one, which removes uncommitted blocks.
     fn put_empty(&self) -> Result<()> {
         let mut headers = scope_headers(&self.put.fields)?;
         headers.push(header("x-ms-blob-type", "BlockBlob"));
@@ -137,7 +137,7 @@ impl BlobImport<'_> {
         self.delete_if_refused(written)
     }
 
-    /// Deletes a new blob whose content was refused, if the import continues without it.
+    /// Deletes a blob whose content was refused, if the import continues without the blob.
     fn delete_if_refused(&self, written: Result<()>) -> Result<()> {
         if written
             .as_ref()
@@ -153,7 +153,7 @@ impl BlobImport<'_> {
         written
     }
 
-    /// Writes the pages of a range that hold anything but zeros.
+    /// Writes the pages of a range, except those with only zeros.
     fn put_pages(&self, mut offset: u64, length: u64) -> Result<()> {
         let scope = scope_headers(&self.put.fields)?;
         let content = self.put.content.open(self.import, offset)?;
@@ -175,7 +175,7 @@ impl BlobImport<'_> {
         Ok(())
     }
 
-    /// Sets what no request that makes a blob can set.
+    /// Sets the properties that the creation of the blob cannot set.
     pub(super) fn finish(&self) -> Result<()> {
         for (query, headers) in later_requests(&self.put.fields)? {
             self.send(query, &headers, b"")?;
@@ -184,7 +184,7 @@ impl BlobImport<'_> {
     }
 }
 
-/// The next piece of a content; `None` at its end.
+/// The next piece of content; `None` at its end.
 fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>> {
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     let read = content.take(PIECE_BYTES as u64).read_to_end(&mut piece);

@@ -32,7 +32,7 @@ const PIECE_BYTES: u64 = 4 << 20;
 /// Maximum number of blocks of a blob. Source: Put Block List.
 const BLOCKS_MAX: u64 = 50_000;
 
-/// A blob of the source, as its listing shows it.
+/// A blob of the source, as a listing shows it.
 struct Listed {
     name: String,
     etag: String,
@@ -86,7 +86,7 @@ fn copy_container(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     Ok(())
 }
 
-/// What is listed of blobs. A SAS may not give the right to their tags.
+/// The datasets for listing blobs: without tags if a SAS does not permit them.
 fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     let path = encode(container);
     let list = format!("{path}?restype=container&comp=list&maxresults=1&include=tags");
@@ -99,7 +99,7 @@ fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     }
 }
 
-/// What a container holds besides its blobs, which no request of another client can make.
+/// Counts of a container's items that another client's requests cannot create.
 #[derive(Default)]
 struct NotCopied {
     snapshots: u64,
@@ -110,7 +110,7 @@ struct NotCopied {
 }
 
 impl NotCopied {
-    /// Counts a listed blob. True if it is none of those that are copied.
+    /// Counts the parts of a blob that are not copied. True if it is a snapshot or earlier version.
     fn counts(&mut self, blob: &Element) -> bool {
         let has = |name: &str| blob.child_text(name).is_some();
         if has("Snapshot") {
@@ -150,7 +150,7 @@ impl NotCopied {
 struct BlobCopy<'a> {
     copy: &'a CopyRun<'a>,
     blob: &'a Listed,
-    /// Container and name, for messages and for the journal.
+    /// Container and name, for messages and the journal.
     path: String,
     resource: String,
 }
@@ -197,7 +197,7 @@ impl<'a> BlobCopy<'a> {
         copy.journal.note_blob(&self.path, &self.blob.etag, &etag)
     }
 
-    /// Whether an earlier run has copied this blob, and neither it nor its copy was changed since.
+    /// Whether an earlier run copied this blob, and neither it nor the copy has changed since.
     fn is_known(&self) -> Result<bool> {
         let journal = &self.copy.journal;
         if !journal.knows_blob(&self.path) {
@@ -232,7 +232,7 @@ impl<'a> BlobCopy<'a> {
         ranges.ok_or_else(|| "the page ranges of the source cannot be read".into())
     }
 
-    /// Writes the blob. The MD5 of all that was read.
+    /// Writes the blob. Returns the MD5 of what was read.
     fn put(&self, ranges: &Ranges) -> Result<Md5> {
         match kind_of(&self.blob.fields)? {
             Kind::Block => self.put_block_blob(),
@@ -244,7 +244,7 @@ impl<'a> BlobCopy<'a> {
     fn put_block_blob(&self) -> Result<Md5> {
         let headers = block_blob_headers(&self.blob.fields)?;
         let claimed = text_field(&self.blob.fields, "contentMD5")?;
-        // Put Blob would make an MD5 of its own.
+        // With the MD5 as a header, because Put Blob would otherwise compute one.
         if claimed.is_some() && self.blob.bytes <= PIECE_BYTES {
             let piece = self.read(&self.copy.from, 0, self.blob.bytes)?;
             let md5 = md5_of(&piece);
@@ -278,7 +278,7 @@ impl<'a> BlobCopy<'a> {
         Ok(md5)
     }
 
-    /// Bytes of a block, so that there are not too many.
+    /// Size of a block, such that [`BLOCKS_MAX`] suffice.
     fn block_bytes(&self) -> u64 {
         let pieces = self.blob.bytes.div_ceil(BLOCKS_MAX).div_ceil(PIECE_BYTES);
         pieces.max(1) * PIECE_BYTES
@@ -294,7 +294,7 @@ impl<'a> BlobCopy<'a> {
             let mut headers = scope_headers(&self.blob.fields)?;
             headers.push(header("x-ms-blob-condition-appendpos", &offset.to_string()));
             match self.send_piece("?comp=appendblock", &headers, &piece) {
-                // It was sent again, and had arrived the first time.
+                // The request was repeated, and the first one had arrived.
                 Err(error)
                     if error.code() == "AppendPositionConditionNotMet"
                         && bytes_of(&self.head()?) == offset + bytes => {}
@@ -331,7 +331,7 @@ impl<'a> BlobCopy<'a> {
         Ok(())
     }
 
-    /// Names the properties that the destination has refused, or accepted and not kept.
+    /// Reports properties that the destination refused, or accepted without keeping.
     fn note_lost(&self, head: &Reply) {
         let properties = [
             ("contentMD5", "content-md5", "Content-MD5"),
@@ -348,7 +348,7 @@ impl<'a> BlobCopy<'a> {
         }
     }
 
-    /// Compares the copy with what was read. Its ETag; `None` if it differs, which is reported.
+    /// Compares the copy with what was read. Returns its ETag; `None`, and reported, if it differs.
     fn check(&self, ranges: &Ranges, md5: Md5) -> Result<Option<String>> {
         let head = self.head()?;
         let mut is_equal = bytes_of(&head) == self.blob.bytes;
@@ -428,7 +428,7 @@ impl<'a> BlobCopy<'a> {
                 && matches!(error.code(), "BlobAlreadyExists" | "ConditionNotMet")
         };
         match made {
-            // An earlier try may have made it. It is compared at the end.
+            // An earlier attempt may have created the blob. It is compared at the end.
             Err(error) if is_unknown && is_there(&error) => Ok(()),
             Err(error) if is_there(&error) => {
                 Err("another blob was put there while the copy ran, and stays as it is".into())
@@ -444,7 +444,7 @@ impl<'a> BlobCopy<'a> {
         send(to, service, "PUT", &resource, headers, body).map(drop)
     }
 
-    /// Sends content with its MD5, which the service compares.
+    /// Sends content with its MD5, which the service compares with the content.
     fn send_piece(&self, query: &str, headers: &[(String, String)], piece: &[u8]) -> Result<()> {
         let mut headers = headers.to_vec();
         headers.push(header("Content-MD5", &STANDARD.encode(md5_of(piece))));
@@ -475,7 +475,7 @@ fn range_of(offset: u64, bytes: u64) -> String {
     format!("bytes={offset}-{}", offset + bytes - 1)
 }
 
-/// Offsets and lengths of the pieces of a range.
+/// The offsets and lengths of the pieces of a range.
 fn pieces(offset: u64, bytes: u64, piece_bytes: u64) -> impl Iterator<Item = (u64, u64)> {
     let count = bytes.div_ceil(piece_bytes);
     (0..count).map(move |index| {

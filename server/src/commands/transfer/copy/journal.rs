@@ -14,21 +14,21 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use xxhash_rust::xxh3::xxh3_128;
 
-/// The version of the journal.
+/// The format version of the journal.
 const FORMAT: u64 = 1;
-/// Bytes of a line.
+/// Maximum length of a line in bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// How far the copy of a table came.
+/// How far a table was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePlace {
-    /// The parameters of the next page of the source; `None` if the table is whole.
+    /// The parameters of the source's next page; `None` if the table is complete.
     pub next: Option<String>,
     pub entities: u64,
 }
 
 impl TablePlace {
-    /// Before the first page.
+    /// The place before the first page.
     pub fn beginning() -> TablePlace {
         TablePlace {
             next: Some(String::new()),
@@ -37,26 +37,26 @@ impl TablePlace {
     }
 }
 
-/// The places of the services of a source or a destination, in readable form.
+/// The addresses of a source's or a destination's services, for messages.
 fn place_of(services: &Value) -> String {
     let services = services.as_object().into_iter().flatten();
     let places = services.filter_map(|(_, place)| place.as_str());
     Vec::from_iter(places).join(", ")
 }
 
-/// What a copy has done before, and the file that notes what it does.
+/// The progress of earlier runs of a copy, and the file that records that of this one.
 #[derive(Default)]
 pub struct Journal {
     path: PathBuf,
-    /// `None`: nothing is noted.
+    /// `None`: nothing is recorded.
     file: Option<Mutex<File>>,
     /// Containers, queues and tables that this copy has begun, as `container/name`.
     begun: HashSet<String>,
     /// Hashes of container and name of blobs that this copy has begun to write.
     begun_blobs: HashSet<u128>,
-    /// Hash of container and name, with the hash of both ETags.
+    /// By the hash of container and name: the hash of the ETags in source and destination.
     blobs: HashMap<u128, u128>,
-    /// Queues that were copied, with the number of their messages.
+    /// The queues that were copied, with their numbers of messages.
     queues: HashMap<String, usize>,
     tables: HashMap<String, TablePlace>,
 }
@@ -86,7 +86,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Reads what was noted. False if the file is empty.
+    /// Reads the recorded progress. False if the file is empty.
     fn read(&mut self, file: &File, places: &Value) -> Result<bool> {
         let mut reader = BufReader::new(file);
         let mut is_first = true;
@@ -147,17 +147,17 @@ impl Journal {
             return Ok(());
         };
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-        // In one piece: a kill leaves whole lines, but for the last one.
+        // With one call, so that a kill leaves complete lines except perhaps the last.
         file.write_all(format!("{line}\n").as_bytes())
             .map_err(|error| Error::of_file(&self.path, error))
     }
 
-    /// Whether this copy has begun a container, a queue or a table, such as `container photos`.
+    /// Whether this copy has begun a resource, such as `container photos`.
     pub fn has_begun(&self, resource: &str) -> bool {
         self.begun.contains(resource)
     }
 
-    /// Notes that a container, a queue or a table is begun.
+    /// Records that a container, a queue or a table is begun.
     pub fn begin(&self, resource: &str) -> Result<()> {
         if self.has_begun(resource) {
             return Ok(());
@@ -165,12 +165,12 @@ impl Journal {
         self.note(&json!({ "begun": resource }))
     }
 
-    /// Whether an earlier run of this copy has begun to write a blob of this name.
+    /// Whether this copy, in this or an earlier run, has begun to write a blob with this name.
     pub fn has_begun_blob(&self, name: &str) -> bool {
         self.begun_blobs.contains(&hash(name)) || self.knows_blob(name)
     }
 
-    /// Notes that a blob is about to be written: after a kill, it is known as this copy's.
+    /// Records that a blob is about to be written. After a kill, this shows that the blob is ours.
     pub fn begin_blob(&self, name: &str) -> Result<()> {
         if self.has_begun_blob(name) {
             return Ok(());
@@ -178,7 +178,7 @@ impl Journal {
         self.note(&json!({ "blob": name }))
     }
 
-    /// Whether a blob of this name was copied.
+    /// Whether a blob with this name was copied.
     pub fn knows_blob(&self, name: &str) -> bool {
         self.blobs.contains_key(&hash(name))
     }
@@ -192,7 +192,7 @@ impl Journal {
         self.note(&json!({ "blob": name, "etag": etag, "copyEtag": copy_etag }))
     }
 
-    /// How many messages were copied into a queue; `None` if it was not copied as a whole.
+    /// The number of messages copied into a queue; `None` if it was not copied completely.
     pub fn queue(&self, queue: &str) -> Option<usize> {
         self.queues.get(queue).copied()
     }
@@ -201,7 +201,7 @@ impl Journal {
         self.note(&json!({ "queue": queue, "messages": messages }))
     }
 
-    /// How far a table was copied; `None` if it was not begun.
+    /// How far a table was copied; `None` if the copy was not begun.
     pub fn table(&self, table: &str) -> Option<&TablePlace> {
         self.tables.get(table)
     }
@@ -219,7 +219,7 @@ fn hash_of_etags(etag: &str, copy: &str) -> u128 {
     hash(&format!("{etag}\n{copy}"))
 }
 
-/// Ends a last line that a kill has cut.
+/// Ends an incomplete last line, which a kill has left.
 fn end_cut_line(file: &mut File) -> std::io::Result<()> {
     let mut last = [0];
     file.seek(SeekFrom::End(-1))?;

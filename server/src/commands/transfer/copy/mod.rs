@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
-/// Copies, and says what. The exit status is a failure if contents were left out.
+/// Runs a copy and reports it. The exit status is a failure if contents were left out.
 pub fn run(from: &str, to: &str, options: &Options) -> Result<ExitCode, String> {
     let (from, to) = (client("FROM", from)?, client("TO", to)?);
     let mut copy = CopyRun {
@@ -58,7 +58,7 @@ pub fn run(from: &str, to: &str, options: &Options) -> Result<ExitCode, String> 
     copy.report(copied)
 }
 
-/// The client of a connection string, which may stand in a variable of the environment: `env:NAME`.
+/// The client of a connection string, or of the variable in `env:NAME`.
 fn client(which: &str, text: &str) -> Result<Client, String> {
     let text = match text.strip_prefix("env:") {
         None => text.to_owned(),
@@ -69,7 +69,7 @@ fn client(which: &str, text: &str) -> Result<Client, String> {
 }
 
 impl CopyRun<'_> {
-    /// The services to copy. Error: a connection string has no endpoint of one that was named.
+    /// The services to copy. Error: a connection string lacks the endpoint of a named service.
     fn services(&self) -> Result<Vec<ServiceKind>> {
         let options = self.options;
         let named = |service| match service {
@@ -97,14 +97,14 @@ impl CopyRun<'_> {
         Ok(all)
     }
 
-    /// Whether containers, queues or tables are named, rather than all copied.
+    /// Whether the flags name containers, queues or tables, so that the others are not copied.
     fn is_of_names(&self) -> bool {
         let options = self.options;
         let names = [&options.containers, &options.queues, &options.tables];
         names.iter().any(|names| !names.is_empty())
     }
 
-    /// Error: source and destination are the same, and a copy would delete what it reads.
+    /// Fails if source and destination are the same: the copy would delete what it reads.
     fn check_stores(&self, services: &[ServiceKind]) -> Result<()> {
         for service in services {
             if self.from.shares_store(&self.to, *service)? {
@@ -117,7 +117,7 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Asks every service once, so that a wrong key or address is found before anything is written.
+    /// Sends a request to each service, to find a wrong key or address before the first write.
     fn check_access(&self, services: &[ServiceKind]) -> Result<()> {
         for (which, client) in [("FROM", &self.from), ("TO", &self.to)] {
             for service in services {
@@ -133,7 +133,7 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Source and destination, for the journal.
+    /// The addresses of source and destination, for the journal.
     fn places(&self, services: &[ServiceKind]) -> Result<Value> {
         let places_of = |client: &Client| {
             let mut places = Map::new();
@@ -178,7 +178,7 @@ impl CopyRun<'_> {
         self.copy_properties(services)
     }
 
-    /// Error: a destination holds something that this copy has not put there.
+    /// Fails if a destination resource has contents that this copy has not written.
     fn check_unused(&self, kind: ResourceKind, resources: &[Resource]) -> Result<()> {
         for (name, _) in resources {
             if !self.journal.has_begun(&format!("{kind} {name}"))
@@ -217,7 +217,7 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Prints what was copied and what not.
+    /// Prints what was copied and what was left out.
     fn report(self, copied: Result<()>) -> Result<ExitCode, String> {
         let mut counts = self.progress.counts_of_contents();
         let known = self.known.into_inner();
@@ -250,7 +250,7 @@ impl CopyRun<'_> {
     }
 }
 
-/// What is copied.
+/// The resources to copy.
 #[derive(Default)]
 struct Plan {
     containers: Vec<Resource>,
@@ -258,7 +258,7 @@ struct Plan {
     tables: Vec<Resource>,
 }
 
-/// The resources of these names; all if none are named. Error: one is not there.
+/// The resources with these names, or all if there are none. Error: one does not exist.
 fn chosen(kind: &str, all: Vec<Resource>, names: &[String]) -> Result<Vec<Resource>> {
     if names.is_empty() {
         return Ok(all);

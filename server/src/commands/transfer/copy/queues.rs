@@ -44,7 +44,7 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
         }
         _ => {}
     }
-    // Only messages of this copy are deleted, unless it is to replace others.
+    // Other messages are only deleted with `replace`, or if this copy wrote them.
     let is_fresh = Cell::new(made == Made::New);
     let copied = patiently(&copy.to, || {
         copy_messages(copy, name, !is_fresh.replace(false))

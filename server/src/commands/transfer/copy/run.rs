@@ -1,4 +1,4 @@
-//! A running copy: source and destination, and what it does about each container, queue and table.
+//! A running copy: source, destination, and the treatment of each container, queue and table.
 
 use crate::commands::client::Client;
 use crate::commands::transfer::copy::journal::Journal;
@@ -15,49 +15,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is copied, and how.
+/// The options of a copy.
 pub struct Options {
-    /// Empty: those of which something is named, else all that both connection strings have.
+    /// The services to copy; empty: those of the named resources, or all that both sides have.
     pub services: Vec<ServiceKind>,
-    /// Empty: all.
+    /// Names of containers; empty: all.
     pub containers: Vec<String>,
     pub queues: Vec<String>,
     pub tables: Vec<String>,
     pub existing: Existing,
-    /// Requests at a time.
+    /// Number of requests at a time.
     pub parallel: usize,
     pub journal: Option<PathBuf>,
-    /// How long a request is sent again after its connection broke.
+    /// How long requests are repeated after a connection broke.
     pub retry: Duration,
-    /// Copy what a server shows of a queue although it is not all.
+    /// Whether to accept the first messages of a queue if the server does not show all.
     pub takes_first_messages: bool,
-    /// Whether copied blobs are read again from the destination.
+    /// Whether copied blobs are read back from the destination and compared.
     pub reads_back: bool,
 }
 
-/// A copy that runs.
+/// The state of a running copy.
 pub(super) struct CopyRun<'a> {
     pub(super) from: Client,
     pub(super) to: Client,
     pub(super) options: &'a Options,
     pub(super) journal: Journal,
     pub(super) progress: Progress,
-    /// Items that an earlier run has copied.
+    /// Number of items that an earlier run has copied.
     pub(super) known: AtomicU64,
-    /// Sentences about settings and states that are not copied, and about what was there.
+    /// Sentences about settings and states that are not copied, and about existing resources.
     pub(super) notes: Mutex<Vec<String>>,
 }
 
-/// What is at the destination after [`CopyRun::make`].
+/// The state of a destination resource after [`CopyRun::make`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Made {
-    /// Made by this run; or it was there and empty.
+    /// This run created the resource, or it existed and was empty.
     New,
-    /// Begun by an earlier run of this copy.
+    /// An earlier run of this copy began the resource.
     Ours,
-    /// It was there.
+    /// The resource existed and may have contents.
     Others,
-    /// It was there, and stays as it is.
+    /// The resource existed and is left as it is.
     Left,
 }
 
@@ -85,13 +85,13 @@ impl CopyRun<'_> {
         if !is_ours && is_refused && resources::is_in_use(&self.to, kind, name)? {
             return Err("something was put there while the copy ran, and stays as it is".into());
         }
-        // Before it is made: after a kill, it is known as this copy's.
+        // Recorded before the creation. After a kill, this shows that the resource is ours.
         self.journal.begin(&resource)?;
         match resources::make(&self.to, kind, name, &settings) {
             Ok(true) => {}
             Ok(false) => self.complete(kind, name, &settings)?,
             Err(error) => {
-                // It may have been made, without its policies.
+                // The resource may have been created, though without its policies.
                 let has_policies = settings.remove("policies").is_some();
                 if !has_policies || error.status() != Some(403) {
                     return Err(error);
@@ -103,7 +103,7 @@ impl CopyRun<'_> {
         Ok(if is_ours { Made::Ours } else { Made::New })
     }
 
-    /// Gives policies to a resource of the destination that is there without them.
+    /// Sets the policies of a destination resource that lacks them.
     fn complete(
         &self,
         kind: ResourceKind,

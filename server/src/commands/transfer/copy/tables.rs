@@ -34,7 +34,7 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
         return Ok(());
     }
     if made != Made::Others && !has_count(copy, name, place.entities)? {
-        // A later run copies the table from its beginning.
+        // Recorded as not begun, so that a later run copies the table again.
         return copy.journal.note_table(name, &TablePlace::beginning());
     }
     copy.journal.note_table(name, &place)

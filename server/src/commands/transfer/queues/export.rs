@@ -38,7 +38,7 @@ fn export_messages(
     lines.flush().map_err(Error::of_named_file)
 }
 
-/// The protocol shows the first messages only.
+/// Reports messages that were not exported: the protocol only shows the first ones.
 fn check_all_were_peeked(client: &Client, queue: &str, progress: &Progress) -> Result<()> {
     let count = messages_in(client, queue)?;
     if count > PEEKED_MAX {

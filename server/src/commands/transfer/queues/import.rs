@@ -1,4 +1,4 @@
-//! Checks the queues of a directory with their messages, and makes them.
+//! Checks the queues of a directory with their messages, and creates them.
 
 use crate::commands::transfer::checks::QUEUE_RULES;
 use crate::commands::transfer::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::commands::transfer::queues::messages::{clear, messages_in, put_messag
 use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::resource_names::check_queue_name;
 
-/// As `blobs::check`.
+/// Like `blobs::check`, for queues.
 pub fn check(import: &Import<'_>) -> Result<()> {
     for queue in import.resources(ResourceKind::Queue)? {
         check_queue_name(&queue)
@@ -22,7 +22,7 @@ pub fn check(import: &Import<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Makes all queues of the directory, with their messages. They are checked.
+/// Creates all queues of the directory, with their messages. Everything was checked before.
 pub fn import(import: &Import<'_>) -> Result<()> {
     for queue in import.resources(ResourceKind::Queue)? {
         let Some(is_new) = import.make(ResourceKind::Queue, &queue)? else {

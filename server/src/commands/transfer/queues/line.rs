@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 const LINE_FIELDS: [&str; 4] = ["text", "ttlSeconds", "hiddenSeconds", "dequeueCount"];
 
-/// A message as a line says it.
+/// The message that a line describes.
 pub struct Line {
     text: String,
     ttl_seconds: Option<i64>,
@@ -38,7 +38,7 @@ impl Line {
         })
     }
 
-    /// Errors: what the service would refuse.
+    /// Refuses a message that the service would refuse.
     pub fn check(&self) -> Result<(), String> {
         let mut characters = self.text.chars();
         if let Some(character) = characters.find(|character| !is_xml_character(*character)) {
@@ -66,7 +66,7 @@ impl Line {
         })
     }
 
-    /// The parameters of the request that puts the message.
+    /// The query of the request that puts the message.
     pub fn query(&self) -> String {
         let parameters = [
             ("messagettl", self.ttl_seconds),
@@ -82,7 +82,7 @@ impl Line {
         }
     }
 
-    /// The body of the request.
+    /// The body of the request that puts the message.
     pub fn body(&self) -> String {
         let mut body = String::from("<QueueMessage><MessageText>");
         escape_into(&mut body, &self.text);
@@ -91,7 +91,7 @@ impl Line {
     }
 }
 
-/// The field of a line that a parameter comes from.
+/// The field of a line for a query parameter.
 fn field(parameter: &str) -> &'static str {
     if parameter == "messagettl" {
         "ttlSeconds"

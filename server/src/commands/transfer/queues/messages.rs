@@ -13,14 +13,14 @@ use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
 use serde_json::{Map, Value, json};
 
-/// A lifetime of a thousand years is one that does not end.
+/// A lifetime of this length counts as unlimited: a thousand years.
 const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
-/// Reads all messages of a queue of Lazurite. Other services ignore it.
+/// A header of Lazurite for reading all messages of a queue. Other services ignore it.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
-/// How often a message was delivered. Other services ignore it.
+/// A header of Lazurite with a message's dequeue count. Other services ignore it.
 const DEQUEUE_COUNT: &str = "x-lazurite-dequeue-count";
-/// Messages of a Peek.
+/// Maximum number of messages in a Peek.
 pub const PEEKED_MAX: usize = 32;
 
 /// All queues with their settings, without policies.
@@ -67,7 +67,7 @@ pub fn each_message(
     }
 }
 
-/// A page of messages, and where the next one begins.
+/// A page of messages, and the start of the next page if there is one.
 fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<String>)> {
     let resource = format!(
         "{}/messages?peekonly=true&numofmessages={PEEKED_MAX}",
@@ -86,7 +86,7 @@ fn peek(client: &Client, queue: &str, from: &str) -> Result<(Element, Option<Str
     })
 }
 
-/// How many messages a queue holds, hidden ones too.
+/// The number of messages in a queue, including hidden ones.
 pub fn messages_in(client: &Client, queue: &str) -> Result<usize> {
     let resource = format!("{}?comp=metadata", encode(queue));
     let reply = ask(client, ServiceKind::Queue, "GET", &resource)?;
@@ -94,7 +94,7 @@ pub fn messages_in(client: &Client, queue: &str) -> Result<usize> {
     Ok(count.and_then(|count| count.parse().ok()).unwrap_or(0))
 }
 
-/// The whole lifetime of a message in seconds; -1 if it does not expire.
+/// The lifetime of a message in seconds, from its insertion; -1 if it does not expire.
 fn lifetime(message: &Element) -> i64 {
     let time = |name| date::parse_http(text(message, name));
     let lifetime = time("InsertionTime").zip(time("ExpirationTime"));
@@ -105,7 +105,7 @@ fn lifetime(message: &Element) -> i64 {
     }
 }
 
-/// Makes a queue, without its policies. False if it is there.
+/// Creates a queue without its policies. False if it exists.
 pub fn make_queue(client: &Client, queue: &str, fields: &Map<String, Value>) -> Result<bool> {
     let path = encode(queue);
     if ResourceKind::Queue.exists(client, queue)? {

@@ -1,4 +1,4 @@
-//! Entities of lines as transactions, one for up to a hundred entities of a partition.
+//! Groups the entities of lines into transactions: up to a hundred of one partition.
 
 use crate::commands::client::Client;
 use crate::commands::request_error::Refusal;
@@ -26,7 +26,7 @@ const BATCH_BYTES_MAX: usize = 3 << 20;
 const OPEN_BYTES_MAX: usize = 16 << 20;
 const OPEN_BATCH_BYTES: usize = 1 << 10;
 
-/// Entities of one partition, as a transaction.
+/// Entities of one partition that are written in one transaction.
 pub struct Batch {
     pub partition_key: String,
     pub operations: Vec<Operation>,
@@ -89,7 +89,7 @@ fn each_refused(
     Ok(())
 }
 
-/// The line with the type of each double, without which Azurite takes 1.0 for an Int32.
+/// The line with an annotation on each double, because Azurite takes 1.0 for an Int32 otherwise.
 fn with_types_of_doubles(line: &str) -> Result<String, String> {
     let entity: Fields<'_> = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let is_double = |value: &RawValue| {
@@ -170,7 +170,7 @@ impl Batch {
     }
 }
 
-/// Writes the entities, in place of those that have the same keys.
+/// Writes the entities, replacing those with the same keys.
 pub fn apply(client: &Client, operations: &[Operation]) -> Result<()> {
     let mut body =
         format!("--{BOUNDARY}\r\nContent-Type: multipart/mixed; boundary={CHANGES}\r\n\r\n");
@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// Answers one request a connection; refuses transactions with a row `bad`.
+    /// Answers one request per connection. Refuses transactions with a row `bad`.
     fn answer(mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let (mut line, mut bytes) = (String::new(), 0);
@@ -292,7 +292,7 @@ mod tests {
         assert!(batch.operations[1].text.contains("RowKey='a%27%27b'"));
     }
 
-    /// The sizes of the transactions of these lines.
+    /// The sizes of the transactions made from these lines.
     fn batches(lines: impl Iterator<Item = String>) -> Vec<usize> {
         let mut sizes = Vec::new();
         let each = |take: &mut dyn FnMut(&str) -> Result<()>| {
@@ -319,7 +319,7 @@ mod tests {
         };
         let sizes = batches((0..5000).map(long));
         assert_eq!(sizes.iter().sum::<usize>(), 5000);
-        // What waits is bounded: 16 MiB hold some 550 of them.
+        // Bounded memory: 16 MiB hold about 550 of these entities, over all open transactions.
         assert!(sizes.iter().all(|size| *size <= 13), "{sizes:?}");
     }
 }

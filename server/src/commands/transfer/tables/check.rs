@@ -1,4 +1,4 @@
-//! Checks the tables of a directory with their entities, before anything is written.
+//! Checks the tables of a directory with their entities, before the first write.
 
 use crate::codec::odata::read_entity;
 use crate::commands::transfer::checks::TABLE_RULES;
@@ -14,7 +14,7 @@ use lazurite_table::{ENTITY_BYTES_MAX, Entity, Write, entity_bytes};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// As `blobs::check`.
+/// Like `blobs::check`, for tables.
 pub fn check(import: &Import<'_>) -> Result<(), ImportError> {
     for table in check_settings(import).map_err(ImportError::Content)? {
         check_entities(import.source, &ResourceKind::Table.lines(&table))?;
@@ -22,7 +22,7 @@ pub fn check(import: &Import<'_>) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// The names of the tables, which are checked as their settings are.
+/// Checks the settings of all tables. Returns the names of the tables.
 fn check_settings(import: &Import<'_>) -> Result<Vec<String>> {
     let tables = import.resources(ResourceKind::Table)?;
     let mut names = BTreeMap::new();
@@ -61,7 +61,7 @@ fn check_keys_differ(source: &Source<'_>, path: &str) -> Result<(), ImportError>
     let mut hashes = KeyHashes::new();
     let read = source.numbered_lines(path, |number, line| {
         let (partition_key, row_key) = keys_of(line)?;
-        // No text has the byte between them.
+        // The separator 0xFF does not occur in UTF-8, so different keys stay different.
         let keys = [partition_key.as_bytes(), row_key.as_bytes()].join(&0xff);
         hashes.add(xxh3_128(&keys), number);
         Ok(())
@@ -78,7 +78,7 @@ fn check_keys_differ(source: &Source<'_>, path: &str) -> Result<(), ImportError>
     }
 }
 
-/// Errors: what the service would refuse of a line with these keys.
+/// Refuses a line that the service would refuse. The keys are those of the line.
 fn check_entity(line: &str, (partition_key, row_key): (String, String)) -> Result<(), String> {
     let checked = read_entity(line.as_bytes()).and_then(|body| {
         let entity = Entity::new(partition_key, row_key, body.properties);

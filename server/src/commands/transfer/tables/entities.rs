@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 pub const JSON: &str = "application/json;odata=minimalmetadata";
 
-/// Fields of an entity by their names.
+/// The fields of an entity, by name.
 pub type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 fn get(client: &Client, resource: &str) -> Result<Reply> {
@@ -63,12 +63,12 @@ pub fn read_page(client: &Client, table: &str, more: &str) -> Result<(Vec<String
     Ok((entities.iter().map(line_of).collect(), more))
 }
 
-/// The error of an answer that is no such document.
+/// The error for a response that cannot be parsed.
 fn unreadable(error: serde_json::Error) -> Error {
     Error::broken(format!("the answer cannot be read: {error}"))
 }
 
-/// The keys, and then all other properties in the order of their names.
+/// The line of an entity: the keys, then all other properties in the order of their names.
 fn line_of(entity: &Fields<'_>) -> String {
     let keys = ["PartitionKey", "RowKey"];
     let is_kept =
@@ -85,7 +85,7 @@ fn line_of(entity: &Fields<'_>) -> String {
     line + "}\n"
 }
 
-/// Makes a table, without its policies. False if it is there.
+/// Creates a table without its policies. False if it exists.
 pub fn make_table(client: &Client, table: &str) -> Result<bool> {
     let body = json!({ "TableName": table }).to_string();
     let headers = [
@@ -120,7 +120,7 @@ fn key(entity: &Fields<'_>, name: &str) -> Result<String, String> {
     serde_json::from_str(value.get()).map_err(|_| format!("{name}: it is no text"))
 }
 
-/// Whether a table holds any entity.
+/// Whether a table has any entity.
 pub fn holds_any(client: &Client, table: &str) -> Result<bool> {
     let reply = get(client, &format!("{}()?$top=1", encode(table)))?;
     let document: Value = serde_json::from_str(&reply.text()?).map_err(unreadable)?;

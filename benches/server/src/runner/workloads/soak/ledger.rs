@@ -11,57 +11,57 @@ use lazurite_bench_common::number;
 use crate::client::Message;
 use crate::runner::workloads::soak::stalls::Stalls;
 
-/// Mistakes that are printed.
+/// Maximum number of mistakes that are printed.
 const WRONG_MAX: usize = 10;
-/// The p99 of reads beside slow syncs, as a multiple of the p99 of the same reads without.
+/// Maximum ratio of the p99 of reads during slow syncs to that of the same reads without.
 const SLOWDOWN_MAX: f64 = 2.0;
 /// A lower p99 counts as this one, because it depends more on the scheduling of the machine's
 /// threads than on the disk.
 const P99_FLOOR: Duration = Duration::from_millis(2);
-/// Reads without which a p99 means nothing.
+/// Minimum number of reads for a meaningful p99.
 const READS_MIN: u64 = 1000;
 
-/// Kinds of requests, for their limits.
+/// Kinds of requests, which have different time limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Never waits for the disk.
+    /// Requests that never wait for the disk.
     Read,
     /// A read of a resource that no thread writes. Its times with and without slow syncs are
     /// compared.
     ReadOfOther,
-    /// Waits for the disk.
+    /// Requests that wait for the disk.
     Write,
 }
 
 #[derive(Default)]
 pub(super) struct Ledger(Mutex<Entries>);
 
-/// The record of a message that was delivered.
+/// A delivery of a message.
 struct Delivery {
-    /// The clock after the delivery.
+    /// The time by the clock after the delivery.
     delivered: SystemTime,
-    /// Until when it is hidden.
+    /// The time until which the message is hidden.
     hidden_until: SystemTime,
 }
 
 #[derive(Default)]
 pub(super) struct Entries {
-    /// Messages that must be delivered or have been deleted.
+    /// Messages that must be delivered, or were deleted.
     pub(super) put: HashSet<String>,
-    /// Messages whose Put was not answered.
+    /// Messages whose Put Message was not answered.
     pub(super) perhaps_put: HashSet<String>,
-    /// When a Delete Message had been acknowledged.
+    /// When Delete Message was acknowledged, by message.
     pub(super) deleted: HashMap<String, Instant>,
     pub(super) perhaps_deleted: HashSet<String>,
     /// The updates of a message that were acknowledged: the count that each left, and when. A
     /// message without an update is missing.
     pub(super) updates: HashMap<String, Vec<(u64, Instant)>>,
-    /// When the messages expire that do.
+    /// The times of expiry of messages that expire.
     pub(super) expiring: HashMap<String, SystemTime>,
     hidden: HashMap<String, Delivery>,
-    /// The dequeue counts of a message, and when each had been answered.
+    /// The dequeue counts of each message, with the times of the responses.
     dequeued: HashMap<String, Vec<(u32, Instant)>>,
-    /// By row: increments that were acknowledged, and those of unknown outcome.
+    /// By row: the sum of acknowledged increments, and that of increments with unknown outcome.
     pub(super) added: HashMap<String, (i64, i64)>,
     times: BTreeMap<&'static str, Histogram<u64>>,
     /// Times of reads of other resources, in nanoseconds like all times: `calm` without stalls,
@@ -72,13 +72,13 @@ pub(super) struct Entries {
     wrongs: usize,
 }
 
-/// What a soak has shown.
+/// The result of a soak.
 pub(super) struct Verdict {
-    /// In nanoseconds, by the name of the request.
+    /// The times of requests in nanoseconds, by the name of the request.
     pub(super) times: BTreeMap<&'static str, Histogram<u64>>,
-    /// The p99 of reads beside slow syncs, as a multiple of that without; `None` after too few.
+    /// The ratio of the p99 of reads during slow syncs to that without; `None` after too few reads.
     pub(super) slowdown: Option<f64>,
-    /// The first few mistakes.
+    /// Descriptions of the first mistakes.
     pub(super) wrong: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Ledger {
         self.with(|entries| entries.wrongs)
     }
 
-    /// Records the time of a request; one that exceeds the limit at that moment is wrong.
+    /// Records the duration of a request. It is a mistake if it exceeds the limit at that time.
     pub(super) fn time(
         &self,
         kind: Kind,
@@ -200,7 +200,7 @@ impl Ledger {
         });
     }
 
-    /// A consumer has changed until when a message is hidden; `None` if the outcome is unknown.
+    /// Records that a consumer has hidden a message until `until`; `None`: the outcome is unknown.
     pub(super) fn hidden(&self, text: &str, now: SystemTime, until: Option<SystemTime>) {
         let (name, _) = parse_text(text);
         self.with(|entries| match until {
@@ -217,7 +217,7 @@ impl Ledger {
         });
     }
 
-    /// A message was peeked between these times.
+    /// Records that a message was peeked between these times.
     pub(super) fn peeked(&self, text: &str, during: (SystemTime, SystemTime)) {
         let (name, _) = parse_text(text);
         self.with(|entries| {
@@ -234,7 +234,7 @@ impl Ledger {
         });
     }
 
-    /// Messages that were put and are neither deleted nor may be.
+    /// Messages that were put and were certainly not deleted.
     pub(super) fn outstanding(&self) -> Vec<String> {
         self.with(|entries| {
             let is_outstanding = |name: &&String| {
@@ -244,7 +244,7 @@ impl Ledger {
         })
     }
 
-    /// Compares reads beside slow syncs with reads without, and ends the ledger.
+    /// Compares reads during slow syncs with other reads, and returns the result of the soak.
     pub(super) fn judge(&self) -> Verdict {
         self.with(|entries| {
             let slowdown = entries.compare_reads();
@@ -257,7 +257,7 @@ impl Ledger {
     }
 }
 
-/// The name of a message, and how often it was updated, from its text.
+/// The name of a message and the number of its updates, from its text.
 pub(super) fn parse_text(text: &str) -> (&str, u64) {
     match text.split_once('#') {
         Some((name, updates)) => (name, updates.parse().unwrap_or_default()),
@@ -282,7 +282,7 @@ impl Entries {
         }
     }
 
-    /// The p99 of reads beside slow syncs, as a multiple of that without.
+    /// The ratio of the p99 of reads during slow syncs to that of reads without.
     fn compare_reads(&mut self) -> Option<f64> {
         let p99 = |times: &Option<Histogram<u64>>| {
             let times = times.as_ref().filter(|times| times.len() >= READS_MIN)?;
@@ -305,7 +305,7 @@ impl Entries {
 mod tests {
     use super::*;
 
-    /// Delivers `text` for the time number `count`, hidden until `until`.
+    /// Records delivery number `count` of `text`, which is hidden until `until`.
     fn deliver(
         ledger: &Ledger,
         (text, count): (&str, u32),

@@ -12,15 +12,15 @@ use crate::runner::workloads::soak::services::Services;
 use crate::runner::workloads::soak::state::Soak;
 
 const QUEUE: &str = "soak";
-/// Messages of one Get Messages or Peek Messages.
+/// Maximum number of messages in one Get Messages or Peek Messages.
 const MESSAGES_MAX: u32 = 8;
 const PRODUCERS: u64 = 2;
 const CONSUMERS: u64 = 3;
-/// Lifetimes of messages that expire, in seconds.
+/// Maximum lifetime of messages that expire, in seconds.
 const TTL_SECONDS_MAX: u64 = 10;
-/// Times in answers are cut to seconds: an expiry is up to this much later.
+/// Times in responses are cut to seconds, so an expiry may be this much later.
 const TIME_RESOLUTION: Duration = Duration::from_secs(1);
-/// Once the clock is ahead of all timeouts, messages that do not arrive within this time are lost.
+/// After the clock has passed all timeouts, messages that do not arrive in this time are lost.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn prepare(services: &Services) -> Result<(), Error> {
@@ -72,12 +72,12 @@ fn put(soak: &Soak, text: String, visibility_seconds: Option<i64>) {
     }
 }
 
-/// A message that may be delivered or not, but not after its time.
+/// Puts a message that may be delivered, but only before it expires.
 fn put_expiring(soak: &Soak, text: &str, ttl_seconds: i64) {
     soak.request(Kind::Write, "put expiring message", |services| {
         let client = &services.client;
         let expires_at = client.put_message_for(QUEUE, text, ttl_seconds, None)? + TIME_RESOLUTION;
-        // The store is not reopened meanwhile: this is a time of its clock.
+        // The store cannot be reopened meanwhile, so this is a time of its clock.
         soak.ledger
             .with(|entries| entries.expiring.insert(text.to_owned(), expires_at));
         Ok(())
@@ -90,14 +90,14 @@ fn consume(soak: &Soak, mut random: Random) {
     }
 }
 
-/// Takes some messages and processes most of them. Returns their number.
+/// Receives some messages and processes most of them. Returns their number.
 fn take(soak: &Soak, random: &mut Random, hidden_seconds: u64) -> usize {
     let taken = soak.request(Kind::Write, "get messages", |services| {
         let (began, before) = (Instant::now(), services.clock.now());
         let client = &services.client;
         let messages = client.get_messages(QUEUE, MESSAGES_MAX, hidden_seconds)?;
         let after = services.clock.now();
-        // The store is not reopened meanwhile: these are times of one clock.
+        // The store cannot be reopened meanwhile, so these are times of one clock.
         for message in &messages {
             let during = (before, after);
             soak.ledger.delivered(message, began, during);
@@ -108,7 +108,7 @@ fn take(soak: &Soak, random: &mut Random, hidden_seconds: u64) -> usize {
     let count = taken.len();
     for message in taken {
         match random.below(10) {
-            // A consumer that dies.
+            // Simulates a consumer that dies.
             0 => {}
             1 if never_expires(&message) => update(soak, random, &message, hidden_seconds),
             _ => {
@@ -172,10 +172,10 @@ fn is_taken_over(error: &Error) -> bool {
     error.is("PopReceiptMismatch") || error.is("MessageNotFound")
 }
 
-/// Deletes a message with a receipt. Whether it was acknowledged.
+/// Deletes a message with a receipt. Returns whether that was acknowledged.
 fn delete(soak: &Soak, message: &Message, receipt: &str) -> bool {
     let name = parse_text(&message.text).0.to_owned();
-    // An earlier unknown outcome stays unknown if this request finds nothing to delete.
+    // If this request finds no message, an earlier unknown outcome stays unknown.
     let was_known = soak
         .ledger
         .with(|entries| entries.perhaps_deleted.insert(name.clone()));

@@ -1,7 +1,7 @@
 //! The states that a resource may be in: one after an acknowledged write, more after writes of
 //! unknown outcome.
 
-/// At least one state.
+/// The possible states of a resource, at least one.
 #[derive(Debug)]
 pub(super) struct Possible<T>(Vec<T>);
 
@@ -10,7 +10,7 @@ impl<T: Clone + PartialEq> Possible<T> {
         Possible(vec![state])
     }
 
-    /// A write of `state` was acknowledged, or its outcome is unknown (`None`).
+    /// Records a write of `state`: acknowledged, or with unknown outcome (`None`).
     pub(super) fn wrote(&mut self, outcome: Option<()>, state: T) {
         if outcome.is_some() {
             self.0.clear();
@@ -18,14 +18,14 @@ impl<T: Clone + PartialEq> Possible<T> {
         self.0.push(state);
     }
 
-    /// Keeps only the state that was read. `false` if the resource cannot be in this state.
+    /// Records that `state` was read, which is then the only one. `false` if it was not possible.
     pub(super) fn observed(&mut self, state: &T) -> bool {
         let is_possible = self.0.contains(state);
         self.0 = vec![state.clone()];
         is_possible
     }
 
-    /// The state that was written last.
+    /// The state of the latest write.
     pub(super) fn latest(&self) -> &T {
         self.0.last().expect("there is always a state")
     }

@@ -21,7 +21,7 @@ use crate::runner::workloads::soak::stalls::Stalls;
 use crate::runner::workloads::soak::state::Soak;
 use crate::runner::workloads::soak::{blobs, messages, tables};
 
-/// The last step of the clock, forwards: more than all steps backwards together.
+/// The last step of the clock, forwards, which exceeds the sum of all steps backwards.
 const FINAL_STEP_SECONDS: i64 = 24 * 60 * 60;
 
 const PACE: Pace = Pace {
@@ -29,12 +29,12 @@ const PACE: Pace = Pace {
     held_max: Duration::from_secs(3),
     slow: Duration::from_secs(4),
 };
-/// How long Get Messages hides what it returns.
+/// How long Get Messages hides messages, in seconds.
 const HIDDEN_SECONDS: u64 = 5;
 
 const SECONDS: f64 = 600.0;
 
-/// Runs for ten minutes, and checks that everything is there.
+/// Runs for ten minutes at scale 1, and checks that no acknowledged write is lost.
 pub(in crate::runner::workloads) fn run(bench: &mut Bench) -> Outcome<()> {
     let scratch = bench.settings.launch.scratch()?;
     let time = Duration::from_secs_f64(SECONDS * bench.settings.scale);
@@ -102,7 +102,7 @@ fn run_at(
     Ok((soak, counts))
 }
 
-/// Starts all threads; they end when it is over.
+/// Starts all threads. They end when the soak is over.
 fn start<'scope>(scope: &'scope Scope<'scope, '_>, soak: &'scope Soak, seed: u64) {
     let random = move |number: u64| Random::new(seed.wrapping_mul(1000) + number);
     messages::start(scope, soak, random);
@@ -111,7 +111,7 @@ fn start<'scope>(scope: &'scope Scope<'scope, '_>, soak: &'scope Soak, seed: u64
     scope.spawn(move || read_others(soak));
 }
 
-/// Reads an entity and a blob that no thread writes.
+/// Repeatedly reads an entity and a blob that no thread writes.
 fn read_others(soak: &Soak) {
     while !soak.is_over() {
         soak.request(Kind::ReadOfOther, "get still entity", tables::read_still);

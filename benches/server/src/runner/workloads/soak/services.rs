@@ -1,5 +1,5 @@
-//! The server under test, in this process, on the disk and the clock of the soak, and the requests
-//! that the client has no function for.
+//! Runs the server under test in this process, on the disk and clock of the soak. Also builds the
+//! requests that the client has no functions for.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::client::{Account, Client, Error, Request, Service, escape_path};
 
 pub(super) const CONTAINER: &str = "soak";
 
-/// A server on one open store, with its client.
+/// A server in this process on one open store, with a client.
 pub(super) struct Services {
-    /// `None` once it has stopped.
+    /// `None` once the server has stopped.
     server: Option<Store>,
     pub(super) client: Client,
     pub(super) clock: Arc<dyn WallClock>,
@@ -83,13 +83,13 @@ impl Services {
     }
 }
 
-/// A request to a blob of the container.
+/// A request for a blob of the soak's container.
 pub(super) fn on_blob<'a>(method: &'static str, name: &str) -> Request<'a> {
     let path = format!("/{CONTAINER}/{}", escape_path(name));
     Request::new(Service::Blob, method, path)
 }
 
-/// Put Page; clears the pages if there is no content.
+/// Put Page. Clears the pages if `content` is `None`.
 pub(super) fn put_page<'a>(
     name: &str,
     range: std::ops::Range<u64>,

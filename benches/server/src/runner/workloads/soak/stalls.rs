@@ -1,9 +1,9 @@
-//! The stalls that were injected into the disk, and how long a request may take beside them.
+//! The stalls injected into the disk, and the time limits of requests during them.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How long each sync takes while syncs are slow.
+/// Duration of each sync while syncs are slow.
 pub(super) const SLOW_SYNC: Duration = Duration::from_millis(300);
 /// Maximum number of slow syncs that a write waits for: two files each for the group of writes
 /// before its own and for its own, and a new segment of the log.
@@ -11,12 +11,12 @@ const SLOW_SYNCS_MAX: u32 = 6;
 /// The time that a request may take apart from stalls: it waits for other threads of this machine,
 /// and for the sync that was under way when a stall began.
 const SLACK: Duration = Duration::from_millis(1000);
-/// Stalls that are remembered. No request is as old as the stall that is forgotten.
+/// Maximum number of stalls kept. All requests under way are younger than a dropped one.
 const STALLS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StallKind {
-    /// Syncs do not return.
+    /// Syncs block until the stall ends.
     Held,
     /// Each sync takes [`SLOW_SYNC`].
     Slow,
@@ -25,11 +25,11 @@ pub(super) enum StallKind {
 struct Stall {
     kind: StallKind,
     began: Instant,
-    /// `None` while it lasts.
+    /// `None` while the stall lasts.
     ended: Option<Instant>,
 }
 
-/// All threads share it.
+/// The stalls so far, which all threads share.
 #[derive(Default)]
 pub(super) struct Stalls(Mutex<Vec<Stall>>);
 
@@ -73,12 +73,12 @@ impl Stalls {
         limit
     }
 
-    /// The longest that a read may take. Reads do not wait for the disk.
+    /// Maximum duration of a read. Reads do not wait for the disk.
     pub(super) fn read_limit(&self) -> Duration {
         SLACK
     }
 
-    /// Whether syncs were slow all the time between these.
+    /// Whether syncs were slow during the whole time between these instants.
     pub(super) fn is_slow(&self, began: Instant, ended: Instant) -> bool {
         let stalls = self.0.lock().expect("no request panics");
         stalls.iter().any(|stall| {
@@ -87,7 +87,7 @@ impl Stalls {
         })
     }
 
-    /// Whether there was a stall at any time between these.
+    /// Whether there was a stall at any time between these instants.
     pub(super) fn is_stalled(&self, began: Instant, ended: Instant) -> bool {
         let stalls = self.0.lock().expect("no request panics");
         stalls.iter().any(|stall| {

@@ -1,4 +1,4 @@
-//! The state that all threads of the soak share, and the way every request takes.
+//! The state that all threads of the soak share, and the function that sends each request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{RwLock, RwLockReadGuard};
@@ -10,19 +10,19 @@ use crate::runner::workloads::soak::ledger::{Kind, Ledger};
 use crate::runner::workloads::soak::services::Services;
 use crate::runner::workloads::soak::stalls::Stalls;
 
-/// Between requests of one thread: the machine is to have time for all of them.
+/// Pause between requests of one thread, so that the machine can keep up with all threads.
 const PAUSE: Duration = Duration::from_micros(300);
-/// Between two looks at whether a store that has failed was reopened.
+/// Interval at which a thread checks whether a failed store was reopened.
 const REOPENED_POLL: Duration = Duration::from_millis(20);
 
-/// The state that all threads share.
+/// The state that all threads of the soak share.
 pub(super) struct Soak {
-    /// Locked shared by each request, and exclusively to reopen the store.
+    /// Each request holds the lock shared; reopening the store holds it exclusively.
     pub(super) services: RwLock<Services>,
     pub(super) ledger: Ledger,
     pub(super) stalls: Stalls,
     pub(super) is_over: AtomicBool,
-    /// How long Get Messages hides what it returns.
+    /// How long Get Messages hides messages, in seconds.
     pub(super) hidden_seconds: u64,
 }
 
@@ -47,7 +47,7 @@ impl Soak {
         let began = Instant::now();
         let done = request(&services);
         let ended = Instant::now();
-        // Decided while the store cannot be reopened: another store has other excuses.
+        // Checked before the lock is released, while it is certain which store had the error.
         let is_explained = done.as_ref().is_err_and(|error| services.explains(error));
         drop(services);
         self.ledger.time(kind, name, began, ended, &self.stalls);
@@ -63,7 +63,7 @@ impl Soak {
         }
     }
 
-    /// Waits until a store that has failed is reopened, so that reads show what is durable.
+    /// Waits until a failed store is reopened, so that reads only show durable data.
     pub(super) fn wait_for_store(&self) {
         while self.services().is_disk_failed() && !self.is_over() {
             thread::sleep(REOPENED_POLL);
@@ -134,7 +134,7 @@ mod tests {
         thread::scope(|scope| {
             let refused = soak.request(Kind::Write, "put", |services| {
                 services.disk_fails();
-                // The injector wants the store for itself while this request is under way.
+                // Simulates the injector: waits for the store while this request is under way.
                 scope.spawn(|| {
                     drop(soak.services.write().unwrap());
                     order.lock().unwrap().push("reopened");

@@ -15,9 +15,9 @@ use crate::runner::workloads::soak::state::Soak;
 const TABLE: &str = "Soak";
 const COUNTERS: u64 = 64;
 const INCREMENTERS: u64 = 3;
-/// Rows that one transaction writes together.
+/// Number of rows that one transaction writes.
 const TOGETHER: u64 = 4;
-/// Rows that are replaced and deleted.
+/// Number of rows that are replaced and deleted.
 const CHANGING: u64 = 16;
 /// The entity that no thread writes.
 const STILL: (&str, &str) = ("still", "0");
@@ -49,7 +49,7 @@ pub(super) fn start<'scope>(
     scope.spawn(move || replace_and_delete(soak, random));
 }
 
-/// The write of a row with one number.
+/// A write of a row that contains one number.
 fn row(write: Write, partition: &str, key: &str, count: i64) -> Change {
     let entity = json!({ "PartitionKey": partition, "RowKey": key, "Count": count });
     Change::new(write, entity)
@@ -59,7 +59,7 @@ fn write(services: &Services, change: Change) -> Result<(), Error> {
     services.client.write_entity(TABLE, &change)
 }
 
-/// The number in a row, and its ETag; `None` if there is no such row.
+/// The number in a row and its ETag; `None` if the row does not exist.
 fn read(services: &Services, partition: &str, key: &str) -> Result<Option<(i64, String)>, Error> {
     let found = services.client.get_entity_and_etag(TABLE, partition, key)?;
     found
@@ -113,7 +113,7 @@ fn increment(soak: &Soak, mut random: Random) {
     }
 }
 
-/// Writes all rows of a partition, the last one in the given way.
+/// Writes all rows of a partition in one transaction, the last one with `last`.
 fn write_together(services: &Services, count: i64, last: Write) -> Result<(), Error> {
     let rows = (0..TOGETHER).map(|number| {
         let is_last = number + 1 == TOGETHER;
@@ -123,7 +123,7 @@ fn write_together(services: &Services, count: i64, last: Write) -> Result<(), Er
     services.client.transact(TABLE, &rows.collect::<Vec<_>>())
 }
 
-/// Writes all rows of a partition in one transaction; every third one is refused as a whole.
+/// Repeatedly writes all rows of a partition together. Every third transaction must be refused.
 fn transact(soak: &Soak) {
     let mut possible = Possible::new(0);
     for count in 1.. {
@@ -145,7 +145,7 @@ fn transact(soak: &Soak) {
     }
 }
 
-/// A transaction whose last operation inserts a row that exists.
+/// Sends a transaction that must fail, because its last operation inserts an existing row.
 fn refuse(soak: &Soak, count: i64) {
     soak.request(
         Kind::Write,
@@ -176,7 +176,7 @@ fn check_together(soak: &Soak, possible: &mut Possible<i64>) {
     }
 }
 
-/// Writes rows whether or not they exist, and deletes them.
+/// Repeatedly upserts and deletes rows.
 fn replace_and_delete(soak: &Soak, mut random: Random) {
     let mut rows: Vec<Possible<Option<i64>>> = Vec::new();
     rows.resize_with(CHANGING as usize, || Possible::new(None));
@@ -228,7 +228,7 @@ pub(super) fn read_still(services: &Services) -> Result<(), Error> {
     }
 }
 
-/// When all is calm: every counter has its increments.
+/// Checks, after all threads have ended, that every counter has its increments.
 pub(super) fn check(soak: &Soak) {
     for row in 0..COUNTERS {
         let Some((count, _)) = read_counter(soak, row) else {

@@ -12,18 +12,18 @@ use crate::runner::workloads::space::scene::Scene;
 const CONTAINER: &str = "space";
 const SEED: u64 = 1;
 const BYTES_MIN: f64 = 16.0 * 1024.0;
-/// The largest blob is this many doublings larger: 4 MiB.
+/// The largest blob is 2 to this power times the smallest: 4 MiB.
 const DOUBLINGS: f64 = 8.0;
-/// One blob in this many is not deleted.
+/// One blob in this many is kept.
 const ONE_STAYS_OF: usize = 10;
 
-/// The blobs by number.
+/// The blobs of the workload, by number.
 pub(super) struct Blobs {
     sizes: Vec<usize>,
 }
 
 impl Blobs {
-    /// Blobs of this many bytes in all.
+    /// Blobs of at least `bytes` bytes in total.
     pub(super) fn new(bytes: u64) -> Blobs {
         let (mut sizes, mut left) = (Vec::new(), bytes as i64);
         while left > 0 {
@@ -45,7 +45,7 @@ impl Blobs {
         })
     }
 
-    /// Deletes nine of ten, in the order in which they were put.
+    /// Deletes nine of ten blobs, in the order in which they were put.
     pub(super) fn delete(&self, scene: &Scene) -> Result<(), Error> {
         let doomed = self.numbers(|number| !stays(number));
         in_parallel("blobs deleted", doomed.len(), |index| {
@@ -56,7 +56,7 @@ impl Blobs {
         })
     }
 
-    /// Reads what was not deleted. Returns how many blobs are not as they were put.
+    /// Reads the kept blobs. Returns the number of those with wrong content.
     pub(super) fn read_back(&self, client: &Client) -> Result<usize, Error> {
         let kept = self.numbers(stays);
         let wrong = AtomicUsize::new(0);
@@ -87,7 +87,7 @@ impl Blobs {
     }
 }
 
-/// The source of the size and the content of a blob.
+/// The random numbers from which size and content of a blob are derived.
 fn random(number: usize) -> Random {
     let mut random = Random::new(SEED);
     Random::new(random.next_u64() ^ number as u64)

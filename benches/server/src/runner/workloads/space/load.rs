@@ -12,17 +12,17 @@ use crate::client::{Change, Client, Error, Write};
 use crate::runner::tally::Tally;
 use crate::runner::workloads::space::scene::Scene;
 
-/// Between two cycles of a thread.
+/// Pause between two cycles of a thread.
 const PAUSE: Duration = Duration::from_millis(40);
 const BLOB_BYTES: usize = 16 << 10;
-/// Blobs that a thread leaves before it deletes the oldest.
+/// Number of blobs that a thread keeps before it deletes the oldest.
 const BLOBS_KEPT: usize = 20;
-/// About the bytes of an entity: its keys and its text.
+/// Approximate size of an entity in bytes, with keys and text.
 const ENTITY_BYTES: i64 = 250;
-/// A message that is not deleted by then would come back.
+/// Longer than the workload, so that undeleted messages do not come back.
 const VISIBILITY_SECONDS: u64 = 600;
 
-/// Sends requests until the end. A reset of the store is no fault: the load begins anew.
+/// Sends requests until the end. Starts again if the store is reset.
 pub(super) fn run(scene: &Scene, number: usize, tally: &Tally) {
     while !scene.is_over() {
         let resets = scene.resets();
@@ -78,7 +78,7 @@ fn run_until_reset(scene: &Scene, number: usize, tally: &Tally) -> Result<(), Er
     Ok(())
 }
 
-/// Creates the resources of one thread. What is there already stays.
+/// Creates the resources of one thread. Existing ones are kept.
 fn create(client: &Client, name: &str, table: &str) -> Result<(), Error> {
     let creations: [&dyn Fn() -> Result<(), Error>; 3] = [
         &|| client.create_container(name),

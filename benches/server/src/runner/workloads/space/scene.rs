@@ -1,4 +1,4 @@
-//! The bytes that live in a directory, and the wait until it takes not much more than them.
+//! The live bytes in a data directory, and the wait until its size is close to them.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -10,34 +10,34 @@ use serde_json::Value;
 
 use crate::client::Client;
 
-/// The directory may be this multiple of the bytes that live.
+/// Maximum size of the directory, as a multiple of the live bytes.
 const TIMES_MAX: f64 = 1.2;
-/// Small stores may take this much all the same: logs and open files are allocated ahead.
+/// Always allowed, because logs and open files are allocated ahead.
 const ALWAYS_ALLOWED: u64 = 64 << 20;
-/// The longest wait for space to come back.
+/// Maximum time to wait until space is freed.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What all threads of a workload share.
+/// The state that all threads of a workload share.
 pub(super) struct Scene {
     pub(super) client: Client,
     directory: PathBuf,
     is_over: AtomicBool,
-    /// Bytes of what clients can read.
+    /// Number of bytes that clients can read.
     live: AtomicI64,
-    /// How often the store was reset: other requests then begin anew.
+    /// Number of resets of the store, after which the other threads start again.
     resets: AtomicU64,
 }
 
-/// The end of a wait for space to come back.
+/// The result of waiting until space is freed.
 pub(super) struct Wait {
-    /// Until the directory took no more than it may; [`WAIT_MAX`] if that took longer.
+    /// Time until the directory was small enough; [`WAIT_MAX`] if it never was.
     pub(super) seconds: f64,
-    /// Allocated blocks.
+    /// Size of the directory in bytes, by allocated blocks.
     pub(super) bytes: u64,
-    /// Bytes of what clients can read.
+    /// Number of bytes that clients can read.
     pub(super) live: u64,
-    /// Bytes that the server says a snapshot or a fork holds.
+    /// Number of bytes that a snapshot or a fork holds, by the server's count.
     pub(super) held: u64,
 }
 
@@ -52,7 +52,7 @@ impl Scene {
         }
     }
 
-    /// Counts bytes that were put, or with a minus, deleted.
+    /// Adds the bytes that were put, or, if negative, deleted.
     pub(super) fn add_live(&self, bytes: i64) {
         self.live.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -73,7 +73,7 @@ impl Scene {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Ends all threads that look at [`Scene::is_over`].
+    /// Ends the threads that check [`Scene::is_over`].
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
@@ -115,7 +115,7 @@ impl Scene {
     }
 }
 
-/// The most that the directory may take.
+/// Maximum size of the directory in bytes.
 fn allowed(live: u64, held: u64) -> u64 {
     ((live as f64 * TIMES_MAX) as u64).max(ALWAYS_ALLOWED) + held
 }
