@@ -390,7 +390,7 @@ pub(crate) fn decode_leaf(window: u64, value: &[u8]) -> Result<Vec<Extent>> {
     })
 }
 
-/// The stored form of cleared pages: pages of a content without bytes.
+/// The stored form of cleared pages: the id of the clear in place of a content's id, and zeros.
 fn cleared_pages(id: u128) -> Pages {
     Pages {
         content: id,

@@ -31,7 +31,8 @@ pub struct Conditions {
     pub lease_id: Option<Guid>,
     /// Whether the caller may only create blobs and blocks, and not replace any.
     pub must_be_new: bool,
-    /// The customer's key, where a request needs it for the content: it must be that of the blob.
+    /// The customer-provided key, `None` without one. A new blob gets this key; a read or a change
+    /// must bring the blob's key.
     pub customer_key: Option<CustomerKey>,
     /// `x-ms-encryption-scope` of writes: a new blob gets this scope, and a change must name the
     /// blob's scope. `None` is the container's default.

@@ -1,5 +1,5 @@
-//! Access: writes batches of the model to a store, and reads everything in a store back, for one
-//! thread and for many.
+//! Writes the model's batches to a store and reads the whole store back. Shared by the lives of one
+//! thread (`life/`) and the sessions of many (`threads/`).
 
 use crate::finding::{Checked, Finding, Symptom};
 use crate::model::{Change, KEYSPACES, Row, Rows, Value, Way};

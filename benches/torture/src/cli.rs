@@ -1,4 +1,4 @@
-//! Cli: the flags.
+//! The flags of the program.
 
 use crate::kind::Kind;
 use clap::Parser;

@@ -222,8 +222,8 @@ impl Store {
         rows
     }
 
-    /// Checks that every message has all its rows: one delivery row at the time in its message row,
-    /// one text row, and an expiry row unless it never expires. Deleted queues have no rows.
+    /// Checks that every message has all its rows: one delivery row, whose key has the time
+    /// stored in the message row, one text row, and an expiry row unless the message never expires.
     pub(crate) fn check_rows(&self) {
         let options = KeyspaceOptions::default();
         let keyspace = self.db.keyspace("queue_messages", options).unwrap();

@@ -5,9 +5,9 @@ use std::fmt;
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Most buckets of `hash`.
+/// Maximum number of buckets of `hash`.
 const BUCKETS_MAX: u32 = 10_000;
-/// Most characters of `start`, and digits of `pad`.
+/// Maximum number of characters of `start`, and of digits of `pad`.
 const WIDTH_MAX: u32 = 256;
 /// Digits of an instant in ticks.
 const TICK_DIGITS: usize = 19;

@@ -54,12 +54,12 @@ pub struct Measured {
     pub partition: Option<String>,
 }
 
-/// An entity with other keys.
+/// The keys that an entity has in the new design, and the values that its readers know.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moved {
-    /// Its PartitionKey.
+    /// The new PartitionKey.
     pub partition: String,
-    /// Its RowKey.
+    /// The new RowKey.
     pub row: String,
     /// The values that its readers know besides the former keys.
     pub known: Vec<(String, Value)>,

@@ -259,7 +259,7 @@ fn lines(design: &DesignFile, outcome: &CheckedDesign, prices: &Prices) -> Vec<S
     lines.iter().map(|line| plain(line)).collect()
 }
 
-/// The outcome for programs.
+/// The outcome as JSON, for `--json` and for the MCP tool.
 pub fn as_value(outcome: &CheckedDesign, prices: &Prices) -> Value {
     let pattern = |of: &lazurite_design::Checked| {
         json!({

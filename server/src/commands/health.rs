@@ -51,7 +51,8 @@ fn ports_in_use() -> Result<Vec<u16>, String> {
     Ok(ports.into_values().collect())
 }
 
-/// The text of the health page. The error says why the service is not healthy.
+/// Returns the text of the health page, or a note if the service takes only HTTPS, which counts as
+/// healthy. The error says why the service is not healthy.
 fn ask(port: u16) -> Result<String, String> {
     let no_answer = |error: io::Error| format!("no answer: {error}");
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));

@@ -12,8 +12,8 @@ pub struct Value {
 }
 
 impl Value {
-    /// Returns a value of `length` bytes. Two values of eight or more bytes with different numbers
-    /// differ.
+    /// Returns a value of `length` bytes made from `fill`. Values of eight or more bytes differ if
+    /// their `fill` differs.
     pub fn new(length: u32, fill: u64) -> Value {
         let bits = length.min(8) * 8;
         let mask = u64::MAX.checked_shr(64 - bits).unwrap_or(0);

@@ -115,7 +115,8 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps the first finding of a thread. A panic is one, unless the disk was to panic.
+    /// Runs the body of a thread, and keeps its finding if the session has none yet. A panic is a
+    /// finding, unless the fault of the session is a panic.
     pub fn note(&self, run: impl FnOnce() -> Checked) {
         let ended = catch_unwind(AssertUnwindSafe(run));
         let finding = match ended {

@@ -381,7 +381,8 @@ fn protected_snapshots_and_versions_are_not_deleted() {
     }
 }
 
-/// A deleted record with a hold stays until the hold ends. No operation leaves such a record.
+/// A deleted record with a hold stays until the hold ends. No operation
+/// produces such a record, so the test writes it.
 #[test]
 fn a_deleted_record_with_a_hold_is_not_gone_before_the_hold() {
     let account = AccountPolicy {

@@ -143,7 +143,7 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Takes back what a failed append of `bytes` bytes may have written: otherwise a replay would
+    /// Erases the bytes that a failed append of `bytes` bytes may have written: otherwise a replay would
     /// find whole frames there.
     pub(crate) fn undo(&self, bytes: usize) -> Result<()> {
         let length = self.segment.length;

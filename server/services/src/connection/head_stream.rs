@@ -84,8 +84,9 @@ impl HeaderNames {
         self.0.has_response_names.load(Ordering::Relaxed)
     }
 
-    /// Until the next request, ends the connection once the client has closed its end, even if the
-    /// client could still read. Takes effect when the connection's task runs next.
+    /// Makes the connection end as soon as the client closes its sending direction, even if it could
+    /// still read the response. The next request resets this. Takes effect when the connection's task
+    /// runs next.
     pub fn follow_client(&self) {
         self.0.follows_client.store(true, Ordering::Relaxed);
     }

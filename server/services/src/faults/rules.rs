@@ -95,7 +95,7 @@ pub struct Faults {
     /// Whether a target is set. Every request reads this instead of taking the lock.
     has_targets: AtomicBool,
     targets: RwLock<Arc<Targets>>,
-    /// Whether a reset sets the published targets (`--as-azure`) and not none.
+    /// Whether a reset sets the published targets (`--as-azure`) or removes all targets.
     is_as_azure: bool,
     /// Whether clients on other machines may ask for faults with the header.
     pub takes_header_from_anywhere: bool,

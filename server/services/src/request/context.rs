@@ -44,7 +44,8 @@ pub enum Replication {
     Current,
     /// The data written before this time.
     Until(SystemTime),
-    /// The data with which the server started.
+    /// The oldest checkpoint, because none is old enough yet: after a start, or after a reset that
+    /// sets the clock back.
     Bootstrap,
 }
 

@@ -238,7 +238,8 @@ impl Ring {
         kept.newest += 1;
         record.number = kept.newest;
         let mut dropped = kept.push(record);
-        // Free the dropped record after the lock is released. Usually there is one.
+        // The last dropped record and bodies are freed after the lock is released. If more are
+        // dropped, which is rare, the others are freed under the lock.
         let mut bodies = None;
         while self.copies.bytes() > self.bytes_max / 2
             && let Some(dropped) = kept.drop_bodies()

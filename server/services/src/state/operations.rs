@@ -116,7 +116,9 @@ impl Stores {
         on_blocking_pool(move || operation(&stores, &mut file)).await
     }
 
-    /// Makes the store with this number the current one. On failure, removes it.
+    /// Makes the store with this number the current one. If that fails, removes it. If only the last
+    /// sync fails, returns the error although the store is in service: a power cut may bring back the
+    /// former one.
     fn put_in_service(&self, file: &mut StoresFile, number: StoreNumber) -> Result<()> {
         let opened = self.open_store(number);
         let store = opened.inspect_err(|_| self.directories.remove(number))?;

@@ -177,7 +177,8 @@ pub(super) fn prepare(server: &Server) -> BTreeMap<&'static str, String> {
     words
 }
 
-/// Everything that reads show of the store, without what always differs between two reads.
+/// Returns the responses of read requests to the whole store, without the headers and lines that
+/// differ in every response.
 pub(super) fn shown(server: &Server) -> String {
     let mut text = String::new();
     let mut add = |request: Request| {

@@ -157,7 +157,8 @@ fn bad_queries_are_refused() {
         let name = option.split('=').next().unwrap();
         assert!(refused.message().contains(name), "{}", refused.message());
     }
-    // Redundant parentheses are accepted; a thousand alternations are refused.
+    // Redundant parentheses and nested uses of one operator are accepted. `and` and `or` nested in
+    // each other beyond `FILTER_DEPTH_MAX` are refused.
     let wrapped = format!("$filter={}a%20eq%201{}", "(".repeat(1000), ")".repeat(1000));
     query(&wrapped).is(200);
     let steps = "a%20eq%201%20or%20(a%20eq%201%20and%20(".repeat(500);
