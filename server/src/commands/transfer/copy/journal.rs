@@ -50,7 +50,7 @@ pub struct Journal {
     path: PathBuf,
     /// `None`: nothing is recorded.
     file: Option<Mutex<File>>,
-    /// Containers, queues and tables that this copy has begun, as kind and name: `container photos`.
+    /// Containers, queues and tables that this copy has begun, such as `container photos`.
     begun: HashSet<String>,
     /// Hashes of container and name of blobs that this copy has begun to write.
     begun_blobs: HashSet<u128>,
