@@ -18,6 +18,8 @@ pub(crate) enum Error {
         status: u16,
         code: String,
         message: String,
+        /// The seconds of `Retry-After`, if the answer has it.
+        retry_after: Option<u64>,
     },
     /// The server answered with success, and the answer cannot be parsed.
     #[error("{0}")]

@@ -1,46 +1,41 @@
-//! The report as one page: no network, charts as SVG.
+//! The report as one page, which needs no network. Bars are drawn here; the lines of prices are drawn
+//! in the page, from the cost model that it contains, and again when its inputs change.
+
+mod bars;
+#[cfg(test)]
+mod model_tests;
+mod text;
 
 use std::fmt::Write;
 
-use lazurite_bench_common::{number, thousands};
+use lazurite_bench_common::number;
+use lazurite_cost::{ITEMS, RATIOS};
 
-use crate::guide::finding::{Finding, Measured};
-use crate::guide::report::{COLUMNS, Report, cells};
+use crate::guide::finding::Finding;
+use crate::guide::html::bars::bars;
+use crate::guide::html::text::{escape, prose, sentence_case};
+use crate::guide::limits::COLUMNS as LIMITS_COLUMNS;
+use crate::guide::report::Report;
+use crate::guide::tables::{COLUMNS, PRICE_COLUMN, cells, deaths, own_column};
 
-/// The style sheet of the page, in dark and light.
-const STYLE: &str = ":root{color-scheme:light dark;--text:#1b2733;--page:#fff;--line:#d5dde5;--note:#fff6df;--wrong:#fde4e1;--naive:#8a99a8;--advised:#1f6fb2;--other:#b4541a}\
-@media(prefers-color-scheme:dark){:root{--text:#e3e9ef;--page:#14191f;--line:#36424e;--note:#3d3414;--wrong:#4a2320;--naive:#6f7f8f;--advised:#58a6e8;--other:#e8935a}}\
-body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:68rem;padding:0 1rem;color:var(--text);background:var(--page)}\
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.5rem}section{border-top:1px solid var(--line)}\
-.sentence{font-weight:600}.note{background:var(--note);padding:.5rem .75rem}.wrong{background:var(--wrong);padding:.5rem .75rem}\
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}td,th{padding:.25rem .6rem;text-align:right;vertical-align:bottom}\
-td{white-space:nowrap}td:first-child,th:first-child{text-align:left}td:first-child{white-space:normal;min-width:8rem}tr{border-bottom:1px solid var(--line)}\
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:1rem 2rem;margin:1rem 0}svg{width:100%;height:auto;display:block;fill:var(--text)}\
-figure{margin:1.5rem 0}.naive{fill:var(--naive)}.advised{fill:var(--advised)}dt{font-weight:600}dd{margin:0 0 .4rem}code{overflow-wrap:anywhere}h3{font-size:1rem}a{color:var(--advised)}";
-
-/// Sizes of a chart, in units of its view box.
-const WIDTH: f64 = 320.0;
-const FIGURE_WIDTH: f64 = 70.0;
-const LABEL_HEIGHT: f64 = 16.0;
-const BAR_HEIGHT: f64 = 14.0;
-const ROW_HEIGHT: f64 = 38.0;
-const TITLE_HEIGHT: f64 = 24.0;
+const STYLE: &str = include_str!("style.css");
+/// The cost model, its sentences, its charts, and the inputs that recompute the page, in this order.
+const SCRIPTS: [&str; 4] = [
+    include_str!("cost.js"),
+    include_str!("words.js"),
+    include_str!("lines.js"),
+    include_str!("page.js"),
+];
 
 pub(super) fn page(report: &Report) -> String {
     let mut page = head("The table design guide, measured");
     let _ = write!(
         page,
-        "<p>{}. Against {}, at scale {}, seed {}.</p>\
-         <p>Prices in {} a month, for {} writes, {} questions and {} items kept. {} Every bar starts at zero.</p>",
+        "<p>{}. Against {}, at scale {}, seed {}.</p>",
         escape(&sentence_case(&report.verdict())),
         escape(&report.server),
         report.scale,
         report.seed,
-        escape(&report.prices.currency),
-        number(report.prices.load_per_month.writes),
-        number(report.prices.load_per_month.reads),
-        number(report.prices.load_per_month.items),
-        escape(&report.assumptions())
     );
     if let Some(noisy) = report.noise() {
         let _ = write!(
@@ -52,29 +47,97 @@ pub(super) fn page(report: &Report) -> String {
     for line in &report.comparison {
         let _ = write!(page, "<p>{}.</p>", escape(&sentence_case(line)));
     }
+    contents(&mut page, report);
+    load(&mut page, report);
     for finding in &report.findings {
         section(&mut page, report, finding);
     }
     advice(&mut page, report);
     azurite(&mut page, report);
+    scripts(&mut page, report);
     page.push_str("</body></html>\n");
     page
 }
 
-fn section(page: &mut String, report: &Report, finding: &Finding) {
-    let pattern = finding.pattern;
+fn contents(page: &mut String, report: &Report) {
+    page.push_str("<nav><h2>Contents</h2><ol>");
+    for finding in &report.findings {
+        let (name, title) = (finding.pattern.name, escape(finding.pattern.title));
+        let _ = write!(page, "<li><a href=\"#{name}\">{title}</a></li>");
+    }
+    let has_advice = report
+        .findings
+        .iter()
+        .any(|finding| !finding.advice.is_empty());
+    let rest = [
+        ("advice", ADVICE, has_advice),
+        ("azurite", AZURITE, report.azurite.is_some()),
+    ];
+    for (name, title, _) in rest.into_iter().filter(|(.., is_there)| *is_there) {
+        let _ = write!(page, "<li><a href=\"#{name}\">{title}</a></li>");
+    }
+    page.push_str("</ol></nav>");
+}
+
+/// The load and the prices; `page.js` makes the inputs.
+fn load(page: &mut String, report: &Report) {
+    let load = report.prices.load_per_month;
     let _ = write!(
         page,
-        "<section id=\"{}\"><h2>{}</h2><p class=\"sentence\">{}.</p>",
+        "<section id=\"load\"><h2>Load and prices</h2>\
+         <p>Prices are in {} a month, for {} writes, {} questions and {} items kept. {}</p><form></form>\
+         <p>A design pays where it costs less than the naive one. The charts compare {} questions for each write with 1 question for each {} writes, and {} items with {}. Both of their axes are logarithmic; every bar starts at zero.</p>\
+         <noscript><p class=\"note\">The charts of prices and the inputs need JavaScript.</p></noscript></section>",
+        escape(&report.prices.currency),
+        number(load.writes),
+        number(load.reads),
+        number(load.items),
+        escape(&report.assumptions()),
+        number(RATIOS.1),
+        number(RATIOS.0.recip()),
+        number(ITEMS.0),
+        number(ITEMS.1),
+    );
+}
+
+fn scripts(page: &mut String, report: &Report) {
+    // `<` in a name must not end the element.
+    let model = report.model().to_string().replace('<', "\\u003c");
+    let scripts = SCRIPTS.join("\n");
+    let _ = write!(
+        page,
+        "<script type=\"application/json\" id=\"model\">{model}</script><script>{scripts}</script>"
+    );
+}
+
+fn section(page: &mut String, report: &Report, finding: &Finding) {
+    let pattern = finding.pattern;
+    let price_change = report.price_change(finding).join(", ");
+    let _ = write!(
+        page,
+        "<section id=\"{}\" class=\"pattern\"><h2>{}</h2><p class=\"sentence\">{}: {}<span data-change>{}</span>.</p>",
         pattern.name,
         escape(pattern.title),
-        escape(&sentence_case(&report.sentence(finding)))
+        escape(&sentence_case(pattern.question)),
+        escape(&report.measured_change(finding).join(", ")),
+        escape(&if price_change.is_empty() {
+            String::new()
+        } else {
+            format!(", {price_change}")
+        }),
     );
-    for wrong in &finding.wrong {
+    if let Some(sentence) = report.break_even(finding) {
+        let _ = write!(
+            page,
+            "<p class=\"pays\" data-break-even>{}</p>",
+            escape(&sentence)
+        );
+    }
+    for wrong in report.wrong_answers(finding) {
         let _ = write!(
             page,
             "<p class=\"wrong\">Wrong answer: {}</p>",
-            escape(wrong)
+            escape(&wrong)
         );
     }
     let _ = write!(
@@ -92,44 +155,50 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         );
     }
     table(page, report, finding);
-    if let Some(prices) = report.batch_prices(finding) {
-        let _ = write!(page, "<p>{}.</p>", escape(&prices));
+    page.push_str("<div class=\"charts\">");
+    page.push_str(&bars(pattern.goal, &finding.designs));
+    page.push_str(
+        "<figure data-lines=\"ratio\"></figure><figure data-lines=\"items\"></figure></div>",
+    );
+    if let Some(deaths) = deaths(finding) {
+        let _ = write!(page, "<p>{}.</p>", escape(&deaths));
     }
-    charts(page, report, finding);
-    page.push_str("</section>");
+    if let Some(prices) = report.batch_prices(finding) {
+        let _ = write!(page, "<p data-batches>{}.</p>", escape(&prices));
+    }
+    limits(page, report, finding);
+    let _ = write!(
+        page,
+        "<p>{}</p></section>",
+        escape(&report.extension(finding))
+    );
 }
 
-fn charts(page: &mut String, report: &Report, finding: &Finding) {
-    let designs = &finding.designs;
-    page.push_str("<div class=\"charts\">");
-    let count = |count: u64| (count as f64, thousands(count));
-    page.push_str(&chart("Requests to answer", designs, |design| {
-        count(design.ask.requests)
-    }));
-    page.push_str(&chart("Rows examined", designs, |design| {
-        count(design.ask.examined.unwrap_or_default())
-    }));
-    if finding.is_cheaper_here() {
-        let title = "Rows the hosted service would examine";
-        page.push_str(&chart(title, designs, |design| {
-            let rows = design.ask.azure_examined.unwrap_or_default();
-            (rows.rows() as f64, rows.to_string())
-        }));
+/// The same designs under Azure's limits.
+fn limits(page: &mut String, report: &Report, finding: &Finding) {
+    let Some(limited) = &report.limited else {
+        return;
+    };
+    let rows = limited.compare(finding);
+    let rows = rows.iter().map(|one| one.cells().map(|cell| escape(&cell)));
+    let rows: Vec<[String; 7]> = rows.collect();
+    if !rows.is_empty() {
+        page.push_str("<h3>Under Azure's limits</h3>");
+        rows_of(page, &LIMITS_COLUMNS, &rows);
     }
-    page.push_str(&chart("Price a month", designs, |design| {
-        let price = report.bill(finding, design).total();
-        (price, number(price))
-    }));
-    page.push_str("</div>");
 }
+
+const ADVICE: &str = "What the advisor of the server says";
+const AZURITE: &str = "On Azurite";
 
 /// The advice of the server's advisor, with the requests that led to it; empty if there is none.
 fn advice(page: &mut String, report: &Report) {
     let findings = report.findings.iter();
     let mut given = findings.filter(|finding| !finding.advice.is_empty());
     let Some(first) = given.next() else { return };
-    page.push_str(
-        "<section id=\"advice\"><h2>What the advisor of the server says</h2>\
+    let _ = write!(
+        page,
+        "<section id=\"advice\"><h2>{ADVICE}</h2>\
          <p>The server watched the requests of every design. Some of the requests that led to each piece of advice follow it.</p>",
     );
     for finding in std::iter::once(first).chain(given) {
@@ -166,7 +235,7 @@ fn azurite(page: &mut String, report: &Report) {
     };
     let _ = write!(
         page,
-        "<section id=\"azurite\"><h2>On Azurite</h2><p>{}.</p><dl>",
+        "<section id=\"azurite\"><h2>{AZURITE}</h2><p>{}.</p><dl>",
         escape(&azurite.summary())
     );
     for one in azurite.differing() {
@@ -182,50 +251,38 @@ fn azurite(page: &mut String, report: &Report) {
 }
 
 fn table(page: &mut String, report: &Report, finding: &Finding) {
-    page.push_str("<div class=\"scroll\"><table><tr>");
-    for title in COLUMNS {
+    let own = own_column(finding);
+    let titles: Vec<&str> = COLUMNS
+        .into_iter()
+        .chain(own.map(|own| own.title()))
+        .collect();
+    let rows = finding.designs.iter().map(|design| {
+        let cells = cells(report, finding, design).map(|cell| escape(&cell));
+        cells
+            .into_iter()
+            .chain(own.map(|own| design.text(own)))
+            .collect::<Vec<_>>()
+    });
+    rows_of(page, &titles, &rows.collect::<Vec<_>>());
+}
+
+/// A table that scrolls by itself. The script finds the prices by the class of their cells.
+fn rows_of(page: &mut String, titles: &[&str], rows: &[impl AsRef<[String]>]) {
+    page.push_str("<div class=\"scroll\" tabindex=\"0\"><table><tr>");
+    for title in titles {
         let _ = write!(page, "<th>{title}</th>");
     }
     page.push_str("</tr>");
-    for design in &finding.designs {
-        let cells = cells(report, finding, design).map(|cell| escape(&cell));
-        let _ = write!(page, "<tr><td>{}</td></tr>", cells.join("</td><td>"));
+    for row in rows {
+        page.push_str("<tr>");
+        for (at, cell) in row.as_ref().iter().enumerate() {
+            let is_price = titles[at] == COLUMNS[PRICE_COLUMN];
+            let class = if is_price { " class=\"price\"" } else { "" };
+            let _ = write!(page, "<td{class}>{cell}</td>");
+        }
+        page.push_str("</tr>");
     }
     page.push_str("</table></div>");
-}
-
-/// Horizontal bars from zero, one for each design; nothing if all are zero.
-fn chart(title: &str, designs: &[Measured], figure: impl Fn(&Measured) -> (f64, String)) -> String {
-    let figures: Vec<(f64, String)> = designs.iter().map(figure).collect();
-    let most = figures.iter().map(|(value, _)| *value).fold(0.0, f64::max);
-    if most <= 0.0 {
-        return String::new();
-    }
-    let height = TITLE_HEIGHT + ROW_HEIGHT * designs.len() as f64;
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{title}\" font-size=\"13\">\
-         <text x=\"0\" y=\"15\" font-weight=\"600\">{title}</text>"
-    );
-    for (number_of, (design, (value, label))) in designs.iter().zip(&figures).enumerate() {
-        let top = TITLE_HEIGHT + ROW_HEIGHT * number_of as f64;
-        let width = value / most * (WIDTH - FIGURE_WIDTH);
-        let is_advised = number_of + 1 == designs.len();
-        let _ = write!(
-            svg,
-            "<text x=\"0\" y=\"{:.1}\">{}</text><rect class=\"{}\" x=\"0\" y=\"{:.1}\" width=\"{:.1}\" height=\"{BAR_HEIGHT}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            top + LABEL_HEIGHT * 0.75,
-            escape(design.design),
-            if is_advised { "advised" } else { "naive" },
-            top + LABEL_HEIGHT,
-            width.max(1.0),
-            width.max(1.0) + 6.0,
-            top + LABEL_HEIGHT + BAR_HEIGHT * 0.85,
-            escape(label)
-        );
-    }
-    svg.push_str("</svg>");
-    svg
 }
 
 /// The beginning of a page, up to its title.
@@ -235,48 +292,6 @@ fn head(title: &str) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
     )
-}
-
-/// Text as it may stand in HTML, also in an attribute.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            other => escaped.push(other),
-        }
-    }
-    escaped
-}
-
-/// Prose as it may stand in HTML, with what stands between backquotes as code.
-fn prose(text: &str) -> String {
-    let escaped = escape(text);
-    let mut parts = escaped.split('`');
-    let mut marked = parts.next().unwrap_or_default().to_owned();
-    while let Some(code) = parts.next() {
-        match parts.next() {
-            Some(after) => {
-                let _ = write!(marked, "<code>{code}</code>{after}");
-            }
-            None => {
-                let _ = write!(marked, "`{code}");
-            }
-        }
-    }
-    marked
-}
-
-/// The same with a capital first letter.
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }
 
 #[cfg(test)]
@@ -291,36 +306,5 @@ mod tests {
         let page = page(&report);
         assert!(page.contains("Ended early after 0 patterns: the server cannot be reached"));
         assert!(page.contains("http://&lt;here&gt;") && !page.contains("src="));
-    }
-
-    #[test]
-    fn code_in_prose_is_marked() {
-        assert_eq!(prose("a `b<c` d"), "a <code>b&lt;c</code> d");
-        assert_eq!(prose("a `b"), "a `b");
-    }
-
-    #[test]
-    fn bars_are_as_long_as_their_figures() {
-        let design = |name, requests| {
-            let mut measured = Measured {
-                design: name,
-                build: Default::default(),
-                ask: Default::default(),
-                stored: Default::default(),
-                growth: Default::default(),
-                build_seconds: Vec::new(),
-                ask_seconds: Vec::new(),
-            };
-            measured.ask.requests = requests;
-            measured
-        };
-        let designs = [design("scan", 100), design("point", 25)];
-        let svg = chart("Requests", &designs, |design| {
-            (design.ask.requests as f64, "label".into())
-        });
-        assert!(
-            svg.contains("width=\"250.0\"") && svg.contains("width=\"62.5\""),
-            "{svg}"
-        );
     }
 }

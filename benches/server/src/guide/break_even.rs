@@ -1,0 +1,86 @@
+//! When the advised design of a pattern costs less than the naive one, as a sentence.
+//!
+//! `html/words.js` has the same sentences for the inputs of the page; a test compares both.
+
+use lazurite_bench_common::number;
+use lazurite_cost::{BreakEven, Design, Load, Prices};
+
+use crate::guide::words::about;
+
+/// Where the advised design of two pays, over the ratio of questions to writes and over the items.
+pub(super) fn sentence([naive, advised]: [&Design; 2], load: Load, prices: &Prices) -> String {
+    let ratio = BreakEven::over_ratio(advised, naive, load, prices);
+    let items = BreakEven::over_items(advised, naive, load, prices);
+    if (ratio, items) == (BreakEven::Same, BreakEven::Same) {
+        return "Both designs cost about the same at every ratio of questions to writes and at every size: the price is no reason to choose."
+            .to_owned();
+    }
+    format!(
+        "With {} items, the advised design {}. With {} questions and {} writes a month, it {}.",
+        number(load.items),
+        over_ratio(ratio),
+        number(load.reads),
+        number(load.writes),
+        over_items(items)
+    )
+}
+
+/// The ratios at which the advised design of two pays, as what it does.
+pub(super) fn by_ratio([naive, advised]: [&Design; 2], load: Load, prices: &Prices) -> String {
+    over_ratio(BreakEven::over_ratio(advised, naive, load, prices))
+}
+
+fn over_ratio(found: BreakEven) -> String {
+    match found {
+        BreakEven::Same => "costs about the same at every ratio of questions to writes".into(),
+        BreakEven::Always => "pays at every ratio of questions to writes".into(),
+        BreakEven::Never => "never pays, whatever the ratio of questions to writes".into(),
+        BreakEven::From(from) => format!("pays from {}", ratio(from)),
+        BreakEven::UpTo(to) => format!("pays up to {}", ratio(to)),
+        BreakEven::Between(from, to) => format!("pays between {} and {}", ratio(from), ratio(to)),
+    }
+}
+
+fn over_items(found: BreakEven) -> String {
+    match found {
+        BreakEven::Same => "costs about the same at every size".into(),
+        BreakEven::Always => "pays at every size".into(),
+        BreakEven::Never => "never pays, whatever the size".into(),
+        BreakEven::From(from) => format!("pays from {} items", about(from)),
+        BreakEven::UpTo(to) => format!("pays up to {} items", about(to)),
+        BreakEven::Between(from, to) => {
+            format!("pays between {} and {} items", about(from), about(to))
+        }
+    }
+}
+
+/// `1 question for each 40 writes`, `3.4 questions for each write`.
+fn ratio(questions: f64) -> String {
+    let (many, few) = (about(questions.max(1.0)), about(questions.recip().max(1.0)));
+    match (&*many, &*few) {
+        ("1", "1") => "1 question for each write".into(),
+        ("1", writes) => format!("1 question for each {writes} writes"),
+        (questions, _) => format!("{questions} questions for each write"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_whole_on_one_side() {
+        let ratios = [0.025, 0.99, 1.0, 1.02, 3.44, 120.0].map(ratio);
+        assert_eq!(
+            ratios,
+            [
+                "1 question for each 40 writes",
+                "1 question for each write",
+                "1 question for each write",
+                "1 question for each write",
+                "3.4 questions for each write",
+                "120 questions for each write"
+            ]
+        );
+    }
+}
