@@ -198,6 +198,10 @@ fn table_head(titles: &[&str]) -> String {
 
 /// What the limits change, without the counts and times that depend on the machine.
 fn under_limits(limited: &LimitedRun, finding: &Finding) -> String {
+    let rows = limited.compare(finding);
+    if rows.is_empty() {
+        return String::new();
+    }
     let titles = [
         "under Azure's limits",
         "pages without",
@@ -205,7 +209,7 @@ fn under_limits(limited: &LimitedRun, finding: &Finding) -> String {
         "throttled",
     ];
     let mut text = format!("\n\n{}", table_head(&titles));
-    for one in limited.compare(finding) {
+    for one in rows {
         let is_throttled = if one.throttled() > 0 { "yes" } else { "no" };
         let _ = writeln!(
             text,

@@ -56,7 +56,10 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     report.comparison = old.map_or_else(Vec::new, |old| old.compare(&report.measurements()));
     let is_limited = args.limits == Limits::Azure && args.server.is_ours();
     if is_limited && report.error.is_none() {
-        report.limited = Some(limits::run(args, &interrupted)?);
+        let limited = limits::run(args, &interrupted)?;
+        let error = limited.error();
+        report.error = error.map(|error| format!("under Azure's limits: {error}"));
+        report.limited = Some(limited);
     }
     if args.azurite && report.error.is_none() {
         report.azurite = Some(azurite::run(args, &interrupted, &report.findings)?);

@@ -109,9 +109,6 @@ fn print_limits(report: &Report) {
             );
         }
     }
-    if let Some(error) = limited.error() {
-        println!("ended early: {error}");
-    }
 }
 
 /// The advice of the server's advisor on each pattern, with the first request that led to it.

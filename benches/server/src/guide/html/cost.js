@@ -113,7 +113,9 @@ const along = {
 function breakEvens([naive, advised], load, { prices, page_rules: rules, ratios, items }) {
   const over = (axis, range) =>
     breakEven(range, (figure) =>
-      [advised, naive].map((design) => bill(design, along[axis](load, figure), prices, rules).total),
+      [advised, naive].map(
+        (design) => bill(design, along[axis](load, figure), prices, rules).total,
+      ),
     );
   return { ratio: over("ratio", ratios), items: over("items", items) };
 }

@@ -7,7 +7,8 @@ const POINTS_A_DECADE = 10;
 const axes = {
   ratio: {
     title: "over questions to writes",
-    tick: (ratio) => (ratio < 1 ? `1:${thousands(Math.round(1 / ratio))}` : `${thousands(Math.round(ratio))}:1`),
+    tick: (ratio) =>
+      ratio < 1 ? `1:${thousands(Math.round(1 / ratio))}` : `${thousands(Math.round(ratio))}:1`,
     crossing: (ratio) => (ratio < 1 ? `1:${about(1 / ratio)}` : `${about(ratio)}:1`),
   },
   items: { title: "over items", tick: short, crossing: about },
@@ -15,13 +16,18 @@ const axes = {
 
 /** `100`, `10k`, `1M`: short enough for an axis. */
 function short(figure) {
-  const units = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  const units = [
+    [1e9, "G"],
+    [1e6, "M"],
+    [1e3, "k"],
+  ];
   const unit = units.find(([size]) => figure >= size);
-  return unit ? `${thousands(Math.round(figure / unit[0]))}${unit[1]}` : String(+figure.toPrecision(3));
+  return unit
+    ? `${thousands(Math.round(figure / unit[0]))}${unit[1]}`
+    : String(+figure.toPrecision(3));
 }
 
-const escaped = (text) =>
-  text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
+const escaped = (text) => text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
 
 /** Powers of ten in a range, no more than fit. */
 function decades(least, most) {
@@ -34,15 +40,19 @@ function decades(least, most) {
 
 /** A scale from the logarithm of a figure to a coordinate. */
 const scale = (least, most, from, to) => (figure) =>
-  from + ((Math.log10(figure) - Math.log10(least)) / (Math.log10(most) - Math.log10(least))) * (to - from);
+  from +
+  ((Math.log10(figure) - Math.log10(least)) / (Math.log10(most) - Math.log10(least))) * (to - from);
 
 /** The chart of `designs` (names and `totalAt` a figure) along an axis, with the crossing marked. */
 function lines(axis, range, designs, crossing, current, currency) {
   const { title, tick, crossing: crossingText } = axes[axis];
   const figures = spread(range, POINTS_A_DECADE);
-  const totals = designs.map(({ totalAt }) => figures.map((figure) => Math.max(1e-6, totalAt(figure))));
+  const totals = designs.map(({ totalAt }) =>
+    figures.map((figure) => Math.max(1e-6, totalAt(figure))),
+  );
   const least = 10 ** Math.floor(Math.log10(Math.min(...totals.flat())));
-  const most = 10 ** Math.max(Math.ceil(Math.log10(Math.max(...totals.flat()))), Math.log10(least) + 1);
+  const most =
+    10 ** Math.max(Math.ceil(Math.log10(Math.max(...totals.flat()))), Math.log10(least) + 1);
   const x = scale(...range, CHART.left, CHART.width - CHART.right);
   const y = scale(least, most, CHART.bottom, CHART.top);
   const line = (from, to, name) =>
@@ -64,7 +74,9 @@ function lines(axis, range, designs, crossing, current, currency) {
     parts.push(line([x(current), CHART.bottom], [x(current), CHART.bottom - 6], "load"));
   }
   designs.forEach(({ name, kind }, at) => {
-    const points = figures.map((figure, step) => `${x(figure).toFixed(1)},${y(totals[at][step]).toFixed(1)}`);
+    const points = figures.map(
+      (figure, step) => `${x(figure).toFixed(1)},${y(totals[at][step]).toFixed(1)}`,
+    );
     parts.push(`<polyline class="line ${kind}" points="${points.join(" ")}"/>`);
     const row = CHART.bottom + 38 + 18 * at;
     parts.push(line([0, row - 4], [18, row - 4], `line ${kind}`));
@@ -73,7 +85,14 @@ function lines(axis, range, designs, crossing, current, currency) {
   for (const figure of crossing.slice(1)) {
     parts.push(line([x(figure), CHART.top], [x(figure), CHART.bottom], "crossing"));
     const isRight = x(figure) > CHART.width / 2;
-    parts.push(label([x(figure) + (isRight ? -4 : 4), CHART.top - 4], crossingText(figure), isRight ? "end" : "start", "mark"));
+    parts.push(
+      label(
+        [x(figure) + (isRight ? -4 : 4), CHART.top - 4],
+        crossingText(figure),
+        isRight ? "end" : "start",
+        "mark",
+      ),
+    );
   }
   return `<svg viewBox="0 0 ${CHART.width} ${CHART.height}" role="img" aria-label="${escaped(heading)}" font-size="12">${parts.join("")}</svg>`;
 }

@@ -21,7 +21,13 @@ const element = (name, properties, ...children) => {
 
 /** An input for a number of the price file. */
 function field(owner, name) {
-  const input = element("input", { type: "number", min: 0, step: "any", value: owner[name], required: true });
+  const input = element("input", {
+    type: "number",
+    min: 0,
+    step: "any",
+    value: owner[name],
+    required: true,
+  });
   input.addEventListener("input", () => {
     if (!input.checkValidity()) return;
     owner[name] = input.valueAsNumber;
@@ -80,7 +86,11 @@ function updatePattern({ name, designs }) {
   const pair = [designs[0], designs.at(-1)];
   const changes = priceChanges(...pair.map((design) => bill(design.model, load, prices, rules)));
   section.querySelector("[data-change]").textContent = changes.map((text) => `, ${text}`).join("");
-  const found = breakEvens(pair.map((design) => design.model), load, model);
+  const found = breakEvens(
+    pair.map((design) => design.model),
+    load,
+    model,
+  );
   section.querySelector("[data-break-even]").textContent = breakEvenSentence(found, load);
   const batches = section.querySelector("[data-batches]");
   if (batches) batches.textContent = `${batchSentence(designs, load, prices, rules)}.`;
