@@ -1,5 +1,6 @@
 //! Where one design becomes cheaper than another: over the ratio of reads to writes, and over the
-//! number of items that are kept. The crossings come from the bills of both designs.
+//! number of items that are kept. The crossings come from the bills of both designs. Prices that
+//! differ by less than a hundredth count as the same.
 
 use crate::bill::Design;
 use crate::load::Load;
@@ -14,15 +15,13 @@ pub const ITEMS: (f64, f64) = (1e2, 1e9);
 const STEPS_A_DECADE: f64 = 20.0;
 /// Halvings of the interval that has a crossing.
 const HALVINGS: usize = 60;
-/// Two designs cost about the same if their prices differ by no more than this share.
+/// Two designs cost the same if their prices differ by no more than this share.
 const SAME_SHARE: f64 = 0.01;
-/// Smaller differences are those of rounding.
-const ROUNDING_SHARE: f64 = 1e-9;
 
 /// Where a design is cheaper than another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum BreakEven {
-    /// The prices are about the same everywhere.
+    /// Nowhere, as the prices are the same everywhere.
     Same,
     /// Everywhere.
     Always,
@@ -63,7 +62,7 @@ impl BreakEven {
         if all.iter().all(is_same) {
             return BreakEven::Same;
         }
-        let is_cheaper = |[ours, theirs]: [f64; 2]| ours < theirs * (1.0 - ROUNDING_SHARE);
+        let is_cheaper = |[ours, theirs]: [f64; 2]| ours < theirs * (1.0 - SAME_SHARE);
         let cheaper: Vec<bool> = all.into_iter().map(is_cheaper).collect();
         let pairs = cheaper.windows(2).zip(points.windows(2));
         let differing = pairs.filter(|(cheaper, _)| cheaper[0] != cheaper[1]);

@@ -46,15 +46,17 @@ fn copy_pays_from_the_question_that_earns_its_writes_and_its_storage() {
     let prices = Prices::default();
     // The copy costs a write more, 10,000,000 / 10,000 x 0.00036 = 0.36, and 1e9 bytes in GiB x
     // 0.045. A scan of 10,000,000 rows at 2,000 a second has 1,000 pages, 999 more than a read.
-    let copy_costs = 0.36 + 1e9 / 1_073_741_824.0 * 0.045;
-    let question_saves = 999.0 * 0.00036 / 10_000.0;
-    let questions = copy_costs / question_saves;
+    let copy_price = 0.72 + 1e9 / 1_073_741_824.0 * 0.045;
+    let read = 0.00036 / 10_000.0;
+    // It pays if it costs a hundredth less: copy + questions x read < 0.99 (0.36 + questions x 1,000
+    // read).
+    let questions = (copy_price - 0.99 * 0.36) / (990.0 * read - read);
     let BreakEven::From(ratio) = BreakEven::over_ratio(&copy(), &scan(), LOAD, &prices) else {
         panic!("the lines cross once");
     };
     near(ratio, questions / 1e7);
-    // With a question for each write, the copy costs a request of a question: a second page, from
-    // 10,000 rows on, costs the same, and the storage too much. The third page, from 20,000 on, pays.
+    // With a question for each write, the copy costs as much as a request more of a question: a
+    // second page, from 10,000 rows on, and the storage. The third page, from 20,000 on, pays for both.
     let BreakEven::From(items) = BreakEven::over_items(&copy(), &scan(), LOAD, &prices) else {
         panic!("the lines cross once");
     };
@@ -62,16 +64,30 @@ fn copy_pays_from_the_question_that_earns_its_writes_and_its_storage() {
 }
 
 #[test]
-fn reversed_comparison_has_the_same_crossing() {
+fn scan_pays_up_to_the_questions_for_which_a_copy_does() {
     let prices = Prices::default();
     let found = BreakEven::over_ratio(&scan(), &copy(), LOAD, &prices);
     let BreakEven::UpTo(ratio) = found else {
         panic!("{found:?}");
     };
-    let BreakEven::From(expected) = BreakEven::over_ratio(&copy(), &scan(), LOAD, &prices) else {
-        panic!("the lines cross once");
+    // As above, but the scan is the one that costs a hundredth less.
+    let copy_price = 0.72 + 1e9 / 1_073_741_824.0 * 0.045;
+    let read = 0.00036 / 10_000.0;
+    let questions = (0.99 * copy_price - 0.36) / (1000.0 * read - 0.99 * read);
+    near(ratio, questions / 1e7);
+}
+
+#[test]
+fn design_that_saves_less_than_a_hundredth_does_not_pay() {
+    let prices = Prices::default();
+    let read = |times| Design {
+        read: vec![Step::requests("get", Class::TableRead, times)],
+        ..Design::default()
     };
-    near(ratio, expected);
+    for (times, expected) in [(0.995, BreakEven::Same), (0.98, BreakEven::Always)] {
+        let found = BreakEven::over_items(&read(times), &read(1.0), LOAD, &prices);
+        assert_eq!(found, expected, "{times}");
+    }
 }
 
 #[test]
@@ -97,7 +113,8 @@ fn design_that_costs_more_of_everything_never_pays_and_the_other_always_does() {
 #[test]
 fn requests_that_grow_pay_up_to_the_size_that_outgrows_them() {
     let prices = Prices::default();
-    // 2 requests and one for each 500,000 items, against 12: 10 x 500,000 items.
+    // 2 requests and one for each 500,000 items, against 12: a hundredth less is 11.88, for 9.88 x
+    // 500,000 items.
     let read = |times| Design {
         read: vec![Step {
             what: "read".to_owned(),
@@ -116,5 +133,5 @@ fn requests_that_grow_pay_up_to_the_size_that_outgrows_them() {
     let BreakEven::UpTo(items) = found else {
         panic!("{found:?}");
     };
-    near(items, 5e6);
+    near(items, 4.94e6);
 }

@@ -5,22 +5,25 @@
 use lazurite_bench_common::number;
 use lazurite_cost::{BreakEven, Design, Load, Prices};
 
-use crate::guide::words::about;
+use crate::guide::words::{about, price};
 
 /// Where the advised design of two pays, over the ratio of questions to writes and over the items.
 pub(super) fn sentence([naive, advised]: [&Design; 2], load: Load, prices: &Prices) -> String {
     let ratio = BreakEven::over_ratio(advised, naive, load, prices);
     let items = BreakEven::over_items(advised, naive, load, prices);
     if (ratio, items) == (BreakEven::Same, BreakEven::Same) {
-        return "Both designs cost about the same at every ratio of questions to writes and at every size: the price is no reason to choose."
+        return "Both designs cost the same at every ratio of questions to writes and at every size: the price is no reason to choose."
             .to_owned();
     }
+    let total = |design: &Design| price(design.bill(load, prices).total(), &prices.currency);
     format!(
-        "With {} items, the advised design {}. With {} questions and {} writes a month, it {}.",
+        "With {} items, the advised design {}. With {} questions and {} writes a month, it costs {} instead of {}, and {}.",
         number(load.items),
         over_ratio(ratio),
         number(load.reads),
         number(load.writes),
+        total(advised),
+        total(naive),
         over_items(items)
     )
 }
@@ -32,7 +35,7 @@ pub(super) fn by_ratio([naive, advised]: [&Design; 2], load: Load, prices: &Pric
 
 fn over_ratio(found: BreakEven) -> String {
     match found {
-        BreakEven::Same => "costs about the same at every ratio of questions to writes".into(),
+        BreakEven::Same => "costs the same at every ratio of questions to writes".into(),
         BreakEven::Always => "pays at every ratio of questions to writes".into(),
         BreakEven::Never => "never pays, whatever the ratio of questions to writes".into(),
         BreakEven::From(from) => format!("pays from {}", ratio(from)),
@@ -43,7 +46,7 @@ fn over_ratio(found: BreakEven) -> String {
 
 fn over_items(found: BreakEven) -> String {
     match found {
-        BreakEven::Same => "costs about the same at every size".into(),
+        BreakEven::Same => "costs the same at every size".into(),
         BreakEven::Always => "pays at every size".into(),
         BreakEven::Never => "never pays, whatever the size".into(),
         BreakEven::From(from) => format!("pays from {} items", about(from)),

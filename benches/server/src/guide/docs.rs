@@ -175,7 +175,7 @@ fn figures(report: &Report, finding: &Finding) -> String {
     }
     let _ = write!(
         text,
-        "\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} {} \
+        "\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} {}. {} \
          `lazurite-bench guide --only {} --write-docs` wrote these figures.",
         counted(finding.writes, "write"),
         counted(finding.questions, "question"),
@@ -184,6 +184,7 @@ fn figures(report: &Report, finding: &Finding) -> String {
         number(report.prices.load_per_month.reads),
         number(report.prices.load_per_month.items),
         report.extension(finding),
+        number(report.prices.load_per_month.items),
         report.assumptions(),
         finding.pattern.name
     );

@@ -12,7 +12,11 @@ use crate::guide::finding::{Finding, Measured};
 use crate::guide::limits::{Comparison, LimitedRun};
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::usage::{AzureRows, Usage};
-use crate::guide::words::{price, saving, times};
+use crate::guide::words::{about, price, saving, times};
+
+/// What all prices assume.
+pub(super) const PRICE_MODEL: &str = "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities \
+     or after 5 seconds.";
 
 /// The results of a run.
 pub(super) struct Report {
@@ -225,26 +229,25 @@ impl Report {
             BatchCounting::Request => "as one request",
         };
         format!(
-            "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities or after 5 seconds, at {} rows a second. A batch is billed {counting}. {BATCH_NOTE}",
+            "{PRICE_MODEL} A scan is taken to examine {} rows a second. A batch is billed {counting}. {BATCH_NOTE}",
             number(prices.scan_rows_a_second)
         )
     }
 
-    /// The sizes of the runs to which the growth was fitted, and how far the fit is extended.
+    /// The sizes of the runs to which the growth was fitted, up to the number to which the fit is
+    /// extended.
     pub(super) fn extension(&self, finding: &Finding) -> String {
         let (least, most) = (finding.items_least, finding.writes);
-        let (items, counted) = (self.prices.load_per_month.items, thousands(most as u64));
+        let counted = thousands(most as u64);
         if least == most {
             return format!(
-                "All runs had {counted} items: the figures are taken to be the same for {}.",
-                number(items)
+                "All runs had {counted} items: the figures are taken to be the same for"
             );
         }
         format!(
-            "Growth is fitted to runs with {} to {counted} items, a factor of {}, and extended to {}.",
+            "Growth is fitted to runs with {} to {counted} items, a factor of {}, and extended to",
             thousands(least as u64),
-            number(most as f64 / least.max(1) as f64),
-            number(items)
+            about(most as f64 / least.max(1) as f64)
         )
     }
 

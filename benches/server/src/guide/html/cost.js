@@ -7,7 +7,6 @@ const PRICED_TRANSACTIONS = 10_000;
 const STEPS_A_DECADE = 20;
 const HALVINGS = 60;
 const SAME_SHARE = 0.01;
-const ROUNDING_SHARE = 1e-9;
 
 /** A figure that grows with the items. */
 function growthAt({ shape }, items) {
@@ -83,7 +82,7 @@ function breakEven(range, pricesAt) {
   const all = points.map(pricesAt);
   const isSame = ([a, b]) => Math.abs(a - b) <= SAME_SHARE * Math.max(a, b);
   if (all.every(isSame)) return ["same"];
-  const isCheaper = ([ours, theirs]) => ours < theirs * (1 - ROUNDING_SHARE);
+  const isCheaper = ([ours, theirs]) => ours < theirs * (1 - SAME_SHARE);
   const cheaper = all.map(isCheaper);
   const crossings = [];
   for (let at = 1; at < points.length; at += 1) {

@@ -9,13 +9,13 @@ mod text;
 use std::fmt::Write;
 
 use lazurite_bench_common::number;
-use lazurite_cost::{ITEMS, RATIOS};
+use lazurite_cost::{BATCH_NOTE, ITEMS, RATIOS};
 
 use crate::guide::finding::Finding;
 use crate::guide::html::bars::bars;
 use crate::guide::html::text::{escape, prose, sentence_case};
 use crate::guide::limits::COLUMNS as LIMITS_COLUMNS;
-use crate::guide::report::Report;
+use crate::guide::report::{PRICE_MODEL, Report};
 use crate::guide::tables::{COLUMNS, PRICE_COLUMN, cells, deaths, own_column};
 
 const STYLE: &str = include_str!("style.css");
@@ -85,18 +85,17 @@ fn load(page: &mut String, report: &Report) {
     let _ = write!(
         page,
         "<section id=\"load\"><h2>Load and prices</h2>\
-         <p>Prices are in {} a month, for {} writes, {} questions and {} items kept. {}</p><form></form>\
-         <p>A design pays where it costs less than the naive one. The charts compare {} questions for each write with 1 question for each {} writes, and {} items with {}. Both of their axes are logarithmic; every bar starts at zero.</p>\
-         <noscript><p class=\"note\">The charts of prices and the inputs need JavaScript.</p></noscript></section>",
-        escape(&report.prices.currency),
-        number(load.writes),
-        number(load.reads),
-        number(load.items),
-        escape(&report.assumptions()),
-        number(RATIOS.1),
-        number(RATIOS.0.recip()),
-        number(ITEMS.0),
-        number(ITEMS.1),
+         <p>Prices are in {currency} a month. {model} {BATCH_NOTE}</p><form></form>\
+         <p>A design pays where it costs at least a hundredth less than the naive one. The charts go from 1 question for each {ratio} writes to {ratio} questions for each write, and from {least} to {most} items. Their axes are logarithmic; every bar starts at zero.</p>\
+         <noscript><p class=\"note\">Prices are those of {writes} writes, {reads} questions and {items} items. The charts of prices and the inputs need JavaScript.</p></noscript></section>",
+        currency = escape(&report.prices.currency),
+        model = escape(PRICE_MODEL),
+        ratio = number(RATIOS.1),
+        least = number(ITEMS.0),
+        most = number(ITEMS.1),
+        writes = number(load.writes),
+        reads = number(load.reads),
+        items = number(load.items),
     );
 }
 
@@ -169,8 +168,9 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
     limits(page, report, finding);
     let _ = write!(
         page,
-        "<p>{}</p></section>",
-        escape(&report.extension(finding))
+        "<p>{} <span data-items>{}</span>.</p></section>",
+        escape(&report.extension(finding)),
+        number(report.prices.load_per_month.items)
     );
 }
 

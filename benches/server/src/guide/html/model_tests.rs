@@ -126,7 +126,7 @@ fn page_and_crate_agree_on_bills_and_on_where_a_design_pays() {
             let _ = writeln!(
                 script,
                 "{{ const [model, pair, load] = {}; const of = bill(pair[1], load, model.prices, model.page_rules);\n\
-                 answers.push([of.writes, of.reads, of.capacity, of.transfer, breakEvenSentence(breakEvens(pair, load, model), load)]); }}",
+                 answers.push([of.writes, of.reads, of.capacity, of.transfer, breakEvenSentence(breakEvens(pair, load, model), pair, load, model.prices, model.page_rules)]); }}",
                 json!([model, pair, load])
             );
             let bill = pair[1].bill(load, &prices);

@@ -62,7 +62,7 @@ function fillForm(form) {
     field(model.prices, "scan_rows_a_second"),
   );
   const prices = ["per_10_000_transactions", "per_gib_and_month", "per_gib_transferred"].map(group);
-  const reset = element("button", { type: "button" }, "As at first");
+  const reset = element("button", { type: "button" }, "Reset");
   reset.addEventListener("click", () => {
     model.prices = structuredClone(initial);
     fillForm(form);
@@ -86,12 +86,11 @@ function updatePattern({ name, designs }) {
   const pair = [designs[0], designs.at(-1)];
   const changes = priceChanges(...pair.map((design) => bill(design.model, load, prices, rules)));
   section.querySelector("[data-change]").textContent = changes.map((text) => `, ${text}`).join("");
-  const found = breakEvens(
-    pair.map((design) => design.model),
-    load,
-    model,
-  );
-  section.querySelector("[data-break-even]").textContent = breakEvenSentence(found, load);
+  const models = pair.map((design) => design.model);
+  const found = breakEvens(models, load, model);
+  const pays = breakEvenSentence(found, models, load, prices, rules);
+  section.querySelector("[data-break-even]").textContent = pays;
+  section.querySelector("[data-items]").textContent = number(load.items);
   const batches = section.querySelector("[data-batches]");
   if (batches) batches.textContent = `${batchSentence(designs, load, prices, rules)}.`;
   const draw = (axis, range, current) => {

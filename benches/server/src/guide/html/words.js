@@ -50,7 +50,7 @@ const itemsText = (items) => `${about(items)} items`;
 
 function paysOver([kind, first, last], everywhere, whatever, text, between) {
   const sentences = {
-    same: () => `costs about the same at ${everywhere}`,
+    same: () => `costs the same at ${everywhere}`,
     always: () => `pays at ${everywhere}`,
     never: () => `never pays, whatever ${whatever}`,
     from: () => `pays from ${text(first)}`,
@@ -61,9 +61,9 @@ function paysOver([kind, first, last], everywhere, whatever, text, between) {
 }
 
 /** When the advised design pays, in two sentences. */
-function breakEvenSentence({ ratio, items }, load) {
+function breakEvenSentence({ ratio, items }, [naive, advised], load, prices, rules) {
   if (ratio[0] === "same" && items[0] === "same") {
-    return "Both designs cost about the same at every ratio of questions to writes and at every size: the price is no reason to choose.";
+    return "Both designs cost the same at every ratio of questions to writes and at every size: the price is no reason to choose.";
   }
   const byRatio = paysOver(
     ratio,
@@ -73,9 +73,11 @@ function breakEvenSentence({ ratio, items }, load) {
     ratioText,
   );
   const bySize = paysOver(items, "every size", "the size", itemsText, about);
+  const total = (design) => price(bill(design, load, prices, rules).total, prices.currency);
   return (
     `With ${number(load.items)} items, the advised design ${byRatio}. ` +
-    `With ${number(load.reads)} questions and ${number(load.writes)} writes a month, it ${bySize}.`
+    `With ${number(load.reads)} questions and ${number(load.writes)} writes a month, it costs ` +
+    `${total(advised)} instead of ${total(naive)}, and ${bySize}.`
   );
 }
 
