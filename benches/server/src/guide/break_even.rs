@@ -7,9 +7,26 @@ use lazurite_cost::{BreakEven, Design, Load, Prices};
 
 use crate::guide::words::{about, price};
 
-/// Where the advised design of two pays, over the ratio of questions to writes and over the items.
-pub(super) fn sentence([naive, advised]: [&Design; 2], load: Load, prices: &Prices) -> String {
+/// Where the advised design of two pays, over the ratio of questions to writes and over the items;
+/// and, if it pays at no ratio, what it changes beside the price.
+pub(super) fn sentence(
+    designs: [&Design; 2],
+    beside: Option<&str>,
+    load: Load,
+    prices: &Prices,
+) -> String {
+    let [naive, advised] = designs;
     let ratio = BreakEven::over_ratio(advised, naive, load, prices);
+    let pays = pays(designs, ratio, load, prices);
+    match (ratio, beside) {
+        (BreakEven::Same | BreakEven::Never, Some(beside)) => {
+            format!("{pays} What it changes is not in the price: {beside}.")
+        }
+        _ => pays,
+    }
+}
+
+fn pays([naive, advised]: [&Design; 2], ratio: BreakEven, load: Load, prices: &Prices) -> String {
     let items = BreakEven::over_items(advised, naive, load, prices);
     if (ratio, items) == (BreakEven::Same, BreakEven::Same) {
         return "Both designs cost the same at every ratio of questions to writes and at every size: the price is no reason to choose."

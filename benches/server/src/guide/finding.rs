@@ -6,6 +6,7 @@ use crate::guide::advice::Advice;
 use crate::guide::pattern::{Losses, Measure, Pattern};
 use crate::guide::prices::{Asked, Counted, QuestionGrowth, Stored};
 use crate::guide::usage::Usage;
+use crate::guide::words::saving;
 
 /// The measurements of one design.
 pub(super) struct Measured {
@@ -105,6 +106,20 @@ impl Finding {
     /// The naive design and the advised one; `None` if the server could not run them.
     pub(super) fn naive_and_advised(&self) -> Option<(&Measured, &Measured)> {
         Some((self.designs.first()?, self.designs.last()?))
+    }
+
+    /// The change of the measure that the pattern is about.
+    pub(super) fn change(&self) -> Option<String> {
+        let (naive, advised) = self.naive_and_advised()?;
+        let goal = self.pattern.goal;
+        let (before, after) = (naive.figure(goal)?, advised.figure(goal)?);
+        Some(saving(before, after, goal.fewer()))
+    }
+
+    /// The same, if no bill has it and it is the same on every machine.
+    pub(super) fn change_beside_price(&self) -> Option<String> {
+        let is_beside = !self.pattern.goal.is_billed() && !self.depends_on_machine();
+        self.change().filter(|_| is_beside)
     }
 
     /// Fits the growth of each design to this run and to those with smaller data.

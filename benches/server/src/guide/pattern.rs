@@ -93,6 +93,11 @@ impl Measure {
         }
     }
 
+    /// Whether it is billed, so that a price that stays the same says all of it.
+    pub(super) fn is_billed(self) -> bool {
+        matches!(self, Measure::Requests | Measure::WriteRequests)
+    }
+
     /// After a factor: "40x fewer …".
     pub(super) fn fewer(self) -> &'static str {
         match self {

@@ -12,7 +12,7 @@ use crate::guide::finding::{Finding, Measured};
 use crate::guide::limits::{Comparison, LimitedRun};
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::usage::{AzureRows, Usage};
-use crate::guide::words::{about, price, saving, times};
+use crate::guide::words::{about, price, times};
 
 /// What all prices assume.
 pub(super) const PRICE_MODEL: &str = "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities \
@@ -168,7 +168,14 @@ impl Report {
         let (naive, advised) = finding.naive_and_advised()?;
         let [naive, advised] = [naive, advised].map(|design| finding.priced(design));
         let load = self.prices.load_per_month;
-        Some(break_even::sentence([&naive, &advised], load, &self.prices))
+        let beside = finding.change_beside_price();
+        let designs = [&naive, &advised];
+        Some(break_even::sentence(
+            designs,
+            beside.as_deref(),
+            load,
+            &self.prices,
+        ))
     }
 
     /// The sentence of a pattern with the ratios at which the advised design costs less.
@@ -187,7 +194,11 @@ impl Report {
             let designs = finding.designs.iter();
             let designs =
                 designs.map(|one| json!({ "name": one.design, "model": finding.priced(one) }));
-            json!({ "name": finding.pattern.name, "designs": designs.collect::<Vec<_>>() })
+            json!({
+                "name": finding.pattern.name,
+                "beside": finding.change_beside_price(),
+                "designs": designs.collect::<Vec<_>>(),
+            })
         });
         json!({
             "prices": self.prices,
@@ -262,12 +273,9 @@ impl Report {
         let Some((naive, advised)) = finding.naive_and_advised() else {
             return Vec::new();
         };
-        let goal = finding.pattern.goal;
-        let goals = naive.figure(goal).zip(advised.figure(goal));
-        let goals = goals.map(|(before, after)| saving(before, after, goal.fewer()));
         let [before, after] = [naive, advised].map(|design| design.stored.bytes() as f64);
         let storage = change(before, after, "the storage");
-        goals.into_iter().chain(storage).collect()
+        finding.change().into_iter().chain(storage).collect()
     }
 
     /// The changes of prices by the advised design.

@@ -126,12 +126,12 @@ fn page_and_crate_agree_on_bills_and_on_where_a_design_pays() {
             let _ = writeln!(
                 script,
                 "{{ const [model, pair, load] = {}; const of = bill(pair[1], load, model.prices, model.page_rules);\n\
-                 answers.push([of.writes, of.reads, of.capacity, of.transfer, breakEvenSentence(breakEvens(pair, load, model), pair, load, model.prices, model.page_rules)]); }}",
+                 answers.push([of.writes, of.reads, of.capacity, of.transfer, breakEvenSentence(breakEvens(pair, load, model), pair, \"less heat\", load, model.prices, model.page_rules)]); }}",
                 json!([model, pair, load])
             );
             let bill = pair[1].bill(load, &prices);
             let parts = [Part::Writes, Part::Reads, Part::Capacity, Part::Transfer];
-            let words = sentence([&pair[0], &pair[1]], load, &prices);
+            let words = sentence([&pair[0], &pair[1]], Some("less heat"), load, &prices);
             expected.push((parts.map(|part| bill.total_of(part)), words));
         }
     }

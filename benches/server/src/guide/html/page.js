@@ -74,7 +74,7 @@ function fillForm(form) {
   form.replaceChildren(group("load_per_month"), details, reset);
 }
 
-function updatePattern({ name, designs }) {
+function updatePattern({ name, beside, designs }) {
   const section = document.getElementById(name);
   if (designs.length === 0) return;
   const { prices, page_rules: rules } = model;
@@ -88,7 +88,7 @@ function updatePattern({ name, designs }) {
   section.querySelector("[data-change]").textContent = changes.map((text) => `, ${text}`).join("");
   const models = pair.map((design) => design.model);
   const found = breakEvens(models, load, model);
-  const pays = breakEvenSentence(found, models, load, prices, rules);
+  const pays = breakEvenSentence(found, models, beside, load, prices, rules);
   section.querySelector("[data-break-even]").textContent = pays;
   section.querySelector("[data-items]").textContent = number(load.items);
   const batches = section.querySelector("[data-batches]");

@@ -60,8 +60,14 @@ function paysOver([kind, first, last], everywhere, whatever, text, between) {
   return sentences[kind]();
 }
 
-/** When the advised design pays, in two sentences. */
-function breakEvenSentence({ ratio, items }, [naive, advised], load, prices, rules) {
+/** When the advised design pays; and, if it pays at no ratio, what it changes beside the price. */
+function breakEvenSentence(found, models, beside, load, prices, rules) {
+  const text = paysSentence(found, models, load, prices, rules);
+  const isBeside = beside && ["same", "never"].includes(found.ratio[0]);
+  return isBeside ? `${text} What it changes is not in the price: ${beside}.` : text;
+}
+
+function paysSentence({ ratio, items }, [naive, advised], load, prices, rules) {
   if (ratio[0] === "same" && items[0] === "same") {
     return "Both designs cost the same at every ratio of questions to writes and at every size: the price is no reason to choose.";
   }

@@ -213,8 +213,14 @@ fn put_aside(lab: &Lab) -> Result<(), Error> {
     )))
 }
 
-/// Each moved employee with its place, and the number of the others.
-fn places(lab: &Lab) -> Result<(Vec<(String, &'static str)>, usize), Error> {
+/// Where the employees are.
+struct Places {
+    /// Each moved employee with its place.
+    moved: Vec<(String, &'static str)>,
+    others: usize,
+}
+
+fn places(lab: &Lab) -> Result<Places, Error> {
     let all = lab.verify("staff", "", "")?;
     let find = |partition: &str, id: &str| {
         let mut all = all.iter();
@@ -234,20 +240,23 @@ fn places(lab: &Lab) -> Result<(Vec<(String, &'static str)>, usize), Error> {
         let found = archived.or(original).map(line);
         places.push((found.unwrap_or_default(), place));
     }
-    Ok((places, all.len() - rows))
+    Ok(Places {
+        moved: places,
+        others: all.len() - rows,
+    })
 }
 
 fn answers(lab: &Lab) -> Result<Answers, Error> {
-    let (places, others) = places(lab)?;
-    let lines = places.iter().map(|(line, place)| format!("{line} {place}"));
+    let Places { moved, others } = places(lab)?;
+    let lines = moved.iter().map(|(line, place)| format!("{line} {place}"));
     Ok(lines.chain([format!("{others} others")]).collect())
 }
 
 fn losses(lab: &Lab, is_wrong: fn(&str) -> bool) -> Result<Losses, Error> {
-    let (places, _) = places(lab)?;
-    let half_done = places.iter().filter(|(_, place)| is_wrong(place));
+    let moved = places(lab)?.moved;
+    let half_done = moved.iter().filter(|(_, place)| is_wrong(place));
     Ok(Losses {
         half_done: half_done.count(),
-        objects: places.len(),
+        objects: moved.len(),
     })
 }
