@@ -266,6 +266,7 @@ fn difference(truth: &Answers, answers: &Answers) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guide::html;
     use clap::Parser;
     use lazurite_engine::fs::{Failure, Fault, FaultFs, Operation};
     use lazurite_engine::{Durability, Environment};
@@ -324,6 +325,9 @@ mod tests {
             let figures: Vec<f64> = figures.collect();
             let (naive, advised) = (figures[0], figures[figures.len() - 1]);
             assert!(naive > advised, "{}: {figures:?}", pattern.name);
+            let chart = html::bars(pattern.goal, &finding.designs);
+            let bars = chart.matches("<rect").count();
+            assert_eq!(bars, finding.designs.len(), "{}: {chart}", pattern.name);
         });
     }
 

@@ -195,6 +195,11 @@ mod tests {
         run(&TestCli::try_parse_from(words).unwrap().args).unwrap();
         let written: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+        // A message, the original, the copy between two reads, and the end of the message; and once a
+        // table and a queue.
+        let index = &written["patterns"][0];
+        let writes = index["writes"].as_u64().unwrap();
+        assert_eq!(index["designs"][1]["write_requests"], 6 * writes + 2);
         let sentence = |at: usize| written["patterns"][at]["break_even"].as_str().unwrap();
         // A write costs 6 requests instead of 1, two of them dearer ones of a queue; a scan costs 1,000
         // pages instead of a request: see the tests of `lazurite-cost` for crossings by hand.

@@ -15,7 +15,7 @@ const ROW_HEIGHT: f64 = 38.0;
 const TITLE_HEIGHT: f64 = 24.0;
 
 /// One bar for each design; nothing if all are zero or none was measured.
-pub(super) fn bars(measure: Measure, designs: &[Measured]) -> String {
+pub(in crate::guide) fn bars(measure: Measure, designs: &[Measured]) -> String {
     let figure = |design: &Measured| design.figure(measure).unwrap_or_default();
     let most = designs.iter().map(figure).fold(0.0, f64::max);
     if most <= 0.0 {

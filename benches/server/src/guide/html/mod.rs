@@ -12,7 +12,7 @@ use lazurite_bench_common::number;
 use lazurite_cost::{BATCH_NOTE, ITEMS, RATIOS};
 
 use crate::guide::finding::Finding;
-use crate::guide::html::bars::bars;
+pub(super) use crate::guide::html::bars::bars;
 use crate::guide::html::text::{escape, prose, sentence_case};
 use crate::guide::limits::COLUMNS as LIMITS_COLUMNS;
 use crate::guide::report::{PRICE_MODEL, Report};

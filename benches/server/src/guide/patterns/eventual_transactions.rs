@@ -260,3 +260,16 @@ fn losses(lab: &Lab, is_wrong: fn(&str) -> bool) -> Result<Losses, Error> {
         objects: moved.len(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn archive_has_ten_partitions() {
+        let data = Data::new(1, 1.0);
+        let partitions = moved(&data).map(|one| archive_of(&one.id));
+        assert_eq!(partitions.collect::<BTreeSet<_>>().len(), 10);
+    }
+}
