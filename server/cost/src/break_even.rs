@@ -1,6 +1,5 @@
 //! Where one design becomes cheaper than another: over the ratio of reads to writes, and over the
-//! number of items that are kept. The crossings come from the bills of both designs. Prices that
-//! differ by less than a hundredth count as the same.
+//! number of items that are kept. The crossings come from the bills of both designs.
 
 use crate::bill::Design;
 use crate::load::Load;
@@ -15,8 +14,10 @@ pub const ITEMS: (f64, f64) = (1e2, 1e9);
 const STEPS_A_DECADE: f64 = 20.0;
 /// Halvings of the interval that has a crossing.
 const HALVINGS: usize = 60;
-/// Two designs cost the same if their prices differ by no more than this share.
+/// Two designs cost the same if their prices differ everywhere by no more than this share.
 const SAME_SHARE: f64 = 0.01;
+/// Smaller differences are those of rounding.
+const ROUNDING_SHARE: f64 = 1e-9;
 
 /// Where a design is cheaper than another.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,8 +53,9 @@ impl BreakEven {
         BreakEven::over(ITEMS, |items| price_of(design, other, at(items), prices))
     }
 
-    /// The steps of pages can make prices cross several times. The figure is then the one beyond
-    /// which the design stays cheaper, or up to which it has been.
+    /// The steps of pages can make prices cross several times. Crossings to and fro are left out if the
+    /// prices are the same between them. Of the others, the figure is the one beyond which the design
+    /// stays cheaper, or up to which it has been.
     fn over(range: (f64, f64), prices: impl Fn(f64) -> [f64; 2]) -> BreakEven {
         let points = points(range);
         let all: Vec<[f64; 2]> = points.iter().map(|at| prices(*at)).collect();
@@ -62,8 +64,9 @@ impl BreakEven {
         if all.iter().all(is_same) {
             return BreakEven::Same;
         }
-        let is_cheaper = |[ours, theirs]: [f64; 2]| ours < theirs * (1.0 - SAME_SHARE);
-        let cheaper: Vec<bool> = all.into_iter().map(is_cheaper).collect();
+        let is_cheaper = |[ours, theirs]: [f64; 2]| ours < theirs * (1.0 - ROUNDING_SHARE);
+        let mut cheaper: Vec<bool> = all.iter().copied().map(is_cheaper).collect();
+        close_gaps(&mut cheaper, |at| is_same(&all[at]));
         let pairs = cheaper.windows(2).zip(points.windows(2));
         let differing = pairs.filter(|(cheaper, _)| cheaper[0] != cheaper[1]);
         let crossings = differing
@@ -85,6 +88,21 @@ fn price_of(design: &Design, other: &Design, load: Load, prices: &Prices) -> [f6
     [design, other].map(|design| design.bill(load, prices).total())
 }
 
+/// Reverses what holds for a while between two others, if `is_same` all the while.
+fn close_gaps(cheaper: &mut [bool], is_same: impl Fn(usize) -> bool) {
+    let mut begin = 0;
+    while begin < cheaper.len() {
+        let rest = cheaper[begin..].iter();
+        let end = begin + rest.take_while(|one| **one == cheaper[begin]).count();
+        let is_between = begin > 0 && end < cheaper.len();
+        if is_between && (begin..end).all(&is_same) {
+            let before = cheaper[begin - 1];
+            cheaper[begin..end].fill(before);
+        }
+        begin = end;
+    }
+}
+
 /// Figures from the least to the greatest, evenly spread by their logarithms.
 fn points((least, most): (f64, f64)) -> Vec<f64> {
     let steps = ((most / least).log10() * STEPS_A_DECADE).round();
@@ -104,4 +122,38 @@ fn narrowed(between: &[f64], before: bool, is_cheaper: impl Fn(f64) -> bool) -> 
         }
     }
     high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Prices of 50 against 100, but for a decade in which ours is this.
+    fn with_gap(ours: f64) -> BreakEven {
+        BreakEven::over((1e2, 1e7), |at| {
+            let is_gap = (1e4..1e5).contains(&at);
+            [if is_gap { ours } else { 50.0 }, 100.0]
+        })
+    }
+
+    #[test]
+    fn gap_counts_if_the_price_is_a_hundredth_higher() {
+        assert_eq!(with_gap(100.5), BreakEven::Always);
+        let found = with_gap(102.0);
+        let BreakEven::From(from) = found else {
+            panic!("{found:?}");
+        };
+        assert!((from / 1e5 - 1.0).abs() < 1e-6, "{from}");
+    }
+
+    #[test]
+    fn equal_prices_up_to_a_size_are_no_gap() {
+        let found = BreakEven::over((1e2, 1e7), |at| {
+            [100.0, if at > 1e4 { 200.0 } else { 100.0 }]
+        });
+        let BreakEven::From(from) = found else {
+            panic!("{found:?}");
+        };
+        assert!((from / 1e4 - 1.0).abs() < 1e-6, "{from}");
+    }
 }

@@ -165,7 +165,12 @@ impl Finding {
 
     /// Whether chance or the machine has a part in the figure of the pattern.
     pub(super) fn depends_on_machine(&self) -> bool {
-        matches!(self.pattern.goal, Measure::Seconds | Measure::Refused)
+        self.price_depends_on_chance() || self.pattern.goal == Measure::Seconds
+    }
+
+    /// Whether chance decides how many requests there are, as in a race.
+    pub(super) fn price_depends_on_chance(&self) -> bool {
+        self.pattern.goal == Measure::Refused
     }
 }
 

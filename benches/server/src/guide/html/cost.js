@@ -7,6 +7,7 @@ const PRICED_TRANSACTIONS = 10_000;
 const STEPS_A_DECADE = 20;
 const HALVINGS = 60;
 const SAME_SHARE = 0.01;
+const ROUNDING_SHARE = 1e-9;
 
 /** A figure that grows with the items. */
 function growthAt({ shape }, items) {
@@ -76,14 +77,26 @@ function spread([least, most], stepsADecade) {
   return Array.from({ length: steps + 1 }, (_, step) => least * (most / least) ** (step / steps));
 }
 
+/** Reverses what holds for a while between two others, if `isSame` all the while. */
+function closeGaps(cheaper, isSame) {
+  const closed = [...cheaper];
+  for (let begin = 0, end; begin < closed.length; begin = end) {
+    end = closed.findIndex((one, at) => at > begin && one !== closed[begin]);
+    if (end < 0) break;
+    const gap = Array.from({ length: end - begin }, (_, step) => begin + step);
+    if (begin > 0 && gap.every(isSame)) closed.fill(closed[begin - 1], begin, end);
+  }
+  return closed;
+}
+
 /** Where the first of two prices is lower: `BreakEven`, as a kind and its figures. */
 function breakEven(range, pricesAt) {
   const points = spread(range, STEPS_A_DECADE);
   const all = points.map(pricesAt);
   const isSame = ([a, b]) => Math.abs(a - b) <= SAME_SHARE * Math.max(a, b);
   if (all.every(isSame)) return ["same"];
-  const isCheaper = ([ours, theirs]) => ours < theirs * (1 - SAME_SHARE);
-  const cheaper = all.map(isCheaper);
+  const isCheaper = ([ours, theirs]) => ours < theirs * (1 - ROUNDING_SHARE);
+  const cheaper = closeGaps(all.map(isCheaper), (at) => isSame(all[at]));
   const crossings = [];
   for (let at = 1; at < points.length; at += 1) {
     if (cheaper[at] === cheaper[at - 1]) continue;

@@ -86,7 +86,7 @@ fn load(page: &mut String, report: &Report) {
         page,
         "<section id=\"load\"><h2>Load and prices</h2>\
          <p>Prices are in {currency} a month. {model} {BATCH_NOTE}</p><form></form>\
-         <p>A design pays where it costs at least a hundredth less than the naive one. The charts go from 1 question for each {ratio} writes to {ratio} questions for each write, and from {least} to {most} items. Their axes are logarithmic; every bar starts at zero.</p>\
+         <p>A design pays where it costs less than the naive one. The charts go from 1 question for each {ratio} writes to {ratio} questions for each write, and from {least} to {most} items. Their axes are logarithmic; every bar starts at zero.</p>\
          <noscript><p class=\"note\">Prices are those of {writes} writes, {reads} questions and {items} items. The charts of prices and the inputs need JavaScript.</p></noscript></section>",
         currency = escape(&report.prices.currency),
         model = escape(PRICE_MODEL),

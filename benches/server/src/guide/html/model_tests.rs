@@ -150,6 +150,14 @@ fn page_and_crate_agree_on_bills_and_on_where_a_design_pays() {
 }
 
 #[test]
+fn page_leaves_out_the_gaps_that_the_crate_leaves_out() {
+    let script = "
+        const gap = (ours) => breakEven([1e2, 1e7], (at) => [at >= 1e4 && at < 1e5 ? ours : 50, 100]);
+        console.log(JSON.stringify([gap(100.5)[0], gap(102)[0]]));";
+    assert_eq!(run(script), json!(["always", "from"]));
+}
+
+#[test]
 fn page_and_report_use_the_same_words() {
     let figures = [
         1e-9, 0.000_98, 0.001, 0.0057, 0.099, 0.1, 0.5, 1.0, 3.44, 12.34, 977.0, 12_345.6, 1e9,
