@@ -3,7 +3,6 @@
 use crate::class::{Class, Service};
 use crate::growth::Growth;
 use crate::load::Load;
-use crate::pages::PageRules;
 use crate::prices::{BATCH_NOTE, BatchCounting, GIB, PRICED_TRANSACTIONS, Prices};
 use serde::Serialize;
 use std::fmt;
@@ -17,27 +16,25 @@ pub enum Work {
         /// Their class.
         class: Class,
         /// Requests for each write or read; a fraction if several share one.
-        times: f64,
+        times: Growth,
     },
     /// Entity group transactions.
     Batches {
         /// Transactions for each write or read.
-        times: f64,
+        times: Growth,
         /// Entities of each.
         entities: f64,
     },
-    /// A query that reads more than one entity.
+    /// A query that reads more than one entity, in pages as [`Prices::page_rules`] has them.
     Scan {
         /// Queries for each write or read.
-        times: f64,
+        times: Growth,
         /// Rows that one examines.
         examined: Growth,
         /// Entities that one returns.
         returned: Growth,
         /// Partition boundaries that one crosses.
         boundaries: Growth,
-        /// What ends its pages.
-        pages: PageRules,
     },
 }
 
@@ -59,6 +56,7 @@ impl Step {
     /// `times` requests of a class.
     pub fn requests(what: &str, class: Class, times: f64) -> Step {
         let what = what.to_owned();
+        let times = Growth::constant(times);
         let work = Work::Requests { class, times };
         Step { what, work }
     }
@@ -66,19 +64,18 @@ impl Step {
     /// One entity group transaction.
     pub fn batch(what: &str, entities: f64) -> Step {
         let what = what.to_owned();
-        let times = 1.0;
+        let times = Growth::constant(1.0);
         let work = Work::Batches { times, entities };
         Step { what, work }
     }
 
-    /// One query that examines and returns rows, crosses no boundary, and has pages of 1,000.
+    /// One query that examines and returns rows, and crosses no boundary.
     pub fn scan(what: &str, examined: Growth, returned: Growth) -> Step {
         let work = Work::Scan {
-            times: 1.0,
+            times: Growth::constant(1.0),
             examined,
             returned,
             boundaries: Growth::constant(0.0),
-            pages: PageRules::default(),
         };
         Step {
             what: what.to_owned(),
@@ -311,18 +308,7 @@ impl Design {
 }
 
 fn transactions(part: Part, operations: f64, step: &Step, items: f64, prices: &Prices) -> Line {
-    let counting = prices.batch_is_billed_as;
-    let (class, each) = match &step.work {
-        Work::Requests { class, times } => (*class, *times),
-        Work::Batches { times, entities } => {
-            let units = BatchUnits {
-                entities: times * entities,
-                requests: *times,
-            };
-            (Class::TableBatchWrite, units.under(counting))
-        }
-        Work::Scan { times, .. } => (Class::TableScan, times * pages_of(&step.work, items)),
-    };
+    let (class, each) = units_of(&step.work, items, prices);
     let price = prices.transaction(class);
     let mut line = line(
         part,
@@ -337,8 +323,8 @@ fn transactions(part: Part, operations: f64, step: &Step, items: f64, prices: &P
         Work::Requests { .. } => {}
         Work::Batches { times, entities } => {
             line.batch = Some(BatchUnits {
-                entities: operations * times * entities,
-                requests: operations * times,
+                entities: operations * times.at(items) * entities,
+                requests: operations * times.at(items),
             });
         }
         Work::Scan { examined, .. } => {
@@ -349,19 +335,33 @@ fn transactions(part: Part, operations: f64, step: &Step, items: f64, prices: &P
     line
 }
 
-/// Pages of one query of a scan; 0 for other work.
-fn pages_of(work: &Work, items: f64) -> f64 {
-    let Work::Scan {
-        examined,
-        returned,
-        boundaries,
-        pages,
-        ..
-    } = work
-    else {
-        return 0.0;
-    };
-    pages.pages(examined.at(items), returned.at(items), boundaries.at(items))
+/// The class of a step, and its transactions for each write or read.
+fn units_of(work: &Work, items: f64, prices: &Prices) -> (Class, f64) {
+    match work {
+        Work::Requests { class, times } => (*class, times.at(items)),
+        Work::Batches { times, entities } => {
+            let times = times.at(items);
+            let units = BatchUnits {
+                entities: times * entities,
+                requests: times,
+            };
+            (
+                Class::TableBatchWrite,
+                units.under(prices.batch_is_billed_as),
+            )
+        }
+        Work::Scan {
+            times,
+            examined,
+            returned,
+            boundaries,
+        } => {
+            let [examined, returned, boundaries] =
+                [examined, returned, boundaries].map(|rows| rows.at(items));
+            let pages = prices.page_rules().pages(examined, returned, boundaries);
+            (Class::TableScan, times.at(items) * pages)
+        }
+    }
 }
 
 fn capacity(item: &Stored, load: Load, prices: &Prices) -> Line {

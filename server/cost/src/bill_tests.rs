@@ -1,9 +1,8 @@
 //! Bills that are worked out by hand, with the example prices unless a test says otherwise.
 
 use crate::{
-    BATCH_NOTE, BatchCounting, Bill, Class, Design, GIB, Growth, Load, PageRules, Part, Point,
-    Prices, PropertySize, Service, Step, Stored, Work, block_blob_bytes, entity_bytes,
-    message_bytes,
+    BATCH_NOTE, BatchCounting, Bill, Class, Design, GIB, Growth, Load, Part, Point, Prices,
+    PropertySize, Service, Step, Stored, Work, block_blob_bytes, entity_bytes, message_bytes,
 };
 
 const MILLION: f64 = 1e6;
@@ -63,19 +62,19 @@ fn scan_of_a_table_is_billed_by_its_pages_which_grow_with_the_table() {
         value: items,
     });
     let examined = Growth::fit(&points).unwrap();
-    let mut scan = Step::scan("find by mail", examined, Growth::constant(1.0));
-    let Work::Scan { pages, .. } = &mut scan.work else {
-        unreachable!()
-    };
+    let scan = Step::scan("find by mail", examined, Growth::constant(1.0));
     // The assumption of this bill: the service examines 10,000 rows a second.
-    pages.rows_a_second = Some(10_000.0);
+    let prices = Prices {
+        scan_rows_a_second: 10_000.0,
+        ..Prices::default()
+    };
     let design = Design {
         write: vec![Step::request("insert", Class::TableWrite)],
         read: vec![scan],
         item: vec![in_table("employee", employee_bytes())],
         ..Design::default()
     };
-    let bill = design.bill(LOAD, &Prices::default());
+    let bill = design.bill(LOAD, &prices);
     near_all(
         &bill,
         &[
@@ -96,10 +95,7 @@ fn scan_of_a_table_is_billed_by_its_pages_which_grow_with_the_table() {
         ..LOAD
     };
     let capacity = 98_000_000.0 / 1_073_741_824.0 * 0.045;
-    near_all(
-        &design.bill(small, &Prices::default()),
-        &[0.072, 0.72, capacity],
-    );
+    near_all(&design.bill(small, &prices), &[0.072, 0.72, capacity]);
 }
 
 /// Design 2: the same employee with an index entity in its partition, written in one batch.
@@ -230,11 +226,10 @@ fn partition_scan_is_billed_by_a_thousand_entities_and_by_boundaries() {
     let scan = |boundaries: f64| Step {
         what: "read a department".to_owned(),
         work: Work::Scan {
-            times: 1.0,
+            times: Growth::constant(1.0),
             examined: rows(),
             returned: rows(),
             boundaries: Growth::constant(boundaries),
-            pages: PageRules::default(),
         },
     };
     let bill = |boundaries| {

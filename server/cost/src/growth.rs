@@ -125,10 +125,11 @@ impl Growth {
         self.shape.at(items).max(0.0)
     }
 
-    /// The most items that were measured; `None` if the growth was given. Figures for more items are
-    /// extrapolated.
-    pub fn measured_up_to(&self) -> Option<f64> {
-        self.points.last().map(|point| point.items)
+    /// The fewest and the most items that were measured; `None` if the growth was given. Figures for
+    /// more items are extrapolated.
+    pub fn measured(&self) -> Option<(f64, f64)> {
+        let (first, last) = (self.points.first()?, self.points.last()?);
+        Some((first.items, last.items))
     }
 }
 
@@ -139,10 +140,11 @@ impl fmt::Display for Growth {
             Shape::Linear { base, by_item } => write!(f, "{base:.1} + {by_item:.3} x N")?,
             Shape::Power { factor, exponent } => write!(f, "{factor:.3} x N^{exponent:.2}")?,
         }
-        match self.measured_up_to() {
-            Some(items) => write!(
+        match self.measured() {
+            Some((least, most)) => write!(
                 f,
-                ", measured up to N = {items:.0}, largest deviation {:.1} %",
+                ", measured up to N = {most:.0}, {:.0} times the smallest, largest deviation {:.1} %",
+                most / least,
                 self.deviation * 100.0
             ),
             None => write!(f, ", given"),

@@ -5,7 +5,7 @@
 //! an application send and what an item stores; [`Design::bill`] makes it a [`Bill`] for a [`Load`]
 //! of N items, R reads and W writes in a month. Requests scale with R and W, capacity with N, and
 //! the rows that a scan examines as [`Growth`] says, which is fitted to measurements at three sizes
-//! or more.
+//! or more. [`BreakEven`] says where one design becomes cheaper than another.
 //!
 //! Prices are never constants: [`Prices`] is a file of the user. Its defaults are examples.
 //!
@@ -14,6 +14,7 @@
 //! Understanding Windows Azure Storage Billing - Bandwidth, Transactions, and Capacity.
 
 mod bill;
+mod break_even;
 mod class;
 mod growth;
 mod load;
@@ -23,8 +24,11 @@ mod size;
 
 #[cfg(test)]
 mod bill_tests;
+#[cfg(test)]
+mod break_even_tests;
 
 pub use bill::{Bill, Design, Line, Part, Step, Stored, Work};
+pub use break_even::{BreakEven, ITEMS, RATIOS};
 pub use class::{Class, Service, is_billed};
 pub use growth::{FitError, Growth, Point, Shape};
 pub use load::Load;

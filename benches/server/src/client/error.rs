@@ -18,6 +18,8 @@ pub(crate) enum Error {
         status: u16,
         code: String,
         message: String,
+        /// The seconds of `Retry-After`, if the answer has it.
+        retry_after: Option<u64>,
     },
     /// The response is a success that cannot be parsed.
     #[error("{0}")]

@@ -11,6 +11,7 @@ use lazurite_bench_common::Outcome;
 
 use crate::client::account::{Account, Service};
 use crate::client::answer::{Answer, Reader};
+use crate::client::back_off::BackOff;
 use crate::client::error::{Error, error_code, one_line};
 use crate::client::request::{Request, escape};
 use crate::client::shared_key::{Signable, Signer};
@@ -33,6 +34,8 @@ pub(crate) trait Observer: Send + Sync {
     fn before(&self) -> Result<(), Error>;
     /// Called after a response was read completely, whatever its status.
     fn answered(&self, request: &Request, answer: &Answer);
+    /// Before a request is sent again after this time, because the server was busy.
+    fn backs_off(&self, wait: Duration);
 }
 
 /// A client of one account, with its idle connections. Threads may share it.
@@ -46,6 +49,8 @@ pub(crate) struct Client {
     sas: Option<String>,
     /// Whether the server's advisor is asked to ignore the requests.
     is_unwatched: bool,
+    /// Whether a request is sent again if the server is busy.
+    is_backing_off: bool,
 }
 
 impl Client {
@@ -59,6 +64,7 @@ impl Client {
             observer: None,
             sas: None,
             is_unwatched: false,
+            is_backing_off: false,
         }
     }
 
@@ -103,17 +109,40 @@ impl Client {
         }
     }
 
-    /// Sends `request` once and reads the whole response.
+    /// The same client, which waits and sends a request again if the server is busy, as the clients
+    /// of the SDKs do.
+    pub(crate) fn backing_off(&self) -> Client {
+        Client {
+            is_backing_off: true,
+            ..self.clone()
+        }
+    }
+
+    /// Sends `request` and reads the whole response.
     pub(crate) fn send(&self, mut request: Request) -> Result<Answer, Error> {
         if self.is_unwatched {
             request = request.header("x-lazurite-advisor", "ignore");
         }
+        let mut back_off = BackOff::default();
+        loop {
+            let answer = self.send_once(&request);
+            let is_refused = answer.is_err() && self.is_backing_off;
+            let wait = is_refused.then(|| back_off.wait_after(&answer)).flatten();
+            let Some(wait) = wait else { return answer };
+            if let Some(observer) = &self.observer {
+                observer.backs_off(wait);
+            }
+            thread::sleep(wait);
+        }
+    }
+
+    fn send_once(&self, request: &Request) -> Result<Answer, Error> {
         if let Some(observer) = &self.observer {
             observer.before()?;
         }
-        let answer = self.exchange(request.service, &self.head(&request), request.body)?;
+        let answer = self.exchange(request.service, &self.head(request), request.body)?;
         if let Some(observer) = &self.observer {
-            observer.answered(&request, &answer);
+            observer.answered(request, &answer);
         }
         let query = request.encoded_query();
         accepted(answer, || {
@@ -260,7 +289,9 @@ fn accepted(answer: Answer, operation: impl FnOnce() -> String) -> Result<Answer
     }
     let body = String::from_utf8_lossy(&answer.body);
     let code = answer.header("x-ms-error-code").map(str::to_owned);
+    let retry_after = answer.header("retry-after");
     Err(Error::Refused {
+        retry_after: retry_after.and_then(|seconds| seconds.parse().ok()),
         operation: operation(),
         status: answer.status,
         code: code.or_else(|| error_code(&body)).unwrap_or_default(),

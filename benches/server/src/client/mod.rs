@@ -2,6 +2,7 @@
 
 mod account;
 mod answer;
+mod back_off;
 mod blob;
 mod error;
 mod http;

@@ -40,6 +40,27 @@ impl Client {
         self.send(put.body(body.as_bytes())).map(|_| ())
     }
 
+    /// Put Message with a visibility timeout; the id and the pop receipt of the message.
+    pub(crate) fn put_hidden_message(
+        &self,
+        queue: &str,
+        text: &str,
+        visibility_seconds: u64,
+    ) -> Result<(String, String), Error> {
+        let body = message_body(text);
+        let put = on_queue("POST", queue, "/messages")
+            .query("visibilitytimeout", visibility_seconds)
+            .header("content-type", "application/xml");
+        let root = xml::parse(&self.send(put.body(body.as_bytes()))?.body)?;
+        let text = |name: &str| {
+            let message = root.child("QueueMessage");
+            message
+                .map_or("", |message| message.text_of(name))
+                .to_owned()
+        };
+        Ok((text("MessageId"), text("PopReceipt")))
+    }
+
     /// Put Message with a time to live (-1: forever). Returns the time of its expiry.
     pub(crate) fn put_message_for(
         &self,

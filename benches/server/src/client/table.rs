@@ -286,6 +286,7 @@ fn check_changeset(answer: &Answer, operations: usize) -> Result<(), Error> {
             status: *status,
             code: error_code(json).unwrap_or_default(),
             message: one_line(json),
+            retry_after: None,
         }),
         all if all.len() == operations && all.iter().all(|status| *status == Some(204)) => Ok(()),
         other => Err(Error::Malformed(format!(

@@ -44,12 +44,23 @@ pub(crate) struct GuideArgs {
     /// `figures: NAME` and `end`; may be repeated
     #[arg(long, value_name = "PATH")]
     pub(super) write_docs: Vec<PathBuf>,
+    /// With `azure`, run each pattern once more on a server with Azure's limits, and compare; not
+    /// with --connection-string
+    #[arg(long, value_enum, default_value_t = Limits::Azure)]
+    pub(super) limits: Limits,
     /// Run each pattern on Azurite from npm as well, once, and show where it differs
     #[arg(long)]
     pub(super) azurite: bool,
     /// Leave tables, containers and queues in place
     #[arg(long)]
     pub(super) keep: bool,
+}
+
+/// The limits under which a second run is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Limits {
+    Azure,
+    None,
 }
 
 fn pattern() -> impl TypedValueParser<Value = &'static Pattern> {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::guide::args::GuideArgs;
 use crate::guide::finding::{Finding, Measured};
-use crate::guide::measuring::run_patterns;
+use crate::guide::measuring::{Runs, run_patterns};
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::server::GuideServer;
 
@@ -42,7 +42,7 @@ pub(super) fn run(
 ) -> Outcome<AzuriteRun> {
     let server = GuideServer::azurite()?;
     let mut theirs = Vec::new();
-    let ended = run_patterns(args, 1, &server, interrupted, &mut theirs);
+    let ended = run_patterns(args, &Runs::ONCE, &server, interrupted, &mut theirs);
     let mut run = compare(&server.description, ours, &theirs);
     run.error = ended.err().map(|error| error.to_string());
     Ok(run)
@@ -169,30 +169,20 @@ mod tests {
 
     /// A design that needs this many requests to write and to answer.
     fn design(requests: [u64; 2]) -> Measured {
-        let mut measured = Measured {
-            design: "scan",
-            build: Default::default(),
-            ask: Default::default(),
-            stored: Default::default(),
-            growth: Default::default(),
-            build_seconds: Vec::new(),
-            ask_seconds: Vec::new(),
-        };
+        let (build, ask, stored) = Default::default();
+        let mut measured = Measured::new("scan", build, ask, stored);
         [measured.build.requests, measured.ask.requests] = requests;
         measured
     }
 
     fn findings(all: Vec<(usize, Vec<Measured>, &str)>) -> Vec<Finding> {
         let finding = |(at, designs, wrong): (usize, Vec<Measured>, &str)| Finding {
-            pattern: PATTERNS[at],
             designs,
             wrong: Some(wrong.to_owned())
                 .filter(|wrong| !wrong.is_empty())
                 .into_iter()
                 .collect(),
-            advice: Vec::new(),
-            writes: 1,
-            questions: 1,
+            ..Finding::new(PATTERNS[at], 1, 1)
         };
         all.into_iter().map(finding).collect()
     }

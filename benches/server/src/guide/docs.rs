@@ -1,27 +1,31 @@
 //! Writes the figures of a run into pages of documentation, between the comments `figures: NAME`
 //! and `end`, and finds figures that stand elsewhere.
 //!
-//! A name is that of a pattern; or `summary`: one sentence for each pattern, but for those with a
-//! time; or `azurite`: what Azurite makes of the patterns. Times are left out, because they depend
+//! A name is that of a pattern; or `break-even` and that of a pattern: when the advised design pays;
+//! or `summary`: one sentence for each pattern, but for those with a time; or `azurite`: what Azurite
+//! makes of the patterns. Times are left out, because they depend
 //! on the machine; where a sentence has one, or chance has its part, a noisy run writes nothing.
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lazurite_bench_common::{Outcome, counted, number};
+use lazurite_bench_common::{Outcome, counted, number, thousands};
 
 use crate::guide::azurite::AzuriteRun;
 use crate::guide::finding::Finding;
-use crate::guide::pattern::Measure;
+use crate::guide::limits::LimitedRun;
 use crate::guide::patterns::PATTERNS;
-use crate::guide::report::{COLUMNS, Report, TIME_COLUMN, cells};
+use crate::guide::report::Report;
+use crate::guide::tables::{COLUMNS, TIME_COLUMN, cells, deaths, own_column};
 
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end -->";
 /// The block with the sentences of all patterns.
 const SUMMARY: &str = "summary";
+/// Before the name of a pattern: the block that says when it pays.
+const BREAK_EVEN: &str = "break-even ";
 /// The block with the patterns that are different on Azurite.
 const AZURITE: &str = "azurite";
 /// Blocks that other programs write: `.ci/package test`.
@@ -98,29 +102,41 @@ fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
         let run = report.azurite.as_ref().filter(|run| run.is_whole());
         return Ok(run.filter(|_| is_whole).map(azurite));
     }
+    let (name, is_break_even) = match name.strip_prefix(BREAK_EVEN) {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
     let wanted = name.replace('_', "-");
     if !PATTERNS.iter().any(|pattern| pattern.name == wanted) {
         return Err(format!("no pattern has the name `{name}`"));
     }
     let mut findings = report.findings.iter();
     let finding = findings.find(|finding| finding.pattern.name == wanted);
-    let is_quotable = |finding: &&Finding| report.noisy.is_empty() || !depends_on_machine(finding);
+    let is_quotable = |finding: &&Finding| {
+        let depends_on_machine = if is_break_even {
+            finding.price_depends_on_chance()
+        } else {
+            finding.depends_on_machine()
+        };
+        report.noisy.is_empty() || !depends_on_machine
+    };
     let quotable = finding.filter(is_quotable);
-    Ok(quotable.map(|finding| figures(report, finding)))
-}
-
-/// Whether the sentence on a pattern has a time, or chance its part in it.
-fn depends_on_machine(finding: &Finding) -> bool {
-    matches!(finding.pattern.goal, Measure::Seconds | Measure::Refused)
+    Ok(quotable.and_then(|finding| {
+        if is_break_even {
+            let sentence = report.break_even(finding)?;
+            return Some(format!("**By price**: {sentence}"));
+        }
+        Some(figures(report, finding))
+    }))
 }
 
 /// The sentences that are the same on every machine.
 fn summary(report: &Report) -> String {
     let findings = report.findings.iter();
     let lines = findings
-        .filter(|finding| !depends_on_machine(finding))
+        .filter(|finding| !finding.depends_on_machine())
         .map(|finding| {
-            let sentence = report.sentence(finding);
+            let sentence = report.summary(finding).unwrap_or_default();
             format!("- **{}**: {sentence}", finding.pattern.title)
         });
     lines.collect::<Vec<_>>().join("\n")
@@ -143,40 +159,75 @@ fn azurite(run: &AzuriteRun) -> String {
 
 /// The designs of a pattern as a table, the sentence on them, and how the figures came about.
 fn figures(report: &Report, finding: &Finding) -> String {
+    let own = own_column(finding);
     // Pages do not tell times: they are those of one machine.
-    let seen = |column: &usize| *column != TIME_COLUMN;
-    let titles: Vec<_> = (0..COLUMNS.len())
-        .filter(seen)
-        .map(|at| COLUMNS[at])
-        .collect();
-    let mut text = format!("| {} |\n| --- |", titles.join(" | "));
-    text.push_str(&" ---: |".repeat(titles.len() - 1));
-    text.push('\n');
+    let seen = |at: &usize| *at != TIME_COLUMN;
+    let titles = (0..COLUMNS.len()).filter(seen).map(|at| COLUMNS[at]);
+    let titles: Vec<&str> = titles.chain(own.map(|own| own.title())).collect();
+    let mut text = table_head(&titles);
     for design in &finding.designs {
         let row = cells(report, finding, design);
-        let cells: Vec<_> = (0..row.len())
-            .filter(seen)
-            .map(|at| row[at].as_str())
-            .collect();
-        let (currency, cells) = (&report.prices.currency, cells.join(" | "));
-        let _ = writeln!(text, "| {cells} {currency} |");
+        let row = row.into_iter().enumerate().filter(|(at, _)| seen(at));
+        let cells = row.map(|(_, cell)| cell);
+        let cells: Vec<String> = cells.chain(own.map(|own| design.text(own))).collect();
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
-    let batch_prices = report.batch_prices(finding);
-    let batch_prices = batch_prices.map_or_else(String::new, |prices| format!("\n\n{prices}."));
+    let _ = write!(text, "\n**In one sentence**: {}.", report.sentence(finding));
+    let notes = [deaths(finding), report.batch_prices(finding)];
+    for note in notes.into_iter().flatten() {
+        let _ = write!(text, "\n\n{note}.");
+    }
+    if let Some(limited) = &report.limited {
+        text.push_str(&under_limits(limited, finding));
+    }
     let _ = write!(
         text,
-        "\n**In one sentence**: {}.{batch_prices}\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} \
+        "\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} {}. {} \
          `lazurite-bench guide --only {} --write-docs` wrote these figures.",
-        report.sentence(finding),
         counted(finding.writes, "write"),
         counted(finding.questions, "question"),
         report.seed,
         number(report.prices.load_per_month.writes),
         number(report.prices.load_per_month.reads),
         number(report.prices.load_per_month.items),
+        report.extension(finding),
+        number(report.prices.load_per_month.items),
         report.assumptions(),
         finding.pattern.name
     );
+    text
+}
+
+/// The line of the titles and the one below it.
+fn table_head(titles: &[&str]) -> String {
+    let aligned = " ---: |".repeat(titles.len() - 1);
+    format!("| {} |\n| --- |{aligned}\n", titles.join(" | "))
+}
+
+/// What the limits change, without the counts and times that depend on the machine.
+fn under_limits(limited: &LimitedRun, finding: &Finding) -> String {
+    let rows = limited.compare(finding);
+    if rows.is_empty() {
+        return String::new();
+    }
+    let titles = [
+        "under Azure's limits",
+        "pages without",
+        "pages with",
+        "throttled",
+    ];
+    let mut text = format!("\n\n{}", table_head(&titles));
+    for one in rows {
+        let is_throttled = if one.throttled() > 0 { "yes" } else { "no" };
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {is_throttled} |",
+            one.without.design,
+            thousands(one.without.pages()),
+            thousands(one.with.pages())
+        );
+    }
+    text.truncate(text.trim_end().len());
     text
 }
 
@@ -248,21 +299,20 @@ mod tests {
         assert_eq!(block(&report, "summary"), Ok(None));
         assert_eq!(block(&report, "azurite"), Ok(None));
         assert_eq!(block(&report, "packages"), Ok(None));
-        assert!(block(&report, "query").unwrap_err().contains("`query`"));
+        assert_eq!(block(&report, "break-even query-kinds"), Ok(None));
+        for unknown in ["query", "break-even query"] {
+            let error = block(&report, unknown).unwrap_err();
+            assert!(error.contains("`query`"), "{error}");
+        }
     }
 
     #[test]
     fn noisy_run_writes_no_block_that_the_machine_has_a_part_in() {
         let mut report = Report::new(String::new(), Prices::default(), 1.0, 1);
-        let findings = PATTERNS.iter().copied().map(|pattern| Finding {
-            pattern,
-            designs: Vec::new(),
-            wrong: Vec::new(),
-            advice: Vec::new(),
-            writes: 1,
-            questions: 1,
-        });
-        report.findings = findings.collect();
+        let findings = PATTERNS.iter().copied();
+        report.findings = findings
+            .map(|pattern| Finding::new(pattern, 1, 1))
+            .collect();
         let is_written = |report: &Report, name| block(report, name).unwrap().is_some();
         let of_machine = ["parallel-queries", "etag-contention"];
         assert!(of_machine.iter().all(|name| is_written(&report, name)));
@@ -280,6 +330,26 @@ mod tests {
                     ```\n8 ms\n```\n<!-- figures: a -->\n9 ms\n<!-- end -->\n";
         let found = ["12 ms", "40x", "~1,200 rows", "5 requests", "(3.5 MB", "7%"];
         assert_eq!(loose_figures(page), found);
+    }
+
+    #[test]
+    fn page_of_each_pattern_says_when_it_pays() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for pattern in PATTERNS {
+            let name = pattern.name;
+            let page = root.join(format!("server/docs/guide/{name}.md"));
+            let page = fs::read_to_string(page).unwrap();
+            let (_, rest) = page.split_once("\n## Use it when\n").unwrap();
+            let (section, _) = rest.split_once("\n## ").unwrap();
+            let begin = format!("{BEGIN}{BREAK_EVEN}{name}{BEGIN_END}");
+            let (_, block) = section.split_once(&begin).expect(name);
+            // Chance has a part in the price of races: its block is that of the last quiet run.
+            let may_be_empty = Finding::new(pattern, 1, 1).price_depends_on_chance();
+            assert!(
+                may_be_empty || block.starts_with("\n**By price**: "),
+                "{name}"
+            );
+        }
     }
 
     /// Promises, not measurements.

@@ -1,9 +1,12 @@
 //! The results of one pattern.
 
+use lazurite_bench_common::{number, thousands};
+
 use crate::guide::advice::Advice;
-use crate::guide::pattern::Pattern;
-use crate::guide::prices::{Asked, QuestionGrowth, Stored};
+use crate::guide::pattern::{Losses, Measure, Pattern};
+use crate::guide::prices::{Asked, Counted, QuestionGrowth, Stored};
 use crate::guide::usage::Usage;
+use crate::guide::words::saving;
 
 /// The measurements of one design.
 pub(super) struct Measured {
@@ -13,10 +16,20 @@ pub(super) struct Measured {
     pub(super) stored: Stored,
     /// How `ask` grows with the items.
     pub(super) growth: QuestionGrowth,
+    /// What a run showed in which programs died; `None` if the pattern has none.
+    pub(super) deaths: Option<AfterDeaths>,
     /// Seconds of each run to build and to ask. The usage above is that of the first run with the
     /// medians of these.
     pub(super) build_seconds: Vec<f64>,
     pub(super) ask_seconds: Vec<f64>,
+}
+
+/// A design after its programs died and were started again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AfterDeaths {
+    pub(super) losses: Losses,
+    /// Of writing and moving everything, those of the dead programs among them.
+    pub(super) requests: u64,
 }
 
 /// The results of one pattern.
@@ -29,11 +42,90 @@ pub(super) struct Finding {
     pub(super) advice: Vec<Advice>,
     pub(super) writes: usize,
     pub(super) questions: usize,
+    /// The fewest items of the runs to which the growth is fitted.
+    pub(super) items_least: usize,
+}
+
+impl Measured {
+    pub(super) fn new(design: &'static str, build: Usage, ask: Usage, stored: Stored) -> Measured {
+        Measured {
+            design,
+            build_seconds: vec![build.seconds],
+            ask_seconds: vec![ask.seconds],
+            build,
+            ask,
+            stored,
+            growth: QuestionGrowth::default(),
+            deaths: None,
+        }
+    }
+
+    /// A figure; `None` if it was not measured.
+    pub(super) fn figure(&self, measure: Measure) -> Option<f64> {
+        let (build, ask) = (&self.build, &self.ask);
+        match measure {
+            Measure::Examined => ask.examined.map(|_| ask.rows_of_queries() as f64),
+            Measure::Requests => Some(ask.requests as f64),
+            Measure::WriteRequests => Some(build.requests as f64),
+            Measure::Received => Some(ask.received_bytes as f64),
+            Measure::HottestPartition => Some(build.hottest_partition() as f64),
+            Measure::Refused => Some((build.refused + ask.refused) as f64),
+            Measure::Seconds => Some(ask.seconds),
+            Measure::HalfDone => self.deaths.map(|deaths| deaths.losses.half_done as f64),
+        }
+    }
+
+    /// A figure with its unit; `-` if it was not measured.
+    pub(super) fn text(&self, measure: Measure) -> String {
+        let Some(figure) = self.figure(measure) else {
+            return "-".into();
+        };
+        match measure {
+            Measure::Received => bytes(figure as u64),
+            Measure::Seconds => format!("{} ms", number(figure * 1e3)),
+            Measure::Examined => self.ask.rows_text(),
+            _ => thousands(figure as u64),
+        }
+    }
 }
 
 impl Finding {
+    /// Nothing measured yet.
+    pub(super) fn new(pattern: &'static Pattern, writes: usize, questions: usize) -> Finding {
+        Finding {
+            pattern,
+            designs: Vec::new(),
+            wrong: Vec::new(),
+            advice: Vec::new(),
+            writes,
+            questions,
+            items_least: writes,
+        }
+    }
+
+    /// The naive design and the advised one; `None` if the server could not run them.
+    pub(super) fn naive_and_advised(&self) -> Option<(&Measured, &Measured)> {
+        Some((self.designs.first()?, self.designs.last()?))
+    }
+
+    /// The change of the measure that the pattern is about.
+    pub(super) fn change(&self) -> Option<String> {
+        let (naive, advised) = self.naive_and_advised()?;
+        let goal = self.pattern.goal;
+        let (before, after) = (naive.figure(goal)?, advised.figure(goal)?);
+        Some(saving(before, after, goal.fewer()))
+    }
+
+    /// The same, if no bill has it and it is the same on every machine.
+    pub(super) fn change_beside_price(&self) -> Option<String> {
+        let is_beside = !self.pattern.goal.is_billed() && !self.depends_on_machine();
+        self.change().filter(|_| is_beside)
+    }
+
     /// Fits the growth of each design to this run and to those with smaller data.
     pub(super) fn fit_growth(&mut self, smaller: &[Finding]) {
+        let items = smaller.iter().map(|finding| finding.writes);
+        self.items_least = items.min().unwrap_or(self.writes);
         for at in 0..self.designs.len() {
             let runs = smaller.iter().chain([&*self]).filter_map(|finding| {
                 Some(Asked {
@@ -45,5 +137,88 @@ impl Finding {
             let growth = QuestionGrowth::fit(&runs.collect::<Vec<_>>());
             self.designs[at].growth = growth;
         }
+    }
+
+    /// The deaths of programs must not leave anything half done in the advised design.
+    pub(super) fn check_deaths(&mut self) {
+        let advised = self.designs.last();
+        let losses = advised.and_then(|design| Some((design.design, design.deaths?.losses)));
+        if let Some((design, losses)) = losses.filter(|(_, losses)| losses.half_done > 0) {
+            let Losses { half_done, objects } = losses;
+            let wrong = format!("{design}: {half_done} of {objects} are half done after deaths");
+            self.wrong.push(wrong);
+        }
+    }
+
+    /// A design as the cost model has it.
+    pub(super) fn priced(&self, design: &Measured) -> lazurite_cost::Design {
+        let counted = Counted {
+            build: &design.build,
+            ask: &design.ask,
+            growth: &design.growth,
+            stored: design.stored,
+            writes: self.writes,
+            questions: self.questions,
+        };
+        counted.design()
+    }
+
+    /// Whether chance or the machine has a part in the figure of the pattern.
+    pub(super) fn depends_on_machine(&self) -> bool {
+        self.price_depends_on_chance() || self.pattern.goal == Measure::Seconds
+    }
+
+    /// Whether chance decides how many requests there are, as in a race.
+    pub(super) fn price_depends_on_chance(&self) -> bool {
+        self.pattern.goal == Measure::Refused
+    }
+}
+
+/// `1234567` bytes as `1.23 MB`.
+pub(super) fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{} kB", number(count as f64 / 1e3)),
+        _ => format!("{} MB", number(count as f64 / 1e6)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advised_design_that_deaths_leave_half_done_is_wrong_and_a_naive_one_is_not() {
+        let design = |name, half_done| {
+            let (build, ask, stored) = Default::default();
+            let losses = Losses {
+                half_done,
+                objects: 9,
+            };
+            let deaths = AfterDeaths {
+                losses,
+                requests: 1,
+            };
+            Measured {
+                deaths: Some(deaths),
+                ..Measured::new(name, build, ask, stored)
+            }
+        };
+        let mut finding = Finding::new(crate::guide::patterns::PATTERNS[0], 1, 1);
+        finding.designs = vec![design("naive", 3), design("advised", 0)];
+        finding.check_deaths();
+        assert!(finding.wrong.is_empty());
+        finding.designs[1] = design("advised", 2);
+        finding.check_deaths();
+        let expected = "advised: 2 of 9 are half done after deaths";
+        assert_eq!(finding.wrong, [expected]);
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!(
+            [0, 999, 12_345, 2_500_000].map(bytes),
+            ["0 B", "999 B", "12.3 kB", "2.50 MB"]
+        );
     }
 }

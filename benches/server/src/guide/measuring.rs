@@ -12,34 +12,57 @@ use crate::client::{Client, Error};
 use crate::guide::advice::{self, Advice, Prefix};
 use crate::guide::args::GuideArgs;
 use crate::guide::data::Data;
-use crate::guide::finding::{Finding, Measured};
+use crate::guide::finding::{AfterDeaths, Finding, Measured};
 use crate::guide::lab::Lab;
 use crate::guide::pattern::{Answers, Design, Pattern};
 use crate::guide::patterns::PATTERNS;
+use crate::guide::prices::Stored;
 use crate::guide::server::GuideServer;
 use crate::guide::usage::Meter;
 
-/// The sizes besides the whole one at which each design runs once, so that the growth of its queries
-/// is fitted: parts of the data.
-const SIZES: [f64; 2] = [4.0, 2.0];
+/// How often each pattern runs.
+pub(super) struct Runs {
+    /// With all of the data.
+    pub(super) whole: u16,
+    /// Once with each of these parts of the data, smallest first, so that the growth of the queries
+    /// is fitted.
+    pub(super) parts: &'static [f64],
+}
+
+impl Runs {
+    /// Without a fit: nothing is priced.
+    pub(super) const ONCE: Runs = Runs {
+        whole: 1,
+        parts: &[],
+    };
+
+    pub(super) fn fitted(whole: u16) -> Runs {
+        Runs {
+            whole,
+            parts: &[4.0, 2.0],
+        }
+    }
+}
 
 /// The patterns that were asked for.
 pub(super) fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
     lazurite_bench_common::chosen(&args.only, PATTERNS.iter().copied())
 }
 
-/// Runs the patterns that were asked for, each so many times. Errors: there is no going on;
-/// `findings` has those up to then.
+/// Runs the patterns that were asked for. Errors: there is no going on; `findings` has those up to
+/// then.
 pub(super) fn run_patterns(
     args: &GuideArgs,
-    runs: u16,
+    runs: &Runs,
     server: &GuideServer,
     interrupted: &Arc<AtomicBool>,
     findings: &mut Vec<Finding>,
 ) -> Outcome<()> {
     let data = Data::new(args.seed, args.scale);
-    let smaller = SIZES.map(|part| Data::new(args.seed, args.scale / part));
-    let client = Client::new(server.account.clone());
+    let smaller = runs.parts.iter();
+    let smaller = smaller.map(|part| Data::new(args.seed, args.scale / part));
+    let smaller: Vec<Data> = smaller.collect();
+    let client = Client::new(server.account.clone()).backing_off();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let run = format!("g{:x}", now.unwrap_or_default().as_secs());
     let has_advisor = advice::fetch(&client).is_some();
@@ -55,9 +78,10 @@ pub(super) fn run_patterns(
             keep: args.keep,
             serial: Cell::new(0),
             prefixes: RefCell::default(),
+            is_priced: !runs.parts.is_empty(),
             is_sabotaged: false,
         };
-        let mut finding = match bench.run_repeatedly(pattern, runs, &smaller) {
+        let mut finding = match bench.run_repeatedly(pattern, runs.whole, &smaller) {
             Err(error @ Error::Refused { status: 507, .. }) => {
                 return Err(format!("the disk of the server is full: {error}").into());
             }
@@ -90,6 +114,8 @@ struct Bench<'a> {
     serial: Cell<usize>,
     /// Of all designs and runs of the pattern.
     prefixes: RefCell<Vec<Prefix>>,
+    /// Whether the stored bytes are needed. Reading them counts against the limits of the server.
+    is_priced: bool,
     /// Whether the advised design is broken before it is asked.
     is_sabotaged: bool,
 }
@@ -127,42 +153,52 @@ impl Bench<'_> {
 
     fn run(&self, pattern: &'static Pattern, data: &Data) -> Result<Finding, Error> {
         let truth = (pattern.truth)(data);
-        let mut finding = Finding {
-            pattern,
-            designs: Vec::new(),
-            wrong: Vec::new(),
-            advice: Vec::new(),
-            writes: (pattern.writes)(data),
-            questions: (pattern.questions)(data),
-        };
+        let mut finding = Finding::new(pattern, (pattern.writes)(data), (pattern.questions)(data));
         for (number, design) in pattern.designs.iter().enumerate() {
-            let letters = pattern.name.replace('-', "");
-            // A hosted service takes a while to delete a table, whose name is not free until then.
-            let serial = self.serial.get();
-            self.serial.set(serial + 1);
-            let prefix = format!("{}x{serial}{letters}{number}", self.run);
-            self.prefixes.borrow_mut().push(Prefix {
-                text: prefix.clone(),
-                design: design.name,
-            });
-            let lab = Lab::new(
-                self.client.observed(self.meter.clone()),
-                data,
-                self.server,
-                prefix,
-            );
             let is_last = number + 1 == pattern.designs.len();
-            let measured = self.measure(&lab, pattern, design, is_last);
-            if !self.keep {
-                lab.remove(self.client);
-            }
-            let (measured, answers) = measured?;
+            let measure = |lab: &Lab| self.measure(lab, pattern, design, is_last);
+            let (measured, answers) = self.in_lab(pattern, design.name, data, measure)?;
             finding.designs.push(measured);
             if let Some(wrong) = difference(&truth, &answers) {
                 finding.wrong.push(format!("{}: {wrong}", design.name));
             }
         }
+        for deaths in pattern.deaths {
+            let losses = self.in_lab(pattern, deaths.design, data, deaths.run)?;
+            let requests = self.meter.take(Duration::ZERO).requests;
+            let mut designs = finding.designs.iter_mut();
+            let design = designs.find(|design| design.design == deaths.design);
+            let design = design.expect("deaths are those of a design");
+            design.deaths = Some(AfterDeaths { losses, requests });
+        }
+        finding.check_deaths();
         Ok(finding)
+    }
+
+    /// Works with tables, containers and queues of its own, which are removed at the end.
+    fn in_lab<T>(
+        &self,
+        pattern: &Pattern,
+        design: &'static str,
+        data: &Data,
+        work: impl Fn(&Lab) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let letters = pattern.name.replace('-', "");
+        // A hosted service takes a while to delete a table, whose name is not free until then.
+        let serial = self.serial.get();
+        self.serial.set(serial + 1);
+        let prefix = format!("{}x{serial}{letters}", self.run);
+        self.prefixes.borrow_mut().push(Prefix {
+            text: prefix.clone(),
+            design,
+        });
+        let client = self.client.observed(self.meter.clone());
+        let lab = Lab::new(client, data, self.server, prefix);
+        let done = work(&lab);
+        if !self.keep {
+            lab.remove(self.client);
+        }
+        done
     }
 
     /// The advice of the server's advisor on the designs that ran.
@@ -175,12 +211,8 @@ impl Bench<'_> {
     fn failure(&self, pattern: &'static Pattern, error: &Error) -> Finding {
         self.meter.take(Duration::ZERO);
         Finding {
-            pattern,
-            designs: Vec::new(),
             wrong: vec![error.to_string()],
-            advice: Vec::new(),
-            writes: 0,
-            questions: 0,
+            ..Finding::new(pattern, 0, 0)
         }
     }
 
@@ -194,23 +226,18 @@ impl Bench<'_> {
         let began = Instant::now();
         (design.build)(lab)?;
         let build = self.meter.take(began.elapsed());
-        let stored = lab.stored(self.client)?;
+        let stored = if self.is_priced {
+            lab.stored(self.client)?
+        } else {
+            Stored::default()
+        };
         if self.is_sabotaged && is_last {
             self.sabotage(lab, pattern)?;
         }
         let began = Instant::now();
         let answers = (design.ask)(lab)?;
         let ask = self.meter.take(began.elapsed());
-        let measured = Measured {
-            design: design.name,
-            build_seconds: vec![build.seconds],
-            ask_seconds: vec![ask.seconds],
-            build,
-            ask,
-            stored,
-            growth: Default::default(),
-        };
-        Ok((measured, answers))
+        Ok((Measured::new(design.name, build, ask, stored), answers))
     }
 
     #[cfg(test)]
@@ -239,7 +266,7 @@ fn difference(truth: &Answers, answers: &Answers) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guide::pattern::Measure;
+    use crate::guide::html;
     use clap::Parser;
     use lazurite_engine::fs::{Failure, Fault, FaultFs, Operation};
     use lazurite_engine::{Durability, Environment};
@@ -251,9 +278,8 @@ mod tests {
         args: GuideArgs,
     }
 
-    fn each_pattern(is_sabotaged: bool, look: impl Fn(&Finding)) {
-        let server = GuideServer::for_test();
-        let client = Client::new(server.account.clone());
+    fn each_pattern(server: &GuideServer, is_sabotaged: bool, look: impl Fn(&Finding)) {
+        let client = Client::new(server.account.clone()).backing_off();
         let meter = Arc::new(Meter::new(Arc::default()));
         let data = Data::new(7, 0.05);
         let run = if is_sabotaged { "gs" } else { "gt" };
@@ -262,11 +288,12 @@ mod tests {
                 client: &client,
                 meter: &meter,
                 data: &data,
-                server: &server,
+                server,
                 run,
                 keep: false,
                 serial: Cell::new(0),
                 prefixes: RefCell::default(),
+                is_priced: true,
                 is_sabotaged,
             };
             match bench.run(pattern, &data) {
@@ -279,7 +306,7 @@ mod tests {
 
     #[test]
     fn every_design_gives_the_right_answers_and_the_advice_reaches_its_goal() {
-        each_pattern(false, |finding| {
+        each_pattern(&GuideServer::for_test(), false, |finding| {
             let pattern = finding.pattern;
             assert!(
                 finding.wrong.is_empty(),
@@ -287,28 +314,35 @@ mod tests {
                 pattern.name,
                 finding.wrong
             );
-            // Time says nothing in a test, races need more than a test's threads, and safety has
-            // its price.
-            let is_exempt = matches!(
-                pattern.goal,
-                Measure::Seconds | Measure::Refused | Measure::Safety
-            );
-            if is_exempt {
+            // Time says nothing in a test, and races need more than a test's threads.
+            if finding.depends_on_machine() {
                 return;
             }
             let figures = finding.designs.iter().map(|design| {
-                let figure = pattern.goal.of(&design.build, &design.ask);
+                let figure = design.figure(pattern.goal);
                 figure.unwrap_or_else(|| panic!("{}: no {:?}", pattern.name, pattern.goal))
             });
             let figures: Vec<f64> = figures.collect();
             let (naive, advised) = (figures[0], figures[figures.len() - 1]);
             assert!(naive > advised, "{}: {figures:?}", pattern.name);
+            let chart = html::bars(pattern.goal, &finding.designs);
+            let bars = chart.matches("<rect").count();
+            assert_eq!(bars, finding.designs.len(), "{}: {chart}", pattern.name);
+        });
+    }
+
+    #[test]
+    fn every_design_gives_the_right_answers_under_the_limits_of_azure() {
+        let server = GuideServer::limited_for_test("azure".into());
+        each_pattern(&server, false, |finding| {
+            let (name, wrong) = (finding.pattern.name, &finding.wrong);
+            assert!(wrong.is_empty(), "{name}: {wrong:?}");
         });
     }
 
     #[test]
     fn every_verification_fails_when_its_pattern_is_broken() {
-        each_pattern(true, |finding| {
+        each_pattern(&GuideServer::for_test(), true, |finding| {
             let name = finding.pattern.name;
             let advised = finding.designs.last().unwrap().design;
             assert_eq!(finding.wrong.len(), 1, "{name}: {:?}", finding.wrong);
@@ -331,7 +365,13 @@ mod tests {
         let mut findings = Vec::new();
         let mut run = |pattern| {
             let args = args(pattern);
-            let ended = run_patterns(&args, args.runs, &server, &Arc::default(), &mut findings);
+            let ended = run_patterns(
+                &args,
+                &Runs::fitted(args.runs),
+                &server,
+                &Arc::default(),
+                &mut findings,
+            );
             (ended, findings.len())
         };
         assert!(run(PATTERNS[0]).0.is_ok());
@@ -358,7 +398,13 @@ mod tests {
         };
         let mut findings = Vec::new();
         let mut run = |args: &GuideArgs, runs| {
-            let ended = run_patterns(args, runs, &server, &Arc::default(), &mut findings);
+            let ended = run_patterns(
+                args,
+                &Runs::fitted(runs),
+                &server,
+                &Arc::default(),
+                &mut findings,
+            );
             (ended, findings.len())
         };
         assert!(run(&args(first, "0.05"), 1).0.is_ok());

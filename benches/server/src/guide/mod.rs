@@ -4,17 +4,21 @@
 //! A pattern is a row of plain data with a few functions (`pattern.rs`), in a module of its own
 //! under `patterns/`. The frame does the rest: `lab.rs` gives a design its tables, containers and
 //! queues and counts its requests; `measuring.rs` compares the answers of all designs with what the data
-//! say; `advice.rs` asks the server's advisor; `prices.rs` makes a bill of requests and bytes;
-//! `report.rs`, `html.rs` and `docs.rs` show it. `azurite.rs` repeats the run on Azurite.
+//! say; `advice.rs` asks the server's advisor; `prices.rs` prices requests and bytes, and
+//! `break_even.rs` says when the advised design pays. `limits.rs` repeats the run under Azure's
+//! limits, and `azurite.rs` on Azurite. `report.rs` has the results; `terminal.rs`, `html/` and
+//! `docs.rs` show them.
 
 mod advice;
 mod args;
 mod azurite;
+mod break_even;
 mod data;
 mod docs;
 mod finding;
 mod html;
 mod lab;
+mod limits;
 mod measuring;
 mod pattern;
 mod patterns;
@@ -22,7 +26,10 @@ mod prices;
 mod report;
 mod run;
 mod server;
+mod tables;
+mod terminal;
 mod usage;
+mod words;
 
 pub(crate) use args::GuideArgs;
 pub(crate) use run::run;

@@ -3,7 +3,6 @@
 use crate::client::Error;
 use crate::guide::data::Data;
 use crate::guide::lab::Lab;
-use crate::guide::usage::Usage;
 
 /// Answers in words, one line for each question or entity, in an order that the pattern defines.
 pub(super) type Answers = Vec<String>;
@@ -23,6 +22,9 @@ pub(super) struct Pattern {
     pub(super) goal: Measure,
     /// The naive design first, the advised one last.
     pub(super) designs: &'static [Design],
+    /// The designs once more, with programs that die on the way; empty if none can leave anything
+    /// half done.
+    pub(super) deaths: &'static [Deaths],
     /// The right answers, computed from the data alone.
     pub(super) truth: fn(&Data) -> Answers,
     /// Writes of the application in `build`, and questions in `ask`.
@@ -40,10 +42,25 @@ pub(super) struct Design {
     pub(super) ask: fn(&Lab) -> Result<Answers, Error>,
 }
 
+/// What the deaths of programs do to a design.
+pub(super) struct Deaths {
+    /// The name of the design.
+    pub(super) design: &'static str,
+    /// Builds the design anew. Its programs die at each of their steps in turn and are started again.
+    pub(super) run: fn(&Lab) -> Result<Losses, Error>,
+}
+
+/// Objects that are half done after the deaths of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Losses {
+    pub(super) half_done: usize,
+    pub(super) objects: usize,
+}
+
 /// The figures that a design may lower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// Rows that the server examined to answer.
+    /// Rows that the hosted service would examine to answer.
     Examined,
     /// Requests to answer.
     Requests,
@@ -57,34 +74,41 @@ pub(super) enum Measure {
     Refused,
     /// Time to answer.
     Seconds,
-    /// Requests that the advised design needs in addition, to survive what the naive one does not.
-    Safety,
+    /// Objects that are half done after the deaths of programs.
+    HalfDone,
 }
 
 impl Measure {
-    /// The figure; `None` if the server does not report it.
-    pub(super) fn of(self, build: &Usage, ask: &Usage) -> Option<f64> {
+    /// The heading of a column or a chart.
+    pub(super) fn title(self) -> &'static str {
         match self {
-            Measure::Examined => ask.examined.map(|rows| rows as f64),
-            Measure::Requests | Measure::Safety => Some(ask.requests as f64),
-            Measure::WriteRequests => Some(build.requests as f64),
-            Measure::Received => Some(ask.received_bytes as f64),
-            Measure::HottestPartition => Some(build.hottest_partition() as f64),
-            Measure::Refused => Some((build.refused + ask.refused) as f64),
-            Measure::Seconds => Some(ask.seconds),
+            Measure::Examined => "rows examined by the hosted service",
+            Measure::Requests => "requests to answer",
+            Measure::WriteRequests => "requests to write",
+            Measure::Received => "received",
+            Measure::HottestPartition => "writes to the hottest partition",
+            Measure::Refused => "refused requests",
+            Measure::Seconds => "ms to answer",
+            Measure::HalfDone => "half done after deaths",
         }
+    }
+
+    /// Whether it is billed, so that a price that stays the same says all of it.
+    pub(super) fn is_billed(self) -> bool {
+        matches!(self, Measure::Requests | Measure::WriteRequests)
     }
 
     /// After a factor: "40x fewer …".
     pub(super) fn fewer(self) -> &'static str {
         match self {
             Measure::Examined => "fewer rows examined",
-            Measure::Requests | Measure::Safety => "fewer requests",
+            Measure::Requests => "fewer requests",
             Measure::WriteRequests => "fewer requests to write",
             Measure::Received => "fewer bytes received",
             Measure::HottestPartition => "fewer writes to the hottest partition",
             Measure::Refused => "fewer refused requests",
             Measure::Seconds => "less time",
+            Measure::HalfDone => "fewer objects half done after the deaths of programs",
         }
     }
 }

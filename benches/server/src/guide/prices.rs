@@ -1,11 +1,11 @@
-//! The price file, and the bill of a design from what a run counted. The model and its sources are
-//! in the crate `lazurite-cost`.
+//! The price file, and the design that is billed, from what a run counted. The model and its sources
+//! are in the crate `lazurite-cost`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use lazurite_bench_common::Outcome;
-use lazurite_cost::{Bill, Class, Design, Growth, Point, Prices, Service, Step, Work};
+use lazurite_cost::{Class, Design, Growth, Point, Prices, Service, Step, Work};
 
 use crate::guide::usage::Usage;
 
@@ -117,8 +117,8 @@ pub(super) struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// The bill of a month at the load of the price file.
-    pub(super) fn bill(&self, prices: &Prices) -> Bill {
+    /// The design as the cost model has it: one write, one question and one item.
+    pub(super) fn design(&self) -> Design {
         let writes = self.writes.max(1) as f64;
         let per_item = |what: &str, service, bytes: u64| lazurite_cost::Stored {
             what: what.to_owned(),
@@ -130,21 +130,20 @@ impl Counted<'_> {
             per_item("blobs", Service::Blob, self.stored.blob_bytes),
         ];
         let questions = self.questions.max(1) as f64;
-        let design = Design {
+        Design {
             write: write_steps(self.build, writes),
-            read: read_steps(self.growth, prices),
+            read: read_steps(self.growth),
             item: item.into_iter().filter(|item| item.bytes > 0.0).collect(),
             written_bytes: 0.0,
             received_bytes: self.ask.received_bytes as f64 / questions,
-        };
-        design.bill(prices.load_per_month, prices)
+        }
     }
 }
 
 /// The steps of one of `writes`, as they were counted: a write does the same whatever is stored.
 fn write_steps(usage: &Usage, writes: f64) -> Vec<Step> {
     let step = |(class, count): (&Class, &u64)| {
-        let times = *count as f64 / writes;
+        let times = Growth::constant(*count as f64 / writes);
         let work = match class {
             Class::TableBatchWrite => Work::Batches {
                 times,
@@ -163,17 +162,16 @@ fn write_steps(usage: &Usage, writes: f64) -> Vec<Step> {
     usage.transactions.iter().map(step).collect()
 }
 
-/// The steps of one question, at the items of the price file.
-fn read_steps(growth: &QuestionGrowth, prices: &Prices) -> Vec<Step> {
+/// The steps of one question, whose requests and rows grow with the items.
+fn read_steps(growth: &QuestionGrowth) -> Vec<Step> {
     let step = |(class, requests): (&Class, &Growth)| {
-        let times = requests.at(prices.load_per_month.items);
+        let times = requests.clone();
         let work = match class {
             Class::TableScan => Work::Scan {
                 times,
                 examined: growth.examined.clone(),
                 returned: growth.returned.clone(),
                 boundaries: Growth::constant(0.0),
-                pages: prices.page_rules(),
             },
             Class::TableBatchWrite => Work::Batches {
                 times,
@@ -228,7 +226,7 @@ mod tests {
             questions: 20,
         };
         let prices = Prices::default();
-        let bill = counted.bill(&prices);
+        let bill = counted.design().bill(prices.load_per_month, &prices);
         // 10,000,000 rows at 2,000 a second are 5,000 seconds: 1,000 pages for each of 10,000,000
         // questions, at 0.00036 for 10,000.
         assert!((bill.total_of(Part::Reads) - 360.0).abs() < 0.01, "{bill}");
@@ -260,7 +258,7 @@ mod tests {
         let growth = fitted(&usages);
         assert!((growth.requests[&Class::TableRead].at(1e7) - 1e6).abs() < 1.0);
         assert_eq!(growth.requests[&Class::TableOther].at(1e7), 0.05);
-        let steps = read_steps(&growth, &Prices::default());
+        let steps = read_steps(&growth);
         assert!(steps[0].what.contains("measured up to N = 2000"));
     }
 

@@ -1,16 +1,22 @@
-//! The report: a table in the terminal and JSON, each pattern ending in one sentence.
+//! The results of a run with their prices and sentences, and as JSON.
 
 use lazurite_bench_common::report::noise;
 use lazurite_bench_common::{Better, Measurement, counted, measurements, number, thousands};
-use lazurite_cost::{BATCH_NOTE, BatchCounting, Bill, Part, Prices};
+use lazurite_cost::{BATCH_NOTE, BatchCounting, Bill, ITEMS, Part, Prices, RATIOS};
 use serde_json::{Value, json};
 
 use crate::guide::advice::Advice;
 use crate::guide::azurite::AzuriteRun;
+use crate::guide::break_even;
 use crate::guide::finding::{Finding, Measured};
+use crate::guide::limits::{Comparison, LimitedRun};
 use crate::guide::pattern::{Measure, Pattern};
-use crate::guide::prices::Counted;
 use crate::guide::usage::{AzureRows, Usage};
+use crate::guide::words::{about, price, times};
+
+/// What all prices assume.
+pub(super) const PRICE_MODEL: &str = "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities \
+     or after 5 seconds.";
 
 /// The results of a run.
 pub(super) struct Report {
@@ -25,6 +31,8 @@ pub(super) struct Report {
     pub(super) noisy: Vec<String>,
     /// The changes since an older run.
     pub(super) comparison: Vec<String>,
+    /// The same patterns under Azure's limits, if that was asked for.
+    pub(super) limited: Option<LimitedRun>,
     /// What Azurite makes of the same patterns, if that was asked for.
     pub(super) azurite: Option<AzuriteRun>,
 }
@@ -40,6 +48,7 @@ impl Report {
             seed,
             noisy: Vec::new(),
             comparison: Vec::new(),
+            limited: None,
             azurite: None,
         }
     }
@@ -47,7 +56,18 @@ impl Report {
     /// Patterns with a wrong answer.
     pub(super) fn wrongs(&self) -> usize {
         let findings = self.findings.iter();
-        findings.filter(|finding| !finding.wrong.is_empty()).count()
+        findings
+            .filter(|finding| !self.wrong_answers(finding).is_empty())
+            .count()
+    }
+
+    /// The wrong answers of a pattern, without and with limits.
+    pub(super) fn wrong_answers(&self, finding: &Finding) -> Vec<String> {
+        let limited = self.limited.as_ref();
+        let limited = limited.map_or(&[][..], |limited| limited.wrong(finding.pattern));
+        let limited = limited.iter();
+        let limited = limited.map(|wrong| format!("under Azure's limits: {wrong}"));
+        finding.wrong.iter().cloned().chain(limited).collect()
     }
 
     /// The last line.
@@ -114,7 +134,12 @@ impl Report {
                 "price_per_month_batch_as_entities": bill.total_under(BatchCounting::Entities),
                 "price_per_month_batch_as_request": bill.total_under(BatchCounting::Request),
                 "bill": serde_json::to_value(bill).unwrap_or_default(),
+                "half_done_after_deaths": design.deaths.map(|deaths| deaths.losses.half_done),
             })
+        });
+        let limited = self.limited.as_ref().map(|limited| {
+            let compared = limited.compare(finding);
+            compared.iter().map(Comparison::to_json).collect::<Vec<_>>()
         });
         let advice = finding.advice.iter().map(Advice::to_json);
         json!({
@@ -122,7 +147,9 @@ impl Report {
             "title": finding.pattern.title,
             "sentence": self.sentence(finding),
             "warning": finding.warning(),
-            "wrong": finding.wrong,
+            "break_even": self.break_even(finding),
+            "wrong": self.wrong_answers(finding),
+            "under_limits": limited,
             "advice": advice.collect::<Vec<_>>(),
             "writes": finding.writes,
             "questions": finding.questions,
@@ -132,15 +159,54 @@ impl Report {
 
     /// The bill of a design for a month at the load of the price file.
     pub(super) fn bill(&self, finding: &Finding, design: &Measured) -> Bill {
-        let counted = Counted {
-            build: &design.build,
-            ask: &design.ask,
-            growth: &design.growth,
-            stored: design.stored,
-            writes: finding.writes,
-            questions: finding.questions,
-        };
-        counted.bill(&self.prices)
+        let load = self.prices.load_per_month;
+        finding.priced(design).bill(load, &self.prices)
+    }
+
+    /// When the advised design costs less than the naive one; `None` if they did not run.
+    pub(super) fn break_even(&self, finding: &Finding) -> Option<String> {
+        let (naive, advised) = finding.naive_and_advised()?;
+        let [naive, advised] = [naive, advised].map(|design| finding.priced(design));
+        let load = self.prices.load_per_month;
+        let beside = finding.change_beside_price();
+        let designs = [&naive, &advised];
+        Some(break_even::sentence(
+            designs,
+            beside.as_deref(),
+            load,
+            &self.prices,
+        ))
+    }
+
+    /// The sentence of a pattern with the ratios at which the advised design costs less.
+    pub(super) fn summary(&self, finding: &Finding) -> Option<String> {
+        let (naive, advised) = finding.naive_and_advised()?;
+        let [naive, advised] = [naive, advised].map(|design| finding.priced(design));
+        let load = self.prices.load_per_month;
+        let pays = break_even::by_ratio([&naive, &advised], load, &self.prices);
+        Some(format!("{}. It {pays}.", self.sentence(finding)))
+    }
+
+    /// All designs as the cost model has them, with the prices: what the page computes with.
+    pub(super) fn model(&self) -> Value {
+        let findings = self.findings.iter();
+        let patterns = findings.map(|finding| {
+            let designs = finding.designs.iter();
+            let designs =
+                designs.map(|one| json!({ "name": one.design, "model": finding.priced(one) }));
+            json!({
+                "name": finding.pattern.name,
+                "beside": finding.change_beside_price(),
+                "designs": designs.collect::<Vec<_>>(),
+            })
+        });
+        json!({
+            "prices": self.prices,
+            "page_rules": self.prices.page_rules(),
+            "ratios": RATIOS,
+            "items": ITEMS,
+            "patterns": patterns.collect::<Vec<_>>(),
+        })
     }
 
     /// The prices of designs with batches under both countings; `None` if no design has batches.
@@ -151,15 +217,15 @@ impl Report {
         });
         let bills: Vec<(&str, Bill)> = bills.flatten().collect();
         let under = |counting| {
-            let prices = bills
-                .iter()
-                .map(|(design, bill)| format!("{design} {}", number(bill.total_under(counting))));
+            let prices = bills.iter().map(|(design, bill)| {
+                let total = bill.total_under(counting);
+                format!("{design} {}", price(total, &self.prices.currency))
+            });
             prices.collect::<Vec<_>>().join(", ")
         };
         (!bills.is_empty()).then(|| {
             format!(
-                "Price in {} if a batch is billed as its entities: {}; as one request: {}",
-                self.prices.currency,
+                "Price if a batch is billed as its entities: {}; as one request: {}",
                 under(BatchCounting::Entities),
                 under(BatchCounting::Request)
             )
@@ -174,45 +240,65 @@ impl Report {
             BatchCounting::Request => "as one request",
         };
         format!(
-            "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities or after 5 seconds, at {} rows a second. A batch is billed {counting}. {BATCH_NOTE}",
+            "{PRICE_MODEL} A scan is taken to examine {} rows a second. A batch is billed {counting}. {BATCH_NOTE}",
             number(prices.scan_rows_a_second)
         )
     }
 
-    /// The change by the advised design.
-    pub(super) fn sentence(&self, finding: &Finding) -> String {
-        let (Some(naive), Some(advised)) = (finding.designs.first(), finding.designs.last()) else {
-            return String::new();
-        };
-        let pattern = finding.pattern;
-        let mut parts = Vec::new();
-        let goal = |design: &Measured| pattern.goal.of(&design.build, &design.ask);
-        if let (Some(before), Some(after)) = (goal(naive), goal(advised)) {
-            parts.push(saving(before, after, pattern.goal.fewer()));
+    /// The sizes of the runs to which the growth was fitted, up to the number to which the fit is
+    /// extended.
+    pub(super) fn extension(&self, finding: &Finding) -> String {
+        let (least, most) = (finding.items_least, finding.writes);
+        let counted = thousands(most as u64);
+        if least == most {
+            return format!(
+                "All runs had {counted} items: the figures are taken to be the same for"
+            );
         }
-        let [naive_bill, bill] = [naive, advised].map(|design| self.bill(finding, design));
-        let bytes = [naive, advised].map(|design| design.stored.bytes() as f64);
-        for (before, after, what) in [
-            (bytes[0], bytes[1], "the storage"),
-            (
-                naive_bill.total_of(Part::Writes),
-                bill.total_of(Part::Writes),
-                "the price of a write",
-            ),
-            (
-                naive_bill.total_of(Part::Reads),
-                bill.total_of(Part::Reads),
-                "the price of a question",
-            ),
-        ] {
-            let ratio = number(after / before);
-            // What stays as it was needs no words.
-            if before > 0.0 && ratio != "1.00" {
-                parts.push(format!("{ratio}x {what}"));
-            }
-        }
-        format!("{}: {}", pattern.question, parts.join(", "))
+        format!(
+            "Growth is fitted to runs with {} to {counted} items, a factor of {}, and extended to",
+            thousands(least as u64),
+            about(most as f64 / least.max(1) as f64)
+        )
     }
+
+    /// The change by the advised design: what was measured, and the prices.
+    pub(super) fn sentence(&self, finding: &Finding) -> String {
+        let parts = [self.measured_change(finding), self.price_change(finding)].concat();
+        format!("{}: {}", finding.pattern.question, parts.join(", "))
+    }
+
+    /// The changes by the advised design that no price has a part in.
+    pub(super) fn measured_change(&self, finding: &Finding) -> Vec<String> {
+        let Some((naive, advised)) = finding.naive_and_advised() else {
+            return Vec::new();
+        };
+        let [before, after] = [naive, advised].map(|design| design.stored.bytes() as f64);
+        let storage = change(before, after, "the storage");
+        finding.change().into_iter().chain(storage).collect()
+    }
+
+    /// The changes of prices by the advised design.
+    pub(super) fn price_change(&self, finding: &Finding) -> Vec<String> {
+        let Some((naive, advised)) = finding.naive_and_advised() else {
+            return Vec::new();
+        };
+        let [naive, advised] = [naive, advised].map(|design| self.bill(finding, design));
+        let parts = [
+            (Part::Writes, "the price of a write"),
+            (Part::Reads, "the price of a question"),
+        ];
+        let changes = parts
+            .into_iter()
+            .filter_map(|(part, what)| change(naive.total_of(part), advised.total_of(part), what));
+        changes.collect()
+    }
+}
+
+/// `None` if it stays as it was, which needs no words.
+fn change(before: f64, after: f64, what: &str) -> Option<String> {
+    let ratio = after / before;
+    (before > 0.0 && number(ratio) != "1.00").then(|| times(ratio, what))
 }
 
 impl Measured {
@@ -247,14 +333,6 @@ impl Measured {
 }
 
 impl Finding {
-    /// Whether the hosted service would examine other rows than this server does.
-    pub(super) fn is_cheaper_here(&self) -> bool {
-        self.designs.iter().any(|design| {
-            let azure = design.ask.azure_examined;
-            azure.is_some_and(|azure| Some(azure.rows()) != design.ask.examined)
-        })
-    }
-
     /// Where our server is cleverer than the hosted service.
     pub(super) fn warning(&self) -> Option<String> {
         let differing = self.designs.iter().filter(|design| {
@@ -284,169 +362,4 @@ fn rows_instead(ask: &Usage) -> String {
     };
     let here = thousands(here);
     format!(", with {azure} rows examined instead of {here}")
-}
-
-/// A figure, or `-` where the server does not report it.
-pub(super) fn or_dash(figure: Option<impl ToString>) -> String {
-    figure.map_or("-".into(), |figure| figure.to_string())
-}
-
-fn saving(before: f64, after: f64, fewer: &str) -> String {
-    let what = fewer.split_once(' ').map_or(fewer, |(_, what)| what);
-    if after == 0.0 {
-        return format!("no {what} instead of {}", number(before));
-    }
-    if after > before {
-        return format!("{}x the {what}", number(after / before));
-    }
-    format!("{}x {fewer}", number(before / after))
-}
-
-/// `1234567` bytes as `1.23 MB`.
-pub(super) fn bytes(count: u64) -> String {
-    match count {
-        0..1_000 => format!("{count} B"),
-        1_000..1_000_000 => format!("{} kB", number(count as f64 / 1e3)),
-        _ => format!("{} MB", number(count as f64 / 1e6)),
-    }
-}
-
-/// The headings of [`cells`]. Figures of time stand in [`TIME_COLUMN`].
-pub(super) const COLUMNS: [&str; 9] = [
-    "design",
-    "requests to write",
-    "requests to answer",
-    "rows examined",
-    "by the hosted service",
-    "received",
-    "stored",
-    "ms to answer",
-    "price a month",
-];
-pub(super) const TIME_COLUMN: usize = 7;
-
-/// The row of a design in the tables of the report, the pages and the terminal.
-pub(super) fn cells(report: &Report, finding: &Finding, design: &Measured) -> [String; 9] {
-    [
-        design.design.to_owned(),
-        thousands(design.build.requests),
-        thousands(design.ask.requests),
-        or_dash(design.ask.examined.map(thousands)),
-        or_dash(design.ask.azure_examined),
-        bytes(design.ask.received_bytes),
-        bytes(design.stored.bytes()),
-        number(design.ask.seconds * 1e3),
-        number(report.bill(finding, design).total()),
-    ]
-}
-
-/// Prints the table, a sentence for each pattern, and the verdict.
-pub(super) fn print(report: &Report) {
-    println!(
-        "\n{:44} {:>8} {:>8} {:>10} {:>12} {:>10} {:>10} {:>9} {:>11}",
-        "pattern",
-        "writes",
-        "requests",
-        "examined",
-        "by Azure",
-        "received",
-        "stored",
-        "ask ms",
-        "price/month"
-    );
-    for finding in &report.findings {
-        print_finding(report, finding);
-    }
-    print_advice(report);
-    if let Some(azurite) = &report.azurite {
-        println!("\n{}", azurite.summary());
-        for one in azurite.differing() {
-            println!("{}: {}", one.pattern.title, one.text());
-        }
-    }
-    let prices = &report.prices;
-    for line in &report.comparison {
-        println!("{line}");
-    }
-    if let Some(noisy) = report.noise() {
-        println!("{noisy}");
-    }
-    println!(
-        "\n{}\nprices in {} for {} writes, {} questions and {} items kept a month\n{}",
-        report.assumptions(),
-        prices.currency,
-        number(prices.load_per_month.writes),
-        number(prices.load_per_month.reads),
-        number(prices.load_per_month.items),
-        report.verdict()
-    );
-}
-
-fn print_finding(report: &Report, finding: &Finding) {
-    println!("{}", finding.pattern.title);
-    for design in &finding.designs {
-        let [
-            design,
-            writes,
-            requests,
-            examined,
-            azure,
-            received,
-            stored,
-            time,
-            price,
-        ] = cells(report, finding, design);
-        println!(
-            "  {design:42} {writes:>8} {requests:>8} {examined:>10} {azure:>12} {received:>10} {stored:>10} {time:>9} {price:>11}"
-        );
-    }
-    println!("  {}", report.sentence(finding));
-    if let Some(prices) = report.batch_prices(finding) {
-        println!("  {prices}");
-    }
-    for wrong in &finding.wrong {
-        println!("  WRONG: {wrong}");
-    }
-    if let Some(warning) = finding.warning() {
-        println!("  note: {warning}");
-    }
-}
-
-/// The advice of the server's advisor on each pattern, with the first request that led to it.
-fn print_advice(report: &Report) {
-    let mut is_first = true;
-    for finding in &report.findings {
-        for advice in &finding.advice {
-            if std::mem::take(&mut is_first) {
-                println!("\nadvice of the server");
-            }
-            let designs = advice.designs.join(", ");
-            println!("{} ({designs}): {}", finding.pattern.title, advice.title);
-            println!("  seen: {}", advice.finding);
-            if let Some(request) = advice.requests.first() {
-                println!("  such as {request}");
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn savings_and_sizes_are_short() {
-        assert_eq!(
-            saving(4100.0, 1.0, "fewer rows examined"),
-            "4,100x fewer rows examined"
-        );
-        assert_eq!(
-            saving(12.0, 0.0, "fewer refused requests"),
-            "no refused requests instead of 12.0"
-        );
-        assert_eq!(
-            [0, 999, 12_345, 2_500_000].map(bytes),
-            ["0 B", "999 B", "12.3 kB", "2.50 MB"]
-        );
-    }
 }

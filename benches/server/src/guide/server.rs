@@ -7,14 +7,15 @@ use std::sync::Mutex;
 use lazurite::{Lazurite, Store};
 use lazurite_bench_common::process::Process;
 use lazurite_bench_common::{MachineWatch, Outcome};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::azurite::{self, Azurite};
-use crate::client::{Account, Service};
+use crate::client::{Account, Client, Service};
 use crate::server::Server;
 
 /// Which server: by default one that is started in this process.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub(crate) struct ServerArgs {
     /// Account and endpoints of a running server, in Azure's format [default: a server is started
     /// in this process]
@@ -25,11 +26,20 @@ pub(crate) struct ServerArgs {
     spawn: Option<PathBuf>,
 }
 
+impl ServerArgs {
+    /// Whether the server is started by this program.
+    pub(super) fn is_ours(&self) -> bool {
+        self.connection_string.is_none()
+    }
+}
+
 /// A server that is ended when dropped, unless it was there before.
 pub(super) struct GuideServer {
     pub(super) account: Account,
     pub(super) description: String,
     running: Mutex<Running>,
+    /// The targets of `/_lazurite/faults` that our server has; `None` if it has no limits.
+    targets: Option<Value>,
 }
 
 enum Running {
@@ -55,6 +65,7 @@ impl GuideServer {
                 account,
                 description,
                 running: Mutex::new(Running::Elsewhere),
+                targets: None,
             });
         }
         let scratch = tempfile::tempdir()?;
@@ -64,9 +75,29 @@ impl GuideServer {
                 account: server.account(),
                 description: "a server of its own process".into(),
                 running: Mutex::new(Running::Spawned(server, scratch)),
+                targets: None,
             });
         }
         GuideServer::in_process(scratch)
+    }
+
+    /// A server of our own with these targets, which it keeps when it restarts.
+    pub(super) fn start_limited(args: &ServerArgs, targets: Value) -> Outcome<GuideServer> {
+        let server = GuideServer {
+            targets: Some(targets),
+            ..GuideServer::start(args)?
+        };
+        server.set_targets()?;
+        Ok(server)
+    }
+
+    fn set_targets(&self) -> Outcome<()> {
+        let Some(targets) = &self.targets else {
+            return Ok(());
+        };
+        let body = json!({ "targets": targets }).to_string();
+        Client::new(self.account.clone()).page("PUT", "faults", &body)?;
+        Ok(())
     }
 
     /// Azurite from npm.
@@ -77,12 +108,18 @@ impl GuideServer {
             account: azurite.account(),
             description: format!("Azurite {}", azurite::version()?),
             running: Mutex::new(Running::Azurite(azurite, data)),
+            targets: None,
         })
     }
 
     /// Kills a spawned server, stops one in this process, and starts it again on the same ports.
     /// Does nothing to other servers.
     pub(super) fn restart(&self) -> Outcome<()> {
+        self.restart_process()?;
+        self.set_targets()
+    }
+
+    fn restart_process(&self) -> Outcome<()> {
         match &mut *self.running.lock().expect("no restart panics") {
             Running::Elsewhere | Running::Azurite(..) => Ok(()),
             Running::Spawned(server, _) => server.kill_and_restart(None),
@@ -131,6 +168,7 @@ impl GuideServer {
             account: Account::parse(&store.connection_string())?,
             description: "a server in this process".into(),
             running: Mutex::new(Running::Here(Some(store), scratch)),
+            targets: None,
         })
     }
 
@@ -138,6 +176,12 @@ impl GuideServer {
     #[cfg(test)]
     pub(super) fn for_test() -> GuideServer {
         GuideServer::in_process(tempfile::tempdir().unwrap()).unwrap()
+    }
+
+    /// For tests, with these targets.
+    #[cfg(test)]
+    pub(super) fn limited_for_test(targets: Value) -> GuideServer {
+        GuideServer::start_limited(&ServerArgs::default(), targets).unwrap()
     }
 
     /// For tests: stops the server in this process for good.
@@ -166,6 +210,7 @@ impl GuideServer {
             account: Account::parse(&store.connection_string()).unwrap(),
             description: String::new(),
             running: Mutex::new(Running::Here(Some(store), scratch)),
+            targets: None,
         }
     }
 }

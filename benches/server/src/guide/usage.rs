@@ -74,6 +74,10 @@ pub(super) struct Usage {
     pub(super) requests: u64,
     /// Requests that were refused, such as a lost race for an ETag.
     pub(super) refused: u64,
+    /// Requests that the server was too busy for: 503.
+    pub(super) throttled: u64,
+    /// Seconds for which clients waited after them, added up.
+    pub(super) back_off_seconds: f64,
     /// Rows that queries examined; `None` if the server does not report them.
     pub(super) examined: Option<u64>,
     /// Rows that the hosted service would examine for them.
@@ -86,6 +90,8 @@ pub(super) struct Usage {
     pub(super) batch_entities: u64,
     /// Queries, each with all its pages.
     pub(super) queries: u64,
+    /// Pages of queries.
+    pub(super) pages: u64,
     /// Rows that queries returned.
     pub(super) returned: u64,
     /// The plans of queries: ours, and that of the hosted service.
@@ -149,9 +155,10 @@ impl Usage {
         if class == Class::TableBatchWrite {
             self.batch_entities += batch_entities(request.body);
         }
-        let continues = |(name, _): &(&str, String)| *name == "NextPartitionKey";
-        if class == Class::TableScan && !request.query.iter().any(continues) {
-            self.queries += 1;
+        if class == Class::TableScan && status == 200 {
+            let continues = |(name, _): &(&str, String)| *name == "NextPartitionKey";
+            self.pages += 1;
+            self.queries += u64::from(!request.query.iter().any(continues));
         }
     }
 
@@ -167,6 +174,12 @@ impl Usage {
     pub(super) fn rows_of_queries(&self) -> u64 {
         let azure = self.azure_examined.map_or(0, AzureRows::rows);
         azure.max(self.examined.unwrap_or_default())
+    }
+
+    /// The same as text, marked where it has estimates.
+    pub(super) fn rows_text(&self) -> String {
+        let rows = self.azure_examined.map(|rows| rows.to_string());
+        rows.unwrap_or_else(|| thousands(self.examined.unwrap_or_default()))
     }
 
     /// Writes to the partition that gets most of them.
@@ -207,14 +220,19 @@ impl Observer for Meter {
         Ok(())
     }
 
+    fn backs_off(&self, wait: Duration) {
+        let mut usage = self.usage.lock().expect("no request panics");
+        usage.back_off_seconds += wait.as_secs_f64();
+    }
+
     fn answered(&self, request: &Request, answer: &Answer) {
         let header = |name: &str| answer.header(name);
         let mut usage = self.usage.lock().expect("no request panics");
         usage.requests += 1;
-        if answer.is_success() {
-            usage.received_bytes += answer.body.len() as u64;
-        } else {
-            usage.refused += 1;
+        match answer.status {
+            _ if answer.is_success() => usage.received_bytes += answer.body.len() as u64,
+            503 => usage.throttled += 1,
+            _ => usage.refused += 1,
         }
         usage.count_transaction(request, answer.status);
         let rows = header("x-lazurite-returned").and_then(|rows| rows.parse::<u64>().ok());

@@ -46,6 +46,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let reviews = |one: &Employee| {
             let id = one.id.clone();

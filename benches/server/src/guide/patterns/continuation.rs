@@ -40,6 +40,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| (0..count(data)).map(row_key).collect(),
     writes: count,
     questions: |_| 1,

@@ -61,6 +61,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let line = |day| joined((0..HOURS).map(move |hour| count(day, hour)));
         (0..days(data)).map(line).collect::<Answers>()

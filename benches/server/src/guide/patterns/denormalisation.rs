@@ -57,6 +57,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let asked = data.asked().into_iter();
         let line = |one: &Employee| format!("{} {}", one.mail, manager(data, one.department));

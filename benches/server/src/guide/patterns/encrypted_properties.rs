@@ -53,6 +53,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let found = data.of(DEPARTMENT).filter(|one| one.age == AGE);
         found.map(|one| one.mail.clone()).collect()

@@ -34,6 +34,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             ask,
         },
     ],
+    deaths: &[],
     truth: |data| {
         CROWDS
             .iter()

@@ -1,21 +1,25 @@
-//! Eventually consistent transactions: entities move to the archive by way of a queue, although the
-//! worker dies after every step.
+//! Eventually consistent transactions: entities move to the archive, by two writes or by way of a
+//! queue. Deaths of the programs are a run of their own.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::client::{Error, Message, Write};
+use crate::client::{Change, Entity, Error, Message, Write};
 use crate::guide::data::{Data, Employee};
 use crate::guide::lab::{Lab, employee, line};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Deaths, Design, Losses, Measure, Pattern};
 
-const ARCHIVE: &str = "Archive";
-const ARCHIVED: usize = 40;
-/// Steps of the worker; it dies after each in turn.
-const STEPS: u64 = 3;
-/// A message that no worker understands, and the delivery at which it counts as poison and is put
-/// aside.
+const MOVED: usize = 40;
+/// Steps of a move: the copy, the deletion of the original, that of the message. Programs die before
+/// the first and after each in turn.
+const STEPS: u32 = 3;
+/// A message that no worker understands, and the deliveries after which one is put aside.
 const POISON: &str = "poison";
 const DELIVERIES_MAX: u32 = 5;
+/// For which a message is hidden from other workers.
+const HIDDEN_SECONDS: u64 = 30;
+
+const NAIVE: &str = "two writes";
+const ADVISED: &str = "messages to a worker";
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "eventual-transactions",
@@ -24,126 +28,177 @@ pub(super) static PATTERN: Pattern = Pattern {
     advice: "Put a message first; a worker does idempotent steps and deletes the message last. A message whose worker died comes back; one that no worker can process is put aside by its dequeue count.",
     caution: "It costs messages, and until the worker is done the entity is in both places.",
     question: "moving an entity to the archive",
-    goal: Measure::Safety,
+    goal: Measure::HalfDone,
     designs: &[
         Design {
-            name: "two writes, no program dies",
+            name: NAIVE,
             build: store,
             ask: |lab| {
-                moved(lab.data).try_for_each(|one| {
-                    lab.write("staff", Write::Replace, employee(one, ARCHIVE, &one.id))?;
-                    let keys = employee(one, one.department, &one.id);
-                    lab.write("staff", Write::Delete, keys)
-                })?;
-                archived(lab)
+                moved(lab.data).try_for_each(|one| move_directly(lab, one, STEPS))?;
+                answers(lab)
             },
         },
         Design {
-            name: "messages, the worker dies after every step",
-            build: |lab| {
-                store(lab)?;
-                lab.create_queue("moves")?;
-                lab.create_queue("poison")
-            },
+            name: ADVISED,
+            build: store_with_queues,
             ask: |lab| {
-                let queue = lab.name("moves");
-                lab.verifier().put_message(&queue, POISON)?;
-                moved(lab.data).try_for_each(|one| {
-                    let text = format!("{}/{}", one.department, one.id);
-                    lab.client.put_message(&queue, &text)
-                })?;
-                let mut deaths = 0;
-                loop {
-                    let messages = lab.client.get_messages(&queue, 1, 60)?;
-                    let Some(message) = messages.first() else {
-                        break;
-                    };
-                    if message.text == POISON {
-                        fail(lab, message)?;
-                    } else {
-                        work(lab, message, deaths % (STEPS + 1))?;
-                        deaths += 1;
-                    }
+                moved(lab.data).try_for_each(|one| request_move(lab, one))?;
+                while let Some(message) = receive(lab)? {
+                    carry_out(lab, &message, STEPS)?;
+                }
+                answers(lab)
+            },
+        },
+    ],
+    deaths: &[
+        Deaths {
+            design: NAIVE,
+            run: |lab| {
+                store(lab)?;
+                // No program knows of the moves that a dead one began.
+                let moves = moved(lab.data).zip((0..STEPS).cycle());
+                for (one, steps) in moves {
+                    move_directly(lab, one, steps)?;
+                }
+                // A move that never began left the employee whole.
+                losses(lab, |place| place == BOTH)
+            },
+        },
+        Deaths {
+            design: ADVISED,
+            run: |lab| {
+                store_with_queues(lab)?;
+                lab.client.put_message(&lab.name("moves"), POISON)?;
+                moved(lab.data).try_for_each(|one| request_move(lab, one))?;
+                while let Some(message) = receive(lab)? {
+                    // One more step with each delivery.
+                    carry_out(lab, &message, message.dequeue_count - 1)?;
                 }
                 put_aside(lab)?;
-                archived(lab)
+                losses(lab, |place| place != ARCHIVED)
             },
         },
     ],
     truth: |data| {
-        let mut lines: Answers = moved(data).map(Employee::line).collect();
-        lines.push(format!("{} left", data.employees.len() - lines.len()));
-        lines
+        let archived = moved(data).map(|one| format!("{} {ARCHIVED}", one.line()));
+        let others = data.employees.len() - moved(data).count();
+        archived.chain([format!("{others} others")]).collect()
     },
     writes: |data| data.employees.len(),
     questions: |data| moved(data).count(),
     sabotage: |lab| {
         // A worker that deletes the entity first, and dies before its copy is written.
-        moved(lab.data).take(1).try_for_each(|one| {
-            let keys = serde_json::json!({ "PartitionKey": one.department, "RowKey": one.id });
-            lab.write("staff", Write::Delete, keys)
-        })
+        let mut first = moved(lab.data).take(1);
+        first.try_for_each(|one| lab.write("staff", Write::Delete, keys(one)))
     },
 };
+
+const ARCHIVED: &str = "is archived";
+const BOTH: &str = "is in both places";
 
 fn moved(data: &Data) -> impl Iterator<Item = &Employee> {
     data.employees
         .iter()
-        .take(ARCHIVED.min(data.employees.len() / 2))
+        .take(MOVED.min(data.employees.len() / 2))
+}
+
+fn keys(one: &Employee) -> Value {
+    json!({ "PartitionKey": one.department, "RowKey": one.id })
+}
+
+/// Ten partitions by the last digit of the id: one would take all writes to the archive.
+fn archive_of(id: &str) -> String {
+    format!("Archive_{}", &id[id.len().saturating_sub(1)..])
 }
 
 fn store(lab: &Lab) -> Result<(), Error> {
     lab.create_table("staff")?;
     let staff = lab.data.employees.iter();
-    lab.insert_all(
-        "staff",
-        staff
-            .map(|one| employee(one, one.department, &one.id))
-            .collect(),
-    )
+    let staff = staff.map(|one| employee(one, one.department, &one.id));
+    lab.insert_all("staff", staff.collect())
 }
 
-/// Does the first `steps` steps of a move, and dies. The end of the visibility timeout is brought
-/// forward.
-fn work(lab: &Lab, message: &Message, steps: u64) -> Result<(), Error> {
-    let queue = lab.name("moves");
-    let (department, id) = message.text.split_once('/').unwrap_or_default();
-    if steps >= 1
-        && let Some(entity) = lab.get("staff", department, id)?
-    {
-        let mut copy = Value::Object(entity);
-        copy["PartitionKey"] = ARCHIVE.into();
-        lab.write("staff", Write::Replace, copy)?;
+fn store_with_queues(lab: &Lab) -> Result<(), Error> {
+    store(lab)?;
+    lab.create_queue("moves")?;
+    lab.create_queue("poison")
+}
+
+/// Does the first `steps` steps of a move.
+fn move_directly(lab: &Lab, one: &Employee, steps: u32) -> Result<(), Error> {
+    let entity = lab.get("staff", one.department, &one.id)?;
+    let entity = entity.ok_or_else(|| Error::Malformed(format!("{} is missing", one.id)))?;
+    if steps >= 1 {
+        lab.write("staff", Write::Replace, copy(entity, &one.id))?;
     }
     if steps >= 2 {
-        let keys = serde_json::json!({ "PartitionKey": department, "RowKey": id });
-        match lab.write("staff", Write::Delete, keys) {
-            // Deleted by a worker that died later.
-            Err(error) if error.is("ResourceNotFound") => {}
-            done => done?,
-        }
+        lab.write("staff", Write::Delete, keys(one))?;
     }
-    if steps >= STEPS {
-        lab.client
-            .delete_message(&queue, &message.id, &message.pop_receipt)
-    } else {
-        lab.client
-            .hide_message(&queue, &message.id, &message.pop_receipt, 0)
-    }
+    Ok(())
 }
 
-/// The worker dies of the message; once it was delivered often enough, it goes to a queue of its
-/// own.
-fn fail(lab: &Lab, message: &Message) -> Result<(), Error> {
+fn copy(entity: Entity, id: &str) -> Value {
+    let mut copy = Value::Object(entity);
+    copy["PartitionKey"] = archive_of(id).into();
+    copy
+}
+
+fn request_move(lab: &Lab, one: &Employee) -> Result<(), Error> {
+    let text = format!("{}/{}", one.department, one.id);
+    lab.client.put_message(&lab.name("moves"), &text)
+}
+
+fn receive(lab: &Lab) -> Result<Option<Message>, Error> {
+    let messages = lab
+        .client
+        .get_messages(&lab.name("moves"), 1, HIDDEN_SECONDS)?;
+    Ok(messages.into_iter().next())
+}
+
+/// A worker with a message, which dies after `steps` steps. It also dies of a message that it does
+/// not understand.
+fn carry_out(lab: &Lab, message: &Message, steps: u32) -> Result<(), Error> {
     let queue = lab.name("moves");
-    if message.dequeue_count < DELIVERIES_MAX {
-        return lab
-            .client
-            .hide_message(&queue, &message.id, &message.pop_receipt, 0);
+    let delete = || {
+        lab.client
+            .delete_message(&queue, &message.id, &message.pop_receipt)
+    };
+    if message.dequeue_count > DELIVERIES_MAX {
+        lab.client.put_message(&lab.name("poison"), &message.text)?;
+        return delete();
     }
-    lab.client.put_message(&lab.name("poison"), &message.text)?;
-    lab.client
-        .delete_message(&queue, &message.id, &message.pop_receipt)
+    if let Some((department, id)) = message.text.split_once('/') {
+        if steps >= 1 {
+            move_once(lab, department, id, steps)?;
+        }
+        if steps >= STEPS {
+            return delete();
+        }
+    }
+    // The worker is dead. The end of the visibility timeout is brought forward.
+    lab.verifier()
+        .hide_message(&queue, &message.id, &message.pop_receipt, 0)
+}
+
+/// The steps in the table, which may be repeated.
+fn move_once(lab: &Lab, department: &str, id: &str, steps: u32) -> Result<(), Error> {
+    let table = lab.name("staff");
+    let Some((entity, etag)) = lab.client.get_entity_and_etag(&table, department, id)? else {
+        // A worker moved it, and died before it deleted the message.
+        let archived = lab.get("staff", &archive_of(id), id)?;
+        return match archived {
+            Some(_) => Ok(()),
+            None => Err(Error::Malformed(format!("{id} is lost"))),
+        };
+    };
+    lab.write("staff", Write::Replace, copy(entity, id))?;
+    if steps >= 2 {
+        let keys = json!({ "PartitionKey": department, "RowKey": id });
+        // Fails if the employee was changed meanwhile: the message then comes back.
+        let delete = Change::new(Write::Delete, keys).if_match(etag);
+        lab.client.write_entity(&table, &delete)?;
+    }
+    Ok(())
 }
 
 /// The poison message must be in its queue, once.
@@ -158,11 +213,63 @@ fn put_aside(lab: &Lab) -> Result<(), Error> {
     )))
 }
 
-/// The archive, and how many are elsewhere.
-fn archived(lab: &Lab) -> Result<Answers, Error> {
-    let found = lab.verify("staff", format!("PartitionKey eq '{ARCHIVE}'"), "")?;
-    let mut lines: Answers = found.iter().map(line).collect();
-    let left = lab.verify("staff", format!("PartitionKey ne '{ARCHIVE}'"), "RowKey")?;
-    lines.push(format!("{} left", left.len()));
-    Ok(lines)
+/// Where the employees are.
+struct Places {
+    /// Each moved employee with its place.
+    moved: Vec<(String, &'static str)>,
+    others: usize,
+}
+
+fn places(lab: &Lab) -> Result<Places, Error> {
+    let all = lab.verify("staff", "", "")?;
+    let find = |partition: &str, id: &str| {
+        let mut all = all.iter();
+        all.find(|row| row["PartitionKey"] == partition && row["RowKey"] == id)
+    };
+    let (mut places, mut rows) = (Vec::new(), 0);
+    for one in moved(lab.data) {
+        let original = find(one.department, &one.id);
+        let archived = find(&archive_of(&one.id), &one.id);
+        rows += usize::from(original.is_some()) + usize::from(archived.is_some());
+        let place = match (original, archived) {
+            (None, Some(_)) => ARCHIVED,
+            (Some(_), Some(_)) => BOTH,
+            (Some(_), None) => "is not archived",
+            (None, None) => "is lost",
+        };
+        let found = archived.or(original).map(line);
+        places.push((found.unwrap_or_default(), place));
+    }
+    Ok(Places {
+        moved: places,
+        others: all.len() - rows,
+    })
+}
+
+fn answers(lab: &Lab) -> Result<Answers, Error> {
+    let Places { moved, others } = places(lab)?;
+    let lines = moved.iter().map(|(line, place)| format!("{line} {place}"));
+    Ok(lines.chain([format!("{others} others")]).collect())
+}
+
+fn losses(lab: &Lab, is_wrong: fn(&str) -> bool) -> Result<Losses, Error> {
+    let moved = places(lab)?.moved;
+    let half_done = moved.iter().filter(|(_, place)| is_wrong(place));
+    Ok(Losses {
+        half_done: half_done.count(),
+        objects: moved.len(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn archive_has_ten_partitions() {
+        let data = Data::new(1, 1.0);
+        let partitions = moved(&data).map(|one| archive_of(&one.id));
+        assert_eq!(partitions.collect::<BTreeSet<_>>().len(), 10);
+    }
 }

@@ -96,6 +96,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| NAMES.iter().flat_map(|name| named(data, name)).collect(),
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| NAMES.len(),

@@ -50,6 +50,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             ask: |lab| of_departments(|department| lab.query("people", filter(department))),
         },
     ],
+    deaths: &[],
     truth: |data| {
         DEPARTMENTS
             .iter()

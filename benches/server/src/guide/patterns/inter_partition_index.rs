@@ -1,10 +1,15 @@
 //! Inter-partition secondary index: a second set of partitions under another key.
 
+use serde_json::Value;
+
 use crate::client::{Error, Write};
 use crate::guide::data::Employee;
 use crate::guide::lab::{Lab, employee, only};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 use crate::guide::patterns::query_kinds::asked_lines;
+
+/// How long a writer may take before a worker does its work.
+const HIDDEN_SECONDS: u64 = 30;
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "inter-partition-index",
@@ -17,15 +22,22 @@ pub(super) static PATTERN: Pattern = Pattern {
     designs: &[
         Design {
             name: "table scan",
-            build: primary,
+            build: |lab| {
+                lab.create_table("staff")?;
+                let mut staff = lab.data.employees.iter();
+                staff.try_for_each(|one| lab.write("staff", Write::Replace, original(one)))
+            },
             ask: |lab| ask(lab, |one| format!("Mail eq '{}'", one.mail)),
         },
         Design {
             name: "copies in partitions by mail",
             build: |lab| {
-                primary(lab)?;
-                let copies = lab.data.employees.iter();
-                lab.insert_all("staff", copies.map(copy).collect())
+                lab.create_table("staff")?;
+                lab.create_queue("changes")?;
+                lab.data
+                    .employees
+                    .iter()
+                    .try_for_each(|one| store(lab, one))
             },
             ask: |lab| {
                 ask(lab, |one| {
@@ -38,29 +50,56 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
-    sabotage: |lab| lab.write("staff", Write::Delete, copy(lab.data.asked()[0])),
+    sabotage: |lab| {
+        let first = lab.data.asked()[0];
+        let copy = employee(first, &partition(first), &first.mail);
+        lab.write("staff", Write::Delete, copy)
+    },
 };
 
 fn partition(one: &Employee) -> String {
     format!("mail_{}", &one.mail[..1])
 }
 
-fn copy(one: &Employee) -> serde_json::Value {
-    employee(one, &partition(one), &one.mail)
+fn original(one: &Employee) -> Value {
+    employee(one, one.department, &one.id)
 }
 
-fn primary(lab: &Lab) -> Result<(), Error> {
-    lab.create_table("staff")?;
-    let staff = lab.data.employees.iter();
-    lab.insert_all(
-        "staff",
-        staff
-            .map(|one| employee(one, one.department, &one.id))
-            .collect(),
-    )
+/// Original and copy, by way of a message that a worker finds if this writer dies.
+fn store(lab: &Lab, one: &Employee) -> Result<(), Error> {
+    let queue = lab.name("changes");
+    let keys = format!("{}/{}", one.department, one.id);
+    let (message, receipt) = lab
+        .client
+        .put_hidden_message(&queue, &keys, HIDDEN_SECONDS)?;
+    lab.write("staff", Write::Replace, original(one))?;
+    update_copy(lab, one)?;
+    lab.client.delete_message(&queue, &message, &receipt)
+}
+
+/// Copies what the original is now, again if another writer changed it meanwhile.
+fn update_copy(lab: &Lab, one: &Employee) -> Result<(), Error> {
+    let table = lab.name("staff");
+    let get = || {
+        lab.client
+            .get_entity_and_etag(&table, one.department, &one.id)
+    };
+    loop {
+        let Some((entity, etag)) = get()? else {
+            return Ok(());
+        };
+        let mut copy = Value::Object(entity);
+        copy["PartitionKey"] = partition(one).into();
+        copy["RowKey"] = one.mail.clone().into();
+        lab.write("staff", Write::Replace, copy)?;
+        if get()?.is_some_and(|(_, now)| now == etag) {
+            return Ok(());
+        }
+    }
 }
 
 fn ask(lab: &Lab, filter: fn(&Employee) -> String) -> Result<Answers, Error> {

@@ -60,6 +60,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),

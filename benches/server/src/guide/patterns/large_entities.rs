@@ -82,6 +82,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let mut lines: Answers = pictured(data).map(|one| one.mail.clone()).collect();
         let first = pictured(data).next();

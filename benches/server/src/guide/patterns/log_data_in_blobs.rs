@@ -78,6 +78,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let asked = records(data).filter(|(hour, _)| ASKED.contains(hour));
         asked.map(|(hour, record)| text(hour, record)).collect()

@@ -43,6 +43,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let newest = (0..count(data) as u64).rev().take(NEWEST);
         newest

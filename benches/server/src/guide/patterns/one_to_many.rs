@@ -77,6 +77,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data: &Data| {
         let of = |name: &str| line(name, budget(name), data.of(name).map(|one| &*one.mail));
         DEPARTMENTS.iter().map(|name| of(name)).collect()

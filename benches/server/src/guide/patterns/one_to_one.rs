@@ -44,6 +44,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             ask: |lab| ask(lab, &["contact", "details"]),
         },
     ],
+    deaths: &[],
     truth: |data| {
         let asked = data.asked().into_iter().map(|one| one.mail.clone());
         asked.chain([details(data.asked()[0])]).collect()

@@ -50,6 +50,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let old = DEPARTMENTS
             .iter()

@@ -1,14 +1,19 @@
 //! Prepend/append anti-pattern: all writes to one partition, in the order of time, against writes
 //! spread over partitions.
 
+use std::thread;
+
 use serde_json::{Value, json};
 
-use crate::client::{Error, Write};
+use crate::client::{Change, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
-const JOBS: usize = 1000;
+/// Three seconds' worth of what the hosted service takes in one partition.
+const JOBS: usize = 6000;
+/// Programs that record jobs at the same time.
+const WRITERS: usize = 8;
 const PARTITIONS: usize = 10;
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -31,6 +36,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             ask: |lab| ask(lab, PARTITIONS),
         },
     ],
+    deaths: &[],
     truth: |data| (0..count(data)).map(|job| job.to_string()).collect(),
     writes: count,
     questions: |_| 1,
@@ -38,7 +44,7 @@ pub(super) static PATTERN: Pattern = Pattern {
 };
 
 fn count(data: &Data) -> usize {
-    data.scaled(JOBS, 50)
+    data.scaled(JOBS, 300)
 }
 
 fn entity(job: usize, partitions: usize) -> Value {
@@ -47,10 +53,25 @@ fn entity(job: usize, partitions: usize) -> Value {
     json!({ "PartitionKey": format!("{partition:02}"), "RowKey": format!("{job:08}"), "Job": job })
 }
 
+/// All programs record at once, each every eighth job.
 fn build(lab: &Lab, partitions: usize) -> Result<(), Error> {
     lab.create_table("jobs")?;
-    (0..count(lab.data))
-        .try_for_each(|job| lab.write("jobs", Write::Replace, entity(job, partitions)))
+    let (client, table, count) = (&lab.client, &lab.name("jobs"), count(lab.data));
+    thread::scope(|scope| {
+        let record = |writer: usize| {
+            scope.spawn(move || {
+                (writer..count).step_by(WRITERS).try_for_each(|job| {
+                    let change = Change::new(Write::Replace, entity(job, partitions));
+                    client.write_entity(table, &change)
+                })
+            })
+        };
+        let writers: Vec<_> = (0..WRITERS).map(record).collect();
+        let mut ended = writers
+            .into_iter()
+            .map(|writer| writer.join().expect("a writer does not panic"));
+        ended.try_for_each(|ended| ended)
+    })
 }
 
 /// All jobs in the order of time.

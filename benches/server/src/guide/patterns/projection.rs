@@ -31,6 +31,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             ask: |lab| ask(lab, "FirstName,LastName"),
         },
     ],
+    deaths: &[],
     truth: |data| {
         data.of(DEPARTMENT)
             .map(|one| format!("{} {}", one.first, one.last))

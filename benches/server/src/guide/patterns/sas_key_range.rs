@@ -64,6 +64,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         },
     ],
+    deaths: &[],
     truth: |data| {
         let mut lines: Answers = (0..notes(data)).map(|note| text(USER, note)).collect();
         lines.push("others are not shown".into());

@@ -146,6 +146,7 @@ mod tests {
                     status: 503,
                     code: "ServerBusy".into(),
                     message: "the store is read-only".into(),
+                    retry_after: None,
                 })
             });
             assert!(refused.is_none());
