@@ -5,7 +5,7 @@ use crate::partitions::Demand;
 use crate::rewrite::Keys;
 use crate::workload::{KeyedRequest, OldKeys, Question, RecordedQuery, Workload};
 use lazurite_cost::{
-    Bill, Class, Design as Billed, Load, PageRules, Prices, Service, Step, Stored, Work,
+    Bill, Class, Design as Billed, Growth, Load, PageRules, Prices, Service, Step, Stored, Work,
 };
 use lazurite_table::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -153,7 +153,7 @@ impl Usage {
             read.push(Step {
                 what: Class::TableBatchWrite.name().to_owned(),
                 work: Work::Batches {
-                    times: batches as f64,
+                    times: Growth::constant(batches as f64),
                     entities: entities as f64 / batches as f64,
                 },
             });
