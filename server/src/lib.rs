@@ -59,7 +59,12 @@ pub fn run_program() -> ExitCode {
     match ended {
         Ok(status) => status,
         Err(sentence) => {
-            output::say(format!("lazurite: {sentence}"));
+            // Names and texts of others are in it, which could act on a terminal.
+            let lines: Vec<_> = sentence
+                .split('\n')
+                .map(commands::terminal::plain)
+                .collect();
+            output::say(format!("lazurite: {}", lines.join("\n")));
             ExitCode::FAILURE
         }
     }

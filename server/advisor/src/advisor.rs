@@ -172,11 +172,12 @@ impl Advisor {
     /// Takes a finished request that counts as `weight` requests. Returns advice that is new, which
     /// is rare.
     pub fn observe(&self, weight: u32, mut request: Request) -> Vec<Advice> {
-        request.clip();
         let at = request.at;
-        if self.is_recording(at) {
-            self.recorder.push(&request);
+        match self.is_recording(at) {
+            true => self.recorder.push(&request),
+            false => self.recorder.forget(),
         }
+        request.clip();
         if weight == 0 {
             return Vec::new();
         }

@@ -8,16 +8,18 @@
 use crate::request::{Request, Service};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// Seconds after the last question in which requests are still kept.
 pub const IDLE_MAX: u64 = 10;
-/// Requests that wait for the next question: two seconds of 32,000 requests each.
+/// Requests that wait for the next question, and their bytes.
 pub const KEPT_MAX: usize = 65_536;
-/// Requests in one answer.
+const KEPT_BYTES_MAX: usize = 32 << 20;
+/// Requests in one answer, and their bytes.
 pub const ANSWER_MAX: usize = 8_192;
+const ANSWER_BYTES_MAX: usize = 512 << 10;
 
 /// One request to a table: a line of a record. Values of properties are not in it, except those in
 /// filters.
@@ -91,13 +93,28 @@ impl From<&Request> for Recorded {
     }
 }
 
+impl Recorded {
+    /// Bytes of its texts, and of what is around them.
+    fn bytes(&self) -> usize {
+        let rows: usize = self.row_keys.iter().map(|row| row.len() + 32).sum();
+        let texts = [&self.partition_key, &self.filter];
+        let texts: usize = texts
+            .iter()
+            .map(|text| text.as_ref().map_or(0, String::len))
+            .sum();
+        256 + self.account.len() + self.table.len() + rows + texts
+    }
+}
+
 /// Requests behind a position, oldest first.
 #[derive(Debug, Serialize)]
 pub struct Records {
     /// The requests.
     pub requests: Vec<Recorded>,
-    /// Requests behind the position that were dropped before this question.
+    /// Requests behind the position, of all accounts, that were dropped before this question.
     pub dropped: u64,
+    /// Whether nothing was kept before this question.
+    pub was_off: bool,
     /// The position for the next question.
     pub next: u64,
 }
@@ -107,12 +124,15 @@ pub struct Records {
 pub(crate) struct Recorder {
     /// The second since 1970 until which requests are kept.
     until: AtomicU64,
+    /// Whether anything may be kept.
+    holds: AtomicBool,
     kept: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
 struct Kept {
     requests: VecDeque<Recorded>,
+    bytes: usize,
     /// The position of the newest.
     newest: u64,
 }
@@ -131,10 +151,25 @@ impl Recorder {
         let recorded = Recorded::from(request);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.newest += 1;
-        if kept.requests.len() == KEPT_MAX {
-            kept.requests.pop_front();
-        }
+        kept.bytes += recorded.bytes();
         kept.requests.push_back(recorded);
+        while kept.requests.len() > KEPT_MAX || kept.bytes > KEPT_BYTES_MAX {
+            let Some(oldest) = kept.requests.pop_front() else {
+                break;
+            };
+            kept.bytes -= oldest.bytes();
+        }
+        self.holds.store(true, Ordering::Relaxed);
+    }
+
+    /// Forgets what nobody fetched in time.
+    pub(crate) fn forget(&self) {
+        // Each request asks: only a load is cheap for many processors.
+        if self.holds.load(Ordering::Relaxed) && self.holds.swap(false, Ordering::Relaxed) {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.requests = VecDeque::new();
+            kept.bytes = 0;
+        }
     }
 
     /// The requests of `account` behind position `after`, at most [`ANSWER_MAX`]; none for the first
@@ -143,23 +178,31 @@ impl Recorder {
     pub(crate) fn records(&self, account: &str, after: Option<u64>, second: u64) -> Records {
         let was_on = self.is_on(second);
         self.until.store(second + IDLE_MAX, Ordering::Relaxed);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if !was_on {
-            kept.requests = VecDeque::new();
+            self.forget();
         }
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = kept.newest;
         let oldest = newest - kept.requests.len() as u64;
         let after = after.map_or(newest, |after| after.min(newest));
         let from = after.max(oldest);
-        let behind = kept.requests.range((from - oldest) as usize..);
-        let taken = behind.take(ANSWER_MAX);
-        let next = from + taken.len() as u64;
+        let mut next = from;
+        let (mut requests, mut bytes) = (Vec::new(), 0);
+        for request in kept.requests.range((from - oldest) as usize..) {
+            let is_full = requests.len() == ANSWER_MAX || bytes >= ANSWER_BYTES_MAX;
+            if is_full {
+                break;
+            }
+            next += 1;
+            if request.account == account {
+                bytes += request.bytes();
+                requests.push(request.clone());
+            }
+        }
         Records {
-            requests: taken
-                .filter(|request| request.account == account)
-                .cloned()
-                .collect(),
+            requests,
             dropped: from - after,
+            was_off: !was_on,
             next,
         }
     }
@@ -204,8 +247,11 @@ mod tests {
             recorder.push(&request("T"));
         }
         let records = recorder.records("a", Some(0), 2);
-        assert_eq!((records.requests.len(), records.dropped), (ANSWER_MAX, 7));
-        assert_eq!(records.next, 7 + ANSWER_MAX as u64);
+        let count = records.requests.len() as u64;
+        assert!(count > 1000 && count <= ANSWER_MAX as u64);
+        assert_eq!((records.dropped, records.next), (7, 7 + count));
+        let bytes = serde_json::to_vec(&records).unwrap().len();
+        assert!(bytes < 2 * ANSWER_BYTES_MAX, "{bytes}");
         let restarted = recorder.records("a", Some(1 << 40), 2);
         assert_eq!((restarted.requests.len(), restarted.dropped), (0, 0));
         // What waited is dropped once nobody asks for it in time.
@@ -214,6 +260,21 @@ mod tests {
             (records.requests.len(), records.dropped),
             (0, KEPT_MAX as u64 - 1)
         );
+    }
+
+    #[test]
+    fn bytes_of_waiting_requests_are_bounded() {
+        let recorder = Recorder::default();
+        recorder.records("a", None, 0);
+        let mut large = request("T");
+        large.transaction_rows = vec!["r".repeat(1024); 100];
+        for _ in 0..1000 {
+            recorder.push(&large);
+        }
+        assert!(recorder.kept.lock().unwrap().bytes <= KEPT_BYTES_MAX);
+        recorder.forget();
+        let kept = recorder.kept.lock().unwrap();
+        assert_eq!((kept.bytes, kept.requests.capacity()), (0, 0));
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! What a design would cost, and what it fails.
 
-use crate::file::{DesignError, DesignFile, Does, PLANS, Pattern, mixed};
-use crate::partitions::{Demand, Rules, Simulation, simulate};
-use crate::usage::{Design, Measured, Table, Usage, rows_of_partitions};
-use crate::workload::{KeyedRequest, Question, RecordedQuery, Workload};
+use crate::file::{DesignError, DesignFile, Does, PLANS, Pattern, filled, mixed};
+use crate::key::KeyCondition;
+use crate::partitions::{Demand, Rules, Second, Simulation, simulate};
+use crate::usage::{Design, Measured, Table, Usage, partition_name, rows_of_partitions};
+use crate::workload::{KeyedRequest, Question, Workload};
 use lazurite_cost::Prices;
+use lazurite_table::Entity;
 use std::collections::BTreeMap;
 
 /// Seconds of the load that is simulated.
 pub const SECONDS: usize = 60;
 /// Requests of a pattern that are simulated; more of them count as several.
-const REQUESTS_MAX: f64 = 120_000.0;
+const REQUESTS_MAX: f64 = 20_000.0;
 
 /// The outcome of one pattern.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +38,10 @@ pub struct CheckedDesign {
     pub patterns: Vec<Checked>,
     /// Each table, under the load of all its patterns.
     pub tables: Vec<CheckedTable>,
+    /// What Azure would refuse of the load of all patterns.
+    pub simulation: Simulation,
+    /// What the load fails, as sentences.
+    pub over_targets: Vec<String>,
 }
 
 /// A table under the load of all its patterns.
@@ -43,149 +49,224 @@ pub struct CheckedDesign {
 pub struct CheckedTable {
     /// Its name.
     pub name: String,
-    /// What Azure would refuse.
-    pub simulation: Simulation,
     /// The partition of which most is asked in a second, and how much.
     pub hottest: Option<(String, f64)>,
     /// The price of its space in a month.
     pub price_of_space: f64,
-    /// What it fails, as sentences.
-    pub failures: Vec<String>,
 }
 
 impl CheckedDesign {
     /// Everything that fails.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         let of_patterns = self.patterns.iter().flat_map(|pattern| &pattern.failures);
-        let of_tables = self.tables.iter().flat_map(|table| &table.failures);
-        of_patterns.chain(of_tables).map(String::as_str)
+        of_patterns.chain(&self.over_targets).map(String::as_str)
     }
 }
 
-/// Checks a design. `tables` are its tables as they were filled; `measured` has what some queries
-/// of each pattern cost, by the number of the pattern. Errors: those of [`DesignFile::check`].
+/// Checks a design. `filled` are its tables as they were built; `measured` has what some queries of
+/// each pattern cost, by the number of the pattern. Errors: those of [`DesignFile::check`].
 pub fn check(
     design: &DesignFile,
-    tables: &BTreeMap<String, Table>,
+    filled: &BTreeMap<String, Table>,
     measured: &BTreeMap<usize, BTreeMap<Question, Measured>>,
     prices: &Prices,
     rules: &Rules,
 ) -> Result<CheckedDesign, DesignError> {
-    let mut tables = tables.clone();
-    let nothing = BTreeMap::new();
-    let found = |at: usize| measured.get(&at).unwrap_or(&nothing);
-    let mut workloads = Vec::new();
-    for (at, pattern) in design.patterns.iter().enumerate() {
-        let (workload, each) = workload_of(design, at, found(at))?;
-        if let Some(table) = tables.get_mut(&pattern.table) {
-            table.add_partitions(&workload);
+    let mut filled = filled.clone();
+    let mut loads = Vec::new();
+    for at in 0..design.patterns.len() {
+        let load = PatternLoad::of(design, at, measured.get(&at))?;
+        if let Some(table) = filled.get_mut(&design.patterns[at].table) {
+            table.add_partitions(&load.workload, &load.measured);
         }
-        workloads.push((workload, each));
+        loads.push(load);
     }
-    let mut demands: BTreeMap<&str, Vec<Demand>> = BTreeMap::new();
+    let names: Vec<&String> = filled.keys().collect();
+    let tables: Vec<&Table> = filled.values().collect();
+    // Rates are constant, so each second has its share of the minute: chance makes no peaks.
+    let mut mean = Demand {
+        of_all: vec![0.0; tables.len()],
+        ..Demand::default()
+    };
     let mut patterns = Vec::new();
-    for (at, (pattern, (workload, each))) in design.patterns.iter().zip(workloads).enumerate() {
-        let found = found(at);
-        let table = &tables[&pattern.table];
+    for (pattern, load) in design.patterns.iter().zip(&loads) {
+        let Some(table) = names.iter().position(|name| **name == pattern.table) else {
+            continue;
+        };
+        let before: usize = tables[..table].iter().map(|of| of.partitions.len()).sum();
         let usage = Usage::of(
-            &workload,
+            &load.workload,
             Design::AsItIs,
-            &[table],
-            &[found],
+            &[tables[table]],
+            &[&load.measured],
             &prices.page_rules(),
         );
-        patterns.push(checked(pattern, &usage, each, found, prices));
-        let of_table = demands.entry(&pattern.table).or_default();
-        of_table.resize(SECONDS, Demand::default());
-        // The load goes on: what lasts beyond the minute falls on its beginning.
-        for (second, demand) in usage.demands.iter().enumerate() {
-            let sum = &mut of_table[second % SECONDS];
-            sum.of_all.resize(1, 0.0);
-            sum.of_all[0] += demand.of_all.first().copied().unwrap_or_default() * each;
+        patterns.push(checked(pattern, &usage, load, prices));
+        let share = load.each / SECONDS as f64;
+        for demand in &usage.demands {
+            mean.of_all[table] += demand.of_all.first().copied().unwrap_or_default() * share;
             for (partition, entities) in &demand.of_partition {
-                *sum.of_partition.entry(*partition).or_default() += entities * each;
+                let number = before + partition;
+                *mean.of_partition.entry(number).or_default() += entities * share;
             }
         }
     }
-    let of_table = |(name, table): (&String, &Table)| {
-        let demands = demands.remove(name.as_str()).unwrap_or_default();
-        checked_table(name, table, &demands, prices, rules)
+    let demands = vec![mean; SECONDS];
+    let simulation = simulate(&rows_of_partitions(&tables), &demands, rules);
+    let of_table = |(at, name): (usize, &&String)| CheckedTable {
+        name: (*name).clone(),
+        hottest: hottest_of(&tables, at, &demands[0]),
+        price_of_space: Usage::default()
+            .bill(&[tables[at]], SECONDS, prices)
+            .total(),
     };
     Ok(CheckedDesign {
         patterns,
-        tables: tables.iter().map(of_table).collect(),
+        tables: names.iter().enumerate().map(of_table).collect(),
+        over_targets: over_targets(&tables, &simulation, rules),
+        simulation,
     })
 }
 
-/// A minute of the pattern, and how many requests each of its requests stands for.
-fn workload_of(
-    design: &DesignFile,
-    at: usize,
-    measured: &BTreeMap<Question, Measured>,
-) -> Result<(Workload, f64), DesignError> {
-    let pattern = &design.patterns[at];
-    let table = &design.tables[&pattern.table];
-    let keys = table.keys(&pattern.table)?;
-    let wanted = pattern.per_second * SECONDS as f64;
-    let count = wanted.min(REQUESTS_MAX).ceil().max(1.0);
-    let mut workload = Workload {
-        seconds: SECONDS,
-        ..Workload::default()
-    };
-    let questions: Vec<&Question> = measured.keys().collect();
-    for request in 0..count as u64 {
-        let second = (request as f64 / count * SECONDS as f64) as usize;
-        let random = mixed(request, 1000 + at as u64);
-        if let Some(question) = questions.get(random as usize % questions.len().max(1)) {
-            let query = workload.queries.entry((*question).clone()).or_default();
-            add(query, second, &measured[*question]);
-            continue;
-        }
-        let is_new = matches!(pattern.does, Does::Insert | Does::Transaction);
-        let first = match is_new {
-            true => table.rows + request * u64::from(pattern.entities),
-            false => random % table.rows,
+/// The partition of a table of which most is asked.
+fn hottest_of(tables: &[&Table], at: usize, demand: &Demand) -> Option<(String, f64)> {
+    let before: usize = tables[..at].iter().map(|of| of.partitions.len()).sum();
+    let scans = demand.of_all.get(at).copied().unwrap_or_default();
+    let partitions = tables[at].partitions.iter().enumerate();
+    let asked = partitions.map(|(number, (name, rows))| {
+        let by_key = demand.of_partition.get(&(before + number)).copied();
+        (name, by_key.unwrap_or_default() + scans * *rows as f64)
+    });
+    let hottest = asked.max_by(|(_, a), (_, b)| a.total_cmp(b));
+    let hottest = hottest.filter(|(_, asked)| *asked > 0.0);
+    hottest.map(|(name, asked)| (name.clone(), asked))
+}
+
+/// The published targets that the load is above.
+fn over_targets(tables: &[&Table], simulation: &Simulation, rules: &Rules) -> Vec<String> {
+    let sum = |part: &dyn Fn(&Second) -> f64| simulation.seconds.iter().map(part).sum::<f64>();
+    let mut failures = Vec::new();
+    let of_partitions = sum(&|second| second.over_partition);
+    if of_partitions >= 1.0 {
+        let (number, entities) = simulation.hottest.unwrap_or_default();
+        let name = partition_name(tables, number).unwrap_or_default();
+        failures.push(format!(
+            "{of_partitions:.0} entities of a minute are above the target of a partition, {} a second, and would be refused (503); partition '{name}' is asked for {entities:.0} a second",
+            rules.partition_target
+        ));
+    }
+    let of_account = sum(&|second| second.over_account);
+    if of_account >= 1.0 {
+        failures.push(format!(
+            "{of_account:.0} entities of a minute are above the target of an account, {} a second, and would be refused (503)",
+            rules.account_target
+        ));
+    }
+    failures
+}
+
+/// A minute of a pattern.
+struct PatternLoad {
+    workload: Workload,
+    /// How many requests each of its requests stands for.
+    each: f64,
+    /// What each of its queries costs.
+    measured: BTreeMap<Question, Measured>,
+}
+
+impl PatternLoad {
+    /// `asked` has some queries; the others cost what these cost, in their own partitions.
+    fn of(
+        design: &DesignFile,
+        at: usize,
+        asked: Option<&BTreeMap<Question, Measured>>,
+    ) -> Result<PatternLoad, DesignError> {
+        let pattern = &design.patterns[at];
+        let table = &design.tables[&pattern.table];
+        let keys = table.keys(&pattern.table)?;
+        let samples: Vec<&Measured> = asked.into_iter().flat_map(BTreeMap::values).collect();
+        let wanted = pattern.per_second * SECONDS as f64;
+        let count = wanted.min(REQUESTS_MAX).ceil().max(1.0);
+        let mut load = PatternLoad {
+            workload: Workload {
+                seconds: SECONDS,
+                ..Workload::default()
+            },
+            each: wanted / count,
+            measured: BTreeMap::new(),
         };
-        let entities = if pattern.does == Does::Transaction {
-            pattern.entities
-        } else {
-            1
-        };
-        let mut by_partition: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for number in first..first + u64::from(entities) {
-            if let Some(entity) = table.entity(&keys, number) {
-                by_partition
-                    .entry(entity.partition_key)
-                    .or_default()
-                    .push(entity.row_key);
+        for request in 0..count as u64 {
+            let second = (request as f64 / count * SECONDS as f64) as usize;
+            let random = mixed(request, 1000 + at as u64);
+            let is_new = matches!(pattern.does, Does::Insert | Does::Transaction);
+            let first = match is_new {
+                true => table.rows + request * u64::from(pattern.entities),
+                false => random % table.rows,
+            };
+            let entities = match pattern.does {
+                Does::Transaction => u64::from(pattern.entities),
+                _ => 1,
+            };
+            let entities = (first..first + entities).filter_map(|at| table.entity(&keys, at));
+            match samples.get(request as usize % samples.len().max(1)) {
+                Some(sample) => {
+                    entities.for_each(|entity| load.query(pattern, &entity, second, asked, sample))
+                }
+                None => load.keyed(pattern, entities, second),
             }
         }
-        let requests = by_partition
-            .into_iter()
-            .map(|(partition, rows)| KeyedRequest {
-                second,
-                operation: pattern.does.operation().to_owned(),
-                partition,
-                rows,
-            });
-        workload.keyed.extend(requests);
+        Ok(load)
     }
-    Ok((workload, wanted / count))
+
+    fn query(
+        &mut self,
+        pattern: &Pattern,
+        entity: &Entity,
+        second: usize,
+        asked: Option<&BTreeMap<Question, Measured>>,
+        sample: &Measured,
+    ) {
+        let Ok(filter) = filled(&pattern.filter, entity) else {
+            return;
+        };
+        let question = (filter, pattern.top);
+        let query = self.workload.queries.entry(question.clone()).or_default();
+        let measured = self
+            .measured
+            .entry(question)
+            .or_insert_with_key(|question| {
+                let found = asked.and_then(|asked| asked.get(question));
+                found.cloned().unwrap_or_else(|| Measured {
+                    partitions: KeyCondition::of_partition(&question.0),
+                    ..sample.clone()
+                })
+            });
+        query.seconds.push(second);
+        query.requests += 1;
+        query.returned += measured.returned;
+    }
+
+    /// A request for entities, or one for each of their partitions.
+    fn keyed(&mut self, pattern: &Pattern, entities: impl Iterator<Item = Entity>, second: usize) {
+        let mut by_partition: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for entity in entities {
+            let rows = by_partition.entry(entity.partition_key).or_default();
+            rows.push(entity.row_key);
+        }
+        let request = |(partition, rows)| KeyedRequest {
+            second,
+            operation: pattern.does.operation().to_owned(),
+            partition,
+            rows,
+        };
+        self.workload
+            .keyed
+            .extend(by_partition.into_iter().map(request));
+    }
 }
 
-fn add(query: &mut RecordedQuery, second: usize, measured: &Measured) {
-    query.seconds.push(second);
-    query.requests += 1;
-    query.returned += measured.returned;
-}
-
-fn checked(
-    pattern: &Pattern,
-    usage: &Usage,
-    each: f64,
-    measured: &BTreeMap<Question, Measured>,
-    prices: &Prices,
-) -> Checked {
+fn checked(pattern: &Pattern, usage: &Usage, load: &PatternLoad, prices: &Prices) -> Checked {
+    let (each, measured) = (load.each, &load.measured);
     let times = pattern.per_second * SECONDS as f64;
     let rank = |plan: &str| PLANS.iter().position(|known| *known == plan);
     let dearest = measured.values().max_by_key(|found| rank(&found.plan));
@@ -237,39 +318,6 @@ fn checked(
     }
 }
 
-fn checked_table(
-    name: &str,
-    table: &Table,
-    demands: &[Demand],
-    prices: &Prices,
-    rules: &Rules,
-) -> CheckedTable {
-    let simulation = simulate(&rows_of_partitions(&[table]), demands, rules);
-    let hottest = simulation.hottest.and_then(|(number, entities)| {
-        let name = crate::usage::partition_name(&[table], number)?;
-        Some((name.to_owned(), entities))
-    });
-    let mut failures = Vec::new();
-    let over_target: f64 = simulation
-        .seconds
-        .iter()
-        .map(|second| second.over_partition + second.over_account)
-        .sum();
-    if over_target >= 1.0 {
-        let (partition, entities) = hottest.clone().unwrap_or_default();
-        failures.push(format!(
-            "table {name}: {over_target:.0} entities of a minute are above the targets of Azure, and would be refused (503); partition '{partition}' is asked for {entities:.0} a second"
-        ));
-    }
-    CheckedTable {
-        name: name.to_owned(),
-        simulation,
-        hottest,
-        price_of_space: Usage::default().bill(&[table], SECONDS, prices).total(),
-        failures,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,7 +360,7 @@ mod tests {
             examined: 1000,
             returned: 5,
             is_whole: true,
-            partition: None,
+            partitions: KeyCondition::Unknown,
         }
     }
 
@@ -436,5 +484,70 @@ mod tests {
             "{filled}"
         );
         assert!(filled.ends_with(&format!("A eq 'x{customer}'")), "{filled}");
+    }
+
+    #[test]
+    fn frequent_values_are_asked_for_as_often_as_they_are_stored() {
+        let mut design = design(serde_json::json!([{
+            "name": "of one", "table": "Orders", "does": "query", "filter": "PartitionKey eq {Customer}", "top": 1, "per-second": 4500,
+        }]));
+        let table = design.tables.get_mut("Orders").unwrap();
+        let made = serde_json::json!({ "text": "c{}", "of": 16, "skewed": true });
+        table
+            .properties
+            .insert("Customer".to_owned(), serde_json::from_value(made).unwrap());
+        let measured = Measured {
+            plan: "partition scan".to_owned(),
+            examined: 2,
+            partitions: KeyCondition::Equal("c0".to_owned()),
+            ..scan()
+        };
+        let table = &design.tables["Orders"];
+        let keys = table.keys("Orders").unwrap();
+        let is_first = |number: &u64| {
+            let entity = table.entity(&keys, *number).unwrap();
+            entity.partition_key == "c0"
+        };
+        let share = (0..table.rows).filter(is_first).count() as f64 / table.rows as f64;
+        assert!(share > 0.45, "{share}");
+        let outcome = outcome(&design, measured);
+        let (name, entities) = outcome.tables[0].hottest.clone().unwrap();
+        // 4,500 a second, two rows each.
+        let expected = share * 9000.0;
+        let is_near = (entities - expected).abs() < expected * 0.05;
+        assert!(name == "c0" && is_near, "{name} {entities} {expected}");
+        assert_eq!(outcome.failures().count(), 1);
+    }
+
+    #[test]
+    fn account_has_a_target_for_all_tables_together() {
+        let mut design = design(serde_json::json!([
+            { "name": "a", "table": "Orders", "does": "read", "per-second": 15_000 },
+            { "name": "b", "table": "Second", "does": "read", "per-second": 15_000 },
+        ]));
+        let second = design.tables["Orders"].clone();
+        design.tables.insert("Second".to_owned(), second);
+        let keys = design.tables["Orders"].keys("Orders").unwrap();
+        let mut filled = Table::default();
+        for number in 0..1000 {
+            let entity = design.tables["Orders"].entity(&keys, number).unwrap();
+            *filled.partitions.entry(entity.partition_key).or_default() += 1;
+        }
+        let tables = ["Orders", "Second"].map(|name| (name.to_owned(), filled.clone()));
+        let outcome = check(
+            &design,
+            &tables.into(),
+            &BTreeMap::new(),
+            &Prices::default(),
+            &Rules::default(),
+        );
+        let outcome = outcome.unwrap();
+        let failures: Vec<_> = outcome.failures().collect();
+        assert!(
+            failures
+                .iter()
+                .any(|failure| failure.contains("target of an account")),
+            "{failures:?}"
+        );
     }
 }

@@ -11,6 +11,8 @@ use thiserror::Error;
 const ROWS_MAX: u64 = 10_000_000;
 /// Requests of a pattern in a second.
 const RATE_MAX: f64 = 100_000.0;
+/// Bytes of a String.
+const STRING_BYTES_MAX: u32 = 32_768;
 const TICKS_A_SECOND: f64 = 1e7;
 
 /// A design.
@@ -184,6 +186,14 @@ impl DesignFile {
             }
             for (property, made) in &table.properties {
                 let place = || format!("table {name}, property {property}");
+                let is_taken = matches!(property.as_str(), "PartitionKey" | "RowKey" | "Timestamp");
+                let is_name = |c: char| c == '_' || c.is_alphanumeric();
+                if is_taken || !property.chars().all(is_name) {
+                    return Err(wrong(
+                        place(),
+                        "no property of an entity can have this name",
+                    ));
+                }
                 made.check().map_err(|reason| wrong(place(), reason))?;
             }
             let is_made = |number| table.entity(&keys, number).is_some();
@@ -200,6 +210,18 @@ impl DesignFile {
             .try_for_each(|pattern| self.check_pattern(pattern))
     }
 
+    /// Bytes of the entities of all tables, by the first entity of each. Errors: keys that cannot be
+    /// read.
+    pub fn bytes(&self) -> Result<u64, DesignError> {
+        let mut bytes = 0_u64;
+        for (name, table) in &self.tables {
+            let first = table.entity(&table.keys(name)?, 0);
+            let each = first.map_or(0, |entity| lazurite_table::entity_bytes(&entity) as u64);
+            bytes = bytes.saturating_add(each.saturating_mul(table.rows));
+        }
+        Ok(bytes)
+    }
+
     fn check_pattern(&self, pattern: &Pattern) -> Result<(), DesignError> {
         let wrong = |reason: String| wrong(format!("pattern \"{}\"", pattern.name), reason);
         let Some(table) = self.tables.get(&pattern.table) else {
@@ -210,6 +232,19 @@ impl DesignFile {
         }
         if pattern.does != Does::Query && !pattern.filter.is_empty() {
             return Err(wrong("only a query has a filter".to_owned()));
+        }
+        if pattern.does != Does::Query && pattern.top.is_some() {
+            return Err(wrong("only a query has top".to_owned()));
+        }
+        let must = &pattern.must;
+        if [must.requests, must.price]
+            .into_iter()
+            .flatten()
+            .any(|most| most.is_nan() || most < 0.0)
+        {
+            return Err(wrong(
+                "what must hold is a number that is not negative".to_owned(),
+            ));
         }
         if !(1..=100).contains(&pattern.entities) {
             return Err(wrong("entities is 1 to 100".to_owned()));
@@ -277,13 +312,25 @@ impl Made {
         {
             return Err("there is no value to choose".to_owned());
         }
+        if self.every.is_some() && self.instant.is_none()
+            || self.of.is_some() && self.text.is_none()
+        {
+            return Err("every belongs to instant, and of to text".to_owned());
+        }
+        if self.below.is_some_and(|below| below > i32::MAX as u32) {
+            return Err("an Int32 is below 2147483648".to_owned());
+        }
+        let mut texts = self.text.iter().chain(self.one_of.iter().flatten());
+        if texts.any(|text| text.len() > STRING_BYTES_MAX as usize) {
+            return Err("a String has at most 32768 characters".to_owned());
+        }
         if self
             .every
             .is_some_and(|every| !(0.0..=1e9).contains(&every))
         {
             return Err("every is 0 to 1000000000 seconds".to_owned());
         }
-        if self.bytes.is_some_and(|bytes| bytes > 32_768) {
+        if self.bytes.is_some_and(|bytes| bytes > STRING_BYTES_MAX) {
             return Err("a String has at most 32768 characters".to_owned());
         }
         self.value(0, 0).map(|_| ())

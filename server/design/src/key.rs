@@ -53,14 +53,40 @@ pub struct KeyError {
 }
 
 /// What is known of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum KeyCondition {
     /// The key is this.
     Equal(String),
     /// The key is not below the first text, and below the second; `None` is unbounded.
     Between(Option<String>, Option<String>),
     /// Nothing.
+    #[default]
     Unknown,
+}
+
+impl KeyCondition {
+    /// What comparisons of `PartitionKey` in a filter say of it.
+    pub fn of_partition(filter: &str) -> KeyCondition {
+        let key = KeyExpression {
+            terms: vec![Term::Property {
+                name: "PartitionKey".to_owned(),
+                function: Function::Plain,
+            }],
+        };
+        key.implied(&lazurite_table::conditions(filter).unwrap_or_default())
+    }
+
+    /// Whether a key may be this one.
+    pub fn allows(&self, key: &str) -> bool {
+        match self {
+            KeyCondition::Equal(known) => key == known,
+            KeyCondition::Between(low, high) => {
+                low.as_deref().is_none_or(|low| low <= key)
+                    && high.as_deref().is_none_or(|high| key < high)
+            }
+            KeyCondition::Unknown => true,
+        }
+    }
 }
 
 impl KeyExpression {
@@ -165,7 +191,15 @@ fn range<'a>(
         };
         if is_low {
             low = Some(low.map_or(text.clone(), |other| other.max(text)));
-        } else if let Some(end) = end_of(&text) {
+            continue;
+        }
+        // The text of a value that is not cut is itself the end of all lesser ones.
+        let is_exact = matches!(function, Function::Plain | Function::Pad(_));
+        let end = match condition.operator {
+            LessThan if is_exact => Some(text),
+            _ => end_of(&text),
+        };
+        if let Some(end) = end {
             high = Some(high.map_or(end.clone(), |other| other.min(end)));
         }
     }
@@ -447,7 +481,7 @@ mod tests {
         );
         assert_eq!(
             implied("Customer", "Customer ge 'A' and Customer lt 'B'"),
-            between("A", "C")
+            between("A", "B")
         );
         // 'Ab' + 'z' comes after 'Abc': the range of a text is one only at the end of a key.
         assert_eq!(

@@ -193,7 +193,7 @@ fn serve(
         ranges: ranges.len(),
         ..Second::default()
     };
-    let mut served = 0.0;
+    let mut within_partitions = 0.0;
     for at in 0..ranges.len() {
         let mut of_range = 0.0;
         for partition in partitions.of_range(ranges, at, demand) {
@@ -212,7 +212,7 @@ fn serve(
             of_range.min(rules.server_target)
         };
         second.over_server += of_range - borne;
-        served += borne;
+        within_partitions += of_range;
         range.closed = range.closed.saturating_sub(1);
         let is_overloaded = of_range > rules.server_target;
         range.overloaded = if is_overloaded {
@@ -223,7 +223,11 @@ fn serve(
         let is_quiet = of_range < rules.server_target / 4.0;
         range.quiet = if is_quiet { range.quiet + 1 } else { 0 };
     }
-    second.over_account = (served - rules.account_target).max(0.0);
+    second.over_account = (within_partitions - rules.account_target).max(0.0);
+    // What the account refuses does not reach a server.
+    if second.over_account > 0.0 {
+        second.over_server *= 1.0 - second.over_account / within_partitions;
+    }
     second
 }
 

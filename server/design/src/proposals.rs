@@ -1,7 +1,7 @@
 //! Keys to try, read off the filters of a workload.
 
 use crate::workload::Workload;
-use lazurite_table::{FilterOperator, conditions};
+use lazurite_table::{Condition, FilterOperator, Value, conditions};
 use std::collections::BTreeMap;
 
 /// Most proposals.
@@ -41,13 +41,15 @@ pub fn proposals(workload: &Workload) -> Vec<Proposal> {
                 FilterOperator::Equal | FilterOperator::NotEqual
             )
         });
-        let row = match range {
-            Some(range) => format!("{} + '_' + PartitionKey + '_' + RowKey", range.property),
-            None => "PartitionKey + '_' + RowKey".to_owned(),
+        let row = range.and_then(in_front).map_or_else(
+            || "PartitionKey + '_' + RowKey".to_owned(),
+            |first| format!("{first} + '_' + PartitionKey + '_' + RowKey"),
+        );
+        let is_equal = |condition: &&Condition| condition.operator == FilterOperator::Equal;
+        let is_key = |condition: &&Condition| {
+            !matches!(condition.literal, Value::Double(_) | Value::Binary(_))
         };
-        let is_equal =
-            |condition: &&lazurite_table::Condition| condition.operator == FilterOperator::Equal;
-        for equal in others().filter(is_equal) {
+        for equal in others().filter(is_equal).filter(is_key) {
             let times = query.seconds.len() as u64;
             *found
                 .entry((equal.property.clone(), row.clone()))
@@ -63,6 +65,18 @@ pub fn proposals(workload: &Workload) -> Vec<Proposal> {
     proposals.sort_by_key(|proposal| std::cmp::Reverse(proposal.queries));
     proposals.truncate(PROPOSALS_MAX);
     proposals
+}
+
+/// The part of a key in which a range of values is a range of keys, whatever follows it; `None` for
+/// texts, of which there is none.
+fn in_front(condition: &Condition) -> Option<String> {
+    let name = &condition.property;
+    match condition.literal {
+        Value::DateTime(_) | Value::Guid(_) => Some(name.clone()),
+        Value::Int32(_) => Some(format!("pad({name}, 10)")),
+        Value::Int64(_) => Some(format!("pad({name}, 19)")),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::key::KeyCondition;
 use crate::partitions::Demand;
-use crate::rewrite::Keys;
+use crate::rewrite::{Keys, Known};
 use crate::workload::{KeyedRequest, OldKeys, Question, RecordedQuery, Workload};
 use lazurite_cost::{
     Bill, Class, Design as Billed, Growth, Load, PageRules, Prices, Service, Step, Stored, Work,
@@ -12,6 +12,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Seconds of a month of 30 days.
 const MONTH: f64 = 30.0 * 86_400.0;
+/// Seconds over which the rows of a scan are spread at most.
+const SCAN_SECONDS_MAX: f64 = 3600.0;
+/// Partitions of a range of which each gets its share of the rows.
+const SHARES_MAX: usize = 1000;
 
 /// A table as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,7 +34,12 @@ impl Table {
 
     /// Adds the partitions that a workload names, without entities: those that are made or emptied
     /// meanwhile.
-    pub fn add_partitions(&mut self, workload: &Workload) {
+    pub fn add_partitions(&mut self, workload: &Workload, measured: &BTreeMap<Question, Measured>) {
+        for found in measured.values() {
+            if let KeyCondition::Equal(key) = &found.partitions {
+                self.partitions.entry(key.clone()).or_default();
+            }
+        }
         for request in &workload.keyed {
             self.partitions
                 .entry(request.partition.clone())
@@ -48,10 +57,10 @@ pub struct Measured {
     pub examined: u64,
     /// Entities in the answers.
     pub returned: u64,
-    /// Whether the last page was read.
+    /// Whether it was asked up to the last page. False if its cost is taken from another query.
     pub is_whole: bool,
-    /// The partition that has all examined rows, if it is one.
-    pub partition: Option<String>,
+    /// The partitions that have the examined rows.
+    pub partitions: KeyCondition,
 }
 
 /// The keys that an entity has in the new design, and the values that its readers know.
@@ -79,6 +88,8 @@ pub enum Design<'a> {
     },
     /// With the keys of the record, and once more with other keys.
     Copied {
+        /// The other keys.
+        keys: &'a Keys,
         /// See [`Design::Rekeyed`].
         moved: &'a HashMap<OldKeys, Moved>,
     },
@@ -97,7 +108,8 @@ pub struct Usage {
     pub demands: Vec<Demand>,
     /// Transactions whose entities lie in more than one partition: they would not be atomic.
     pub divided: u64,
-    /// Requests by keys that have to search first, because the former keys do not say the new ones.
+    /// Requests by keys that have to search first, because the former keys do not say the new ones;
+    /// with copies, those that have to read the entity first.
     pub searches: u64,
     /// Merges of entities whose keys are made of other properties: one that changes such a property
     /// would be a deletion and an insert.
@@ -212,19 +224,46 @@ struct Adding<'a> {
 
 impl Adding<'_> {
     fn keyed(&mut self, request: &KeyedRequest, design: Design<'_>) {
-        let (Design::Rekeyed { moved, .. } | Design::Copied { moved }) = design else {
+        let (Design::Rekeyed { moved, keys } | Design::Copied { moved, keys }) = design else {
             return self.as_it_is(request);
         };
-        let new = new_keys(request, moved);
-        self.usage.gone += u64::from(new.is_none());
-        match (design, new) {
-            (Design::Rekeyed { keys, .. }, Some(new)) => self.rekeyed(request, keys, &new),
-            (Design::Copied { .. }, Some(new)) if request.is_write() => {
-                self.as_it_is(request);
-                self.write(request, &new);
-            }
-            _ => self.as_it_is(request),
+        let Some(new) = new_keys(request, moved) else {
+            self.usage.gone += 1;
+            return self.as_it_is(request);
+        };
+        if matches!(design, Design::Rekeyed { .. }) {
+            self.rekeyed(request, keys, &new);
+            return;
         }
+        self.as_it_is(request);
+        if request.is_write() {
+            if !self.known(request, keys, new[0]).is_point() {
+                self.usage.searches += 1;
+                self.request("QueryEntity", 1);
+                self.demand(request.second, 0, &request.partition, 1.0);
+            }
+            self.write(request, &new);
+        }
+    }
+
+    /// What the client of a request knows of the new keys. Counts a merge that may change them.
+    fn known(&mut self, request: &KeyedRequest, keys: &Keys, new: &Moved) -> Known {
+        if request.sends_all_properties() {
+            return Known {
+                partition: KeyCondition::Equal(new.partition.clone()),
+                row: KeyCondition::Equal(new.row.clone()),
+            };
+        }
+        let is_made_of_others = |name: &str| !matches!(name, "PartitionKey" | "RowKey");
+        let mut properties = keys.partition.properties().chain(keys.row.properties());
+        if request.is_merge() && properties.any(is_made_of_others) {
+            self.usage.merges += 1;
+        }
+        let known = new.known.iter();
+        let known: Vec<_> = known
+            .map(|(name, value)| (name.as_str(), value.clone()))
+            .collect();
+        keys.known_by_keys(&request.partition, &request.rows[0], &known)
     }
 
     fn as_it_is(&mut self, request: &KeyedRequest) {
@@ -238,25 +277,12 @@ impl Adding<'_> {
     }
 
     fn rekeyed(&mut self, request: &KeyedRequest, keys: &Keys, new: &[&Moved]) {
-        if !request.sends_all_properties() {
-            let (row, moved) = (&request.rows[0], new[0]);
-            let known: Vec<_> = moved
-                .known
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.clone()))
-                .collect();
-            let known = keys.known_by_keys(&request.partition, row, &known);
-            if !known.is_point() {
-                self.usage.searches += 1;
-                self.search(request.second, &known.partition);
-                if !request.is_write() {
-                    return;
-                }
-            }
-            let is_made_of_others = |name: &str| !matches!(name, "PartitionKey" | "RowKey");
-            let mut properties = keys.partition.properties().chain(keys.row.properties());
-            if request.is_merge() && properties.any(is_made_of_others) {
-                self.usage.merges += 1;
+        let known = self.known(request, keys, new[0]);
+        if !known.is_point() {
+            self.usage.searches += 1;
+            self.search(request.second, &known.partition);
+            if !request.is_write() {
+                return;
             }
         }
         self.write(request, new);
@@ -286,24 +312,12 @@ impl Adding<'_> {
     }
 
     /// A query for one entity in the partitions that may have it.
-    fn search(&mut self, second: usize, partition: &KeyCondition) {
+    fn search(&mut self, second: usize, partitions: &KeyCondition) {
         let table = self.tables.len() - 1;
-        let of_table = &self.tables[table].partitions;
-        let (examined, one) = match partition {
-            KeyCondition::Equal(key) => {
-                (of_table.get(key).copied().unwrap_or(1), Some(key.clone()))
-            }
-            KeyCondition::Between(low, high) => {
-                let is_inside = |key: &&String| {
-                    low.as_ref().is_none_or(|low| low <= *key)
-                        && high.as_ref().is_none_or(|high| *key < high)
-                };
-                let inside = of_table.iter().filter(|(key, _)| is_inside(key));
-                (inside.map(|(_, rows)| rows).sum(), None)
-            }
-            KeyCondition::Unknown => (self.tables[table].rows(), None),
-        };
-        self.scan(&[second], table, examined, 1, one.as_deref());
+        let of_table = self.tables[table].partitions.iter();
+        let allowed = of_table.filter(|(key, _)| partitions.allows(key));
+        let examined = allowed.map(|(_, rows)| rows).sum();
+        self.scan(&[second], table, examined, 1, partitions);
     }
 
     /// Asks the table in which the query is cheapest.
@@ -318,21 +332,20 @@ impl Adding<'_> {
         let Some((table, cheapest)) = found.min_by_key(|(_, measured)| measured.examined) else {
             return;
         };
-        let one = cheapest.partition.as_deref();
-        if cheapest.plan == "point" {
-            self.request("GetEntity", query.seconds.len() as u64);
-            for second in &query.seconds {
-                self.demand(*second, table, one.unwrap_or_default(), 1.0);
+        match &cheapest.partitions {
+            KeyCondition::Equal(partition) if cheapest.plan == "point" => {
+                self.request("QueryEntity", query.seconds.len() as u64);
+                for second in &query.seconds {
+                    self.demand(*second, table, partition, 1.0);
+                }
             }
-            self.usage.examined += query.seconds.len() as u64;
-        } else {
-            self.scan(
+            partitions => self.scan(
                 &query.seconds,
                 table,
                 cheapest.examined,
                 cheapest.returned,
-                one,
-            );
+                partitions,
+            ),
         }
     }
 
@@ -343,24 +356,55 @@ impl Adding<'_> {
         table: usize,
         examined: u64,
         returned: u64,
-        one: Option<&str>,
+        partitions: &KeyCondition,
     ) {
         let pages = self.pages.pages(examined as f64, returned as f64, 0.0) as u64;
         let times = seconds.len() as u64;
         *self.usage.requests.entry(Class::TableScan).or_default() += pages * times;
         self.usage.examined += examined * times;
         // Azure examines so many rows in a second, and no more of one query.
-        let rate = self.pages.rows_a_second.unwrap_or(f64::INFINITY);
-        let lasts = (examined as f64 / rate).ceil().max(1.0);
+        let rate = self.pages.rows_a_second.unwrap_or(f64::INFINITY).max(1.0);
+        let lasts = (examined as f64 / rate).ceil().clamp(1.0, SCAN_SECONDS_MAX);
+        let shares = self.shares(table, partitions);
         for second in seconds {
             for passed in 0..lasts as usize {
                 let rows = examined as f64 / lasts;
-                match one {
-                    Some(partition) => self.demand(second + passed, table, partition, rows),
-                    None => self.demand_of_all(second + passed, table, rows),
+                let second = second + passed;
+                match &shares {
+                    None => self.demand_of_all(second, table, rows),
+                    Some(shares) => {
+                        let of_partition = &mut self.of_second(second).of_partition;
+                        for (number, share) in shares {
+                            *of_partition.entry(*number).or_default() += rows * share;
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// The partitions that a query reads, each with its share of the rows; `None` for all or very
+    /// many.
+    fn shares(&self, table: usize, partitions: &KeyCondition) -> Option<Vec<(usize, f64)>> {
+        if *partitions == KeyCondition::Unknown {
+            return None;
+        }
+        let of_table = self.tables[table].partitions.iter();
+        let allowed = of_table.filter(|(key, _)| partitions.allows(key));
+        let allowed: Vec<_> = allowed.take(SHARES_MAX + 1).collect();
+        if allowed.len() > SHARES_MAX {
+            return None;
+        }
+        let rows: u64 = allowed.iter().map(|(_, rows)| **rows).sum();
+        let share = |rows_of_one: u64| match rows {
+            0 => 1.0 / allowed.len() as f64,
+            rows => rows_of_one as f64 / rows as f64,
+        };
+        let numbered = allowed.iter().filter_map(|(key, rows)| {
+            let number = self.numbers.get(&(table, key.as_str()))?;
+            Some((*number, share(**rows)))
+        });
+        Some(numbered.collect())
     }
 
     fn request(&mut self, operation: &str, count: u64) {
@@ -377,9 +421,14 @@ impl Adding<'_> {
     }
 
     fn demand(&mut self, second: usize, table: usize, partition: &str, entities: f64) {
-        let number = self.numbers.get(&(table, partition)).copied();
-        let of_partition = &mut self.of_second(second).of_partition;
-        *of_partition.entry(number.unwrap_or_default()).or_default() += entities;
+        let Some(number) = self.numbers.get(&(table, partition)).copied() else {
+            return;
+        };
+        *self
+            .of_second(second)
+            .of_partition
+            .entry(number)
+            .or_default() += entities;
     }
 
     /// Rows of a scan of many partitions, which lie among them as all rows do.
@@ -454,7 +503,9 @@ mod tests {
             examined,
             returned: 2,
             is_whole: true,
-            partition: partition.map(str::to_owned),
+            partitions: partition.map_or(KeyCondition::Unknown, |key| {
+                KeyCondition::Equal(key.to_owned())
+            }),
         };
         BTreeMap::from([(question, measured)])
     }
@@ -547,7 +598,11 @@ mod tests {
             measured("partition scan", 2, Some("a")),
         );
         let moved = moved(false);
-        let design = Design::Copied { moved: &moved };
+        let keys = keys("Customer", "RowKey");
+        let design = Design::Copied {
+            keys: &keys,
+            moved: &moved,
+        };
         let usage = Usage::of(
             &workload(),
             design,
@@ -562,13 +617,14 @@ mod tests {
                 usage.requests[&Class::TableWrite],
                 usage.requests[&Class::TableRead]
             ),
-            (3, 1)
+            (3, 2)
         );
         assert_eq!(partition_name(&[&old, &new], 1), Some("a"));
         assert_eq!(
             rows_of_partitions(&[&old, &new]),
             [vec![25_000], vec![2, 1]]
         );
+        assert_eq!((usage.searches, usage.merges), (1, 1));
         // A month has 1,296,000 times two seconds.
         let bill = usage.bill(&[&old, &new], 2, &Prices::default());
         let scans = bill
@@ -579,5 +635,48 @@ mod tests {
         assert_eq!(scans.units, 2.0 * 1_296_000.0);
         let capacity = bill.total_of(lazurite_cost::Part::Capacity);
         assert!((capacity - 2.0 * Prices::default().per_gib_and_month.table).abs() < 1e-9);
+    }
+
+    #[test]
+    fn load_falls_on_the_partitions_that_a_query_reads() {
+        let old = table(&[("a", 10), ("b", 10), ("c", 20)]);
+        let question = |filter: &str| (filter.to_owned(), None);
+        for (filter, expected) in [
+            (
+                "PartitionKey ge 'b' and PartitionKey lt 'c'",
+                vec![(1, 30.0)],
+            ),
+            ("PartitionKey ge 'b'", vec![(1, 10.0), (2, 20.0)]),
+        ] {
+            let found = Measured {
+                plan: "partition range scan".to_owned(),
+                examined: 30,
+                partitions: KeyCondition::of_partition(filter),
+                ..Measured::default()
+            };
+            let measured = BTreeMap::from([(question(filter), found)]);
+            let workload = Workload::of(&[query(0, filter, 1, false)], "T");
+            let usage = Usage::of(&workload, Design::AsItIs, &[&old], &[&measured], &PAGES);
+            let loads: Vec<_> = usage.demands[0].of_partition.clone().into_iter().collect();
+            assert_eq!(loads, expected, "{filter}");
+        }
+    }
+
+    #[test]
+    fn a_point_query_examines_one_row_in_a_partition_that_may_be_empty() {
+        let filter = "PartitionKey eq 'm' and RowKey eq '1'";
+        let found = Measured {
+            plan: "point".to_owned(),
+            examined: 1,
+            partitions: KeyCondition::of_partition(filter),
+            ..Measured::default()
+        };
+        let measured = BTreeMap::from([((filter.to_owned(), None), found)]);
+        let workload = Workload::of(&[query(0, filter, 0, false)], "T");
+        let mut old = table(&[("a", 1), ("z", 1)]);
+        old.add_partitions(&workload, &measured);
+        let usage = Usage::of(&workload, Design::AsItIs, &[&old], &[&measured], &PAGES);
+        assert_eq!(usage.examined, 1);
+        assert_eq!(usage.demands[0].of_partition, BTreeMap::from([(1, 1.0)]));
     }
 }

@@ -90,13 +90,14 @@ pub struct Workload {
 
 impl Workload {
     /// Sorts the requests of a record that name the table, in any case.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Recorded>, table: &str) -> Workload {
+    pub fn of(records: &[Recorded], table: &str) -> Workload {
         let mut workload = Workload::default();
-        let mut begin = None;
         let is_of_table = |record: &&Recorded| record.table.eq_ignore_ascii_case(table);
-        for record in records.into_iter().filter(is_of_table) {
-            let begin = *begin.get_or_insert(record.at_ms);
-            let second = (record.at_ms.saturating_sub(begin) / 1000) as usize;
+        let of_table = || records.iter().filter(is_of_table);
+        // Requests are recorded in the order of their ends.
+        let begin = of_table().map(|record| record.at_ms).min().unwrap_or(0);
+        for record in of_table() {
+            let second = ((record.at_ms - begin) / 1000) as usize;
             workload.seconds = workload.seconds.max(second + 1);
             workload.take(record, second);
         }
@@ -104,7 +105,8 @@ impl Workload {
     }
 
     fn take(&mut self, record: &Recorded, second: usize) {
-        if matches!(record.status, 400 | 401 | 403 | 405..=411 | 413..=502) {
+        // An entity that is not there and an ETag that is not current are answers of a design.
+        if record.status >= 400 && !matches!(record.status, 404 | 412) {
             self.refused += 1;
         } else if let Some(partition) = &record.partition_key
             && !record.row_keys.is_empty()

@@ -452,8 +452,8 @@ pub enum DesignAction {
     /// Build the tables of a file in a fork, run its access patterns there, and print plans, rows,
     /// requests, heat and prices
     ///
-    /// The exit status is 1 if a pattern fails what the file demands of it, or if Azure would
-    /// throttle the load. For CI: a change that makes a pattern a table scan fails. See
+    /// The exit status is 1 if a pattern fails what the file demands of it, or if the load is above a
+    /// published target of Azure. For CI: a change that makes a pattern a table scan fails. See
     /// docs/what-if.md.
     Check {
         /// The design, as TOML, or as JSON if its name ends so

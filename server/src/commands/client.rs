@@ -1,5 +1,6 @@
 //! Requests to the services of a connection string, for the commands that list, read and write.
 
+use crate::advisor;
 use crate::codec::xml::{self, Element};
 use crate::commands::doctor::{Credentials, Endpoint, Target, VERSION, connection_string};
 use crate::commands::request_error::{Refusal, RequestError};
@@ -36,6 +37,8 @@ pub struct Client {
     target: Target,
     /// How long commands that transfer data repeat requests after a connection broke.
     pub retry: Duration,
+    /// Whether the advisor and a record of the server leave the requests out.
+    is_unwatched: bool,
 }
 
 /// A request to a service.
@@ -94,14 +97,29 @@ fn release_when_interrupted(target: Target, fork: String) {
         let Ok(runtime) = runtime else {
             return;
         };
-        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
-            std::thread::sleep(INTERRUPT_PATIENCE);
-            release(&target, &fork);
-            std::process::exit(130);
-        }
+        runtime.block_on(interrupted());
+        std::thread::sleep(INTERRUPT_PATIENCE);
+        release(&target, &fork);
+        std::process::exit(130);
     };
     // Without the thread, Ctrl-C leaves the fork, which can be released by hand.
     let _ = std::thread::Builder::new().spawn(wait);
+}
+
+/// Ctrl-C, or the signal that asks a program to end.
+async fn interrupted() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut ended) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = ended.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            return;
+        }
+    }
+    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// A response whose body is not read yet.
@@ -114,6 +132,7 @@ impl Client {
         Ok(Client {
             target: Target::read(&text)?,
             retry: Duration::ZERO,
+            is_unwatched: false,
         })
     }
 
@@ -148,6 +167,7 @@ impl Client {
         Client {
             target: self.target.clone(),
             retry,
+            is_unwatched: self.is_unwatched,
         }
     }
 
@@ -233,7 +253,11 @@ impl Client {
         let retry = self.retry;
         release_when_interrupted(target.clone(), text("name"));
         Ok(Fork {
-            client: Client { target, retry },
+            client: Client {
+                target,
+                retry,
+                is_unwatched: true,
+            },
             name: text("name"),
             connection_string,
         })
@@ -254,6 +278,9 @@ impl Client {
         };
         let mut headers = call.headers;
         headers.push(("x-ms-version".to_owned(), VERSION.to_owned()));
+        if self.is_unwatched {
+            headers.push((advisor::HEADER.to_owned(), "ignore".to_owned()));
+        }
         if let Some(secret) = &self.target.own_secret {
             headers.push((OWN_REQUEST.to_owned(), secret.clone()));
         }

@@ -21,8 +21,9 @@ use std::process::ExitCode;
 
 /// Queries of a pattern that are asked, each with the values of another entity.
 const ASKED: u64 = 20;
-/// Entities that are written at a time.
-const LINES: u64 = 1000;
+/// Entities that are written at a time, and bytes after which no more are.
+const LINES: usize = 1000;
+const BYTES: usize = 4 << 20;
 const THREADS: usize = 2;
 
 /// Prints the outcome. Exit status 1 if something fails. The error is a sentence.
@@ -88,8 +89,12 @@ pub fn build_and_check(
 fn build(client: &Client, built: &str, name: &str, design: &TableDesign) -> Result<Table, String> {
     let failed = |error: &dyn std::fmt::Display| format!("table {name}: {error}");
     let keys = design.keys(name).map_err(|error| error.to_string())?;
-    make_table(client, built).map_err(|error| failed(&error))?;
-    let (mut table, mut lines) = (Table::default(), Vec::new());
+    if !make_table(client, built).map_err(|error| failed(&error))? {
+        return Err(format!(
+            "the store has a table {built}, which is in the way"
+        ));
+    }
+    let (mut table, mut lines, mut bytes) = (Table::default(), Vec::new(), 0);
     for number in 0..design.rows {
         let entity = design.entity(&keys, number);
         let entity = entity.ok_or_else(|| failed(&format!("entity {number} cannot be made")))?;
@@ -98,17 +103,25 @@ fn build(client: &Client, built: &str, name: &str, design: &TableDesign) -> Resu
             .partitions
             .entry(entity.partition_key.clone())
             .or_default() += 1;
-        lines.push(line(&entity));
-        if lines.len() as u64 == LINES || number + 1 == design.rows {
-            let refused = write_lines(client, built, &lines, THREADS, &Progress::silent());
+        let line = line(&entity);
+        bytes += line.len();
+        lines.push(line);
+        if lines.len() == LINES || bytes > BYTES || number + 1 == design.rows {
+            let progress = Progress::silent();
+            let refused = write_lines(client, built, &lines, THREADS, &progress);
             if refused.map_err(|error| failed(&error))? > 0 {
-                return Err(failed(&"some entities are refused: are they too large?"));
+                return Err(failed(&progress.end(1).join("; ")));
             }
             lines.clear();
+            bytes = 0;
         }
     }
     let stored = table.rows();
-    let found = count(client, built)?;
+    let trial = Trial {
+        client,
+        table: built,
+    };
+    let found = trial.count(built)?;
     if found < stored {
         let same = stored - found;
         return Err(failed(&format!(
@@ -116,24 +129,6 @@ fn build(client: &Client, built: &str, name: &str, design: &TableDesign) -> Resu
         )));
     }
     Ok(table)
-}
-
-/// Entities of a table.
-fn count(client: &Client, built: &str) -> Result<u64, String> {
-    let trial = Trial {
-        client,
-        table: built,
-    };
-    let all = BTreeMap::from([(
-        (String::new(), None),
-        RecordedQuery {
-            seconds: vec![0],
-            requests: 1,
-            returned: u64::MAX,
-        },
-    )]);
-    let counted = trial.ask(built, &all, None)?;
-    Ok(counted.values().map(|measured| measured.returned).sum())
 }
 
 /// What queries of a pattern cost.
@@ -234,17 +229,17 @@ fn lines(design: &DesignFile, outcome: &CheckedDesign, prices: &Prices) -> Vec<S
                 format!("its hottest partition is '{name}', with {entities} entities a second")
             }
         };
-        let (refused, asked) = table.simulation.refused_of();
-        let refused = match asked > 0.0 && refused >= 1.0 {
-            false => "nothing is throttled".to_owned(),
-            true => format!(
-                "{:.1} % would be refused in the first minute",
-                100.0 * refused / asked
-            ),
-        };
         lines.push(format!(
-            "table {}: {hottest}; {refused}; its space costs {:.2} {currency} a month",
+            "table {}: {hottest}; its space costs {:.2} {currency} a month",
             table.name, table.price_of_space
+        ));
+    }
+    let (refused, asked) = outcome.simulation.refused_of();
+    if refused >= 1.0 {
+        lines.push(format!(
+            "{:.1} % of all entities would be refused in the first minute, if one server bears {} entities a second (an assumption)",
+            100.0 * refused / asked,
+            grouped(Rules::default().server_target as u64)
         ));
     }
     lines.push(String::new());
@@ -268,20 +263,18 @@ pub fn as_value(outcome: &CheckedDesign, prices: &Prices) -> Value {
         })
     };
     let table = |of: &lazurite_design::CheckedTable| {
-        let (refused, asked) = of.simulation.refused_of();
         json!({
             "name": of.name,
             "hottest_partition": of.hottest.as_ref().map(|(name, _)| name),
             "hottest_entities_a_second": of.hottest.as_ref().map(|(_, entities)| entities),
-            "refused_share": if asked > 0.0 { refused / asked } else { 0.0 },
             "price_of_space": of.price_of_space,
-            "failures": of.failures,
         })
     };
     json!({
         "patterns": outcome.patterns.iter().map(pattern).collect::<Vec<_>>(),
         "tables": outcome.tables.iter().map(table).collect::<Vec<_>>(),
         "currency": prices.currency,
+        "over_targets": outcome.over_targets,
         "passes": outcome.failures().next().is_none(),
     })
 }

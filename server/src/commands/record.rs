@@ -11,13 +11,17 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Writes a line for each request to standard output: for a number of seconds, or until the server
 /// or the reader ends. The error is a sentence.
 pub fn run(client: &Client, seconds: Option<u64>) -> Result<ExitCode, String> {
-    let end = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    // Beyond what the clock can tell there is no end.
+    let end = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let mut after = None;
     loop {
         let is_over = end.is_some_and(|end| Instant::now() >= end);
         let page = client.record(after)?;
         if after.is_none() {
             eprintln!("recording; Ctrl-C ends it");
+        }
+        if page["was_off"] == true && after.is_some() {
+            eprintln!("requests are missing: nobody asked the server for them for ten seconds");
         }
         let dropped = page["dropped"].as_u64().unwrap_or_default();
         if dropped > 0 {

@@ -17,8 +17,9 @@ use std::io::Read;
 const ENTRIES_MAX: usize = 500;
 const ENTITIES_MAX: usize = 200;
 const REQUESTS_MAX: usize = 100;
-/// Maximum number of entities of a design that is checked.
-const DESIGN_ROWS_MAX: u64 = 200_000;
+/// Maximum number of bytes of the entities, and of patterns, of a design that is checked.
+const DESIGN_BYTES_MAX: u64 = 64 << 20;
+const DESIGN_PATTERNS_MAX: usize = 50;
 /// Maximum number of bytes of a blob that are read.
 const BLOB_BYTES_MAX: u64 = 64 << 10;
 /// Maximum length of an answer: assistants read no more.
@@ -240,10 +241,11 @@ impl McpServer {
     fn check_design(&self, Parameters(Design { toml }): Parameters<Design>) -> Answer {
         let prices = Prices::default();
         let design = design_check::read(&toml, false)?;
-        let rows = design.tables.values().map(|table| table.rows).sum::<u64>();
-        if rows > DESIGN_ROWS_MAX {
+        let bytes = design.bytes().map_err(|error| error.to_string())?;
+        if bytes > DESIGN_BYTES_MAX || design.patterns.len() > DESIGN_PATTERNS_MAX {
             return Err(format!(
-                "The design has {rows} entities, and {DESIGN_ROWS_MAX} is the limit here."
+                "The design has {bytes} bytes and {} patterns, and the limits here are {DESIGN_BYTES_MAX} and {DESIGN_PATTERNS_MAX}.",
+                design.patterns.len()
             ));
         }
         let outcome = design_check::build_and_check(&self.client, &design, &prices)?;

@@ -37,6 +37,7 @@ pub fn page(report: &Report<'_>) -> String {
             body {
                 h1 { (report.title()) }
                 p { (report.basis()) }
+                @for warning in report.warnings() { p { strong { (warning) } } }
                 div.scroll tabindex="0" { table {
                     thead { tr { th {} th.number { (before) } th.number { (after) } } }
                     tbody { @for (name, [before, after]) in report.figures() {

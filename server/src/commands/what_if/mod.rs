@@ -87,15 +87,26 @@ fn compare<'a>(
         mut new,
         moved,
         unkeyed,
+        overwritten,
     } = trial.rekey(keys, options.known, &workload.named())?;
-    old.add_partitions(workload);
-    if moved.len() < workload.named().len() && !options.copy {
-        // Requests for entities that are gone count as they were.
-        new.add_partitions(workload);
+    let unknown = options.known.iter().find(|name| {
+        let mut found = moved.values().flat_map(|moved| &moved.known);
+        !moved.is_empty() && !found.any(|(known, _)| known == *name)
+    });
+    if let Some(name) = unknown {
+        return Err(format!(
+            "no entity of the record has the property {name} of --known"
+        ));
     }
     let as_it_is = trial.ask(options.table, &workload.queries, None)?;
-    let rekeyed = trial.ask(trial::REKEYED, &workload.queries, Some(keys))?;
+    let mut rekeyed = trial.ask(trial::REKEYED, &workload.queries, Some(keys))?;
     let differing = trial::differing(&as_it_is, &rekeyed);
+    if options.copy {
+        // A copy that lacks entities cannot answer in place of the table.
+        rekeyed.retain(|question, found| found.returned >= as_it_is[question].returned);
+    }
+    old.add_partitions(workload, &as_it_is);
+    new.add_partitions(workload, &rekeyed);
     let pages = prices.page_rules();
     let before = Usage::of(workload, Design::AsItIs, &[&old], &[&as_it_is], &pages);
     let (design, tables, measured) = match options.copy {
@@ -108,7 +119,10 @@ fn compare<'a>(
             vec![&rekeyed],
         ),
         true => (
-            Design::Copied { moved: &moved },
+            Design::Copied {
+                keys,
+                moved: &moved,
+            },
             vec![&old, &new],
             vec![&as_it_is, &rekeyed],
         ),
@@ -125,13 +139,14 @@ fn compare<'a>(
         queries: report::queries(workload, &as_it_is, &rekeyed),
         differing,
         unkeyed,
+        overwritten,
         rules: options.rules,
     })
 }
 
 fn propose(workload: &Workload, options: &Options<'_>) {
     let proposals = proposals(workload);
-    let (table, record) = (options.table, options.record.display());
+    let (table, record) = (options.table, format!("{:?}", options.record));
     for proposal in &proposals {
         print_line(format!(
             "{} queries name {} and no PartitionKey. Try:\n  lazurite what-if {table} --record {record} --partition-key \"{}\" --row-key \"{}\"",

@@ -19,8 +19,11 @@ pub struct Rekeyed {
     pub new: Table,
     /// The entities that the record names.
     pub moved: HashMap<OldKeys, Moved>,
-    /// Entities without such keys: they lack a property, or a service would refuse the key.
+    /// Entities without such keys: they lack a property, or a service would refuse the key, or they
+    /// are too large for two more properties.
     pub unkeyed: u64,
+    /// Entities that have the new keys of another one, which they would overwrite.
+    pub overwritten: u64,
 }
 
 impl Trial<'_> {
@@ -33,10 +36,14 @@ impl Trial<'_> {
         named: &HashSet<OldKeys>,
     ) -> Result<Rekeyed, String> {
         let failed = |error: &dyn std::fmt::Display| format!("table {}: {error}", self.table);
-        make_table(self.client, REKEYED).map_err(|error| failed(&error))?;
+        if !make_table(self.client, REKEYED).map_err(|error| failed(&error))? {
+            return Err(format!(
+                "the store has a table {REKEYED}, which is in the way"
+            ));
+        }
         let progress = Progress::silent();
         let mut rekeyed = Rekeyed::default();
-        let mut more = String::new();
+        let (mut more, mut written) = (String::new(), 0);
         loop {
             let page = read_page(self.client, self.table, &more);
             let (lines, next) = page.map_err(|error| failed(&error))?;
@@ -46,15 +53,22 @@ impl Trial<'_> {
             }
             let refused = write_lines(self.client, REKEYED, &copies, THREADS, &progress);
             let refused = refused.map_err(|error| failed(&error))?;
-            if refused > 0 {
-                return Err(failed(&format!(
-                    "{refused} entities cannot be stored with their former keys as two more properties"
-                )));
-            }
+            rekeyed.unkeyed += refused;
+            written += copies.len() as u64 - refused;
             more = next;
             if more.is_empty() {
-                return Ok(rekeyed);
+                break;
             }
+        }
+        rekeyed.overwritten = written.saturating_sub(self.count(REKEYED)?);
+        let named = keys.partition.properties().chain(keys.row.properties());
+        let named = named.chain(known.iter().map(String::as_str));
+        match written {
+            0 if rekeyed.unkeyed > 0 => Err(failed(&format!(
+                "no entity has such keys: is a property misspelt, or of another type? The keys name {}",
+                named.collect::<Vec<_>>().join(", ")
+            ))),
+            _ => Ok(rekeyed),
         }
     }
 }

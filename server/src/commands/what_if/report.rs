@@ -121,13 +121,16 @@ pub struct Report<'a> {
     /// Queries, and the entities that they found before and after.
     pub differing: Vec<(String, u64, u64)>,
     pub unkeyed: u64,
+    pub overwritten: u64,
     pub rules: Rules,
 }
 
 impl Report<'_> {
     /// The report as lines for a terminal.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![self.title(), self.basis(), String::new()];
+        let mut lines = vec![self.title(), self.basis()];
+        lines.extend(self.warnings());
+        lines.push(String::new());
         let [before, after] = self.heads();
         lines.push(format!("{:<39}{before:>24}{after:>24}", ""));
         let figures = self.figures().into_iter();
@@ -171,6 +174,24 @@ impl Report<'_> {
             self.workload.seconds,
             grouped(self.workload.requests())
         )
+    }
+
+    /// What makes the figures void, or nearly so.
+    pub fn warnings(&self) -> Vec<String> {
+        let counted = [
+            (
+                self.overwritten,
+                "entities would be overwritten by others with the same keys: make the RowKey unique",
+            ),
+            (
+                self.unkeyed,
+                "entities have no such keys: they lack a property, or the key would be refused",
+            ),
+        ];
+        let counted = counted.into_iter().filter(|(count, _)| *count > 0);
+        counted
+            .map(|(count, what)| format!("WARNING: {} {what}.", grouped(count)))
+            .collect()
     }
 
     /// The names of the two designs.
@@ -230,7 +251,8 @@ impl Report<'_> {
     /// What is refused over time, for each design that is throttled.
     fn pictures(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        for (name, of) in [("as it is", &self.before), ("then", &self.after)] {
+        let [before, after] = self.heads();
+        for (name, of) in [(before, &self.before), (after, &self.after)] {
             if of.simulation.throttles_at().is_some() {
                 lines.push(String::new());
                 lines.push(format!(
@@ -251,7 +273,7 @@ impl Report<'_> {
         let counted = [
             (
                 usage.searches,
-                "requests that have to search first, because the former keys do not say the new ones (see --known)",
+                "requests by keys that have to search, or read the entity, first: the former keys do not say the new ones (see --known)",
             ),
             (
                 usage.divided,
@@ -264,10 +286,6 @@ impl Report<'_> {
             (
                 usage.gone,
                 "requests that name entities which are no longer there, and count as they were",
-            ),
-            (
-                self.unkeyed,
-                "entities without such keys: they lack a property, or the key would be refused",
             ),
             (
                 self.workload.nameless,
@@ -310,6 +328,7 @@ impl Report<'_> {
             "queries": self.queries.iter().map(query).collect::<Vec<_>>(),
             "answers_differ": self.differing.len(),
             "entities_without_key": self.unkeyed,
+            "entities_overwritten": self.overwritten,
         })
     }
 }

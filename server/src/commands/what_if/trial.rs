@@ -2,15 +2,14 @@
 
 use crate::commands::client::{Client, encode};
 use crate::service_kind::ServiceKind;
-use lazurite_design::{Keys, Measured, Question, RecordedQuery, shape};
-use lazurite_table::{FilterOperator, Value, conditions};
+use lazurite_design::{KeyCondition, Keys, Measured, Question, RecordedQuery, shape};
 use std::collections::BTreeMap;
 
 /// The table with the new keys.
 pub const REKEYED: &str = "LazuriteWhatIf";
 
 /// Queries of one shape that are asked, and the rows after which no more are. What others cost is
-/// taken from these in turn.
+/// taken from those nearest to them.
 const ASKED_OF_A_SHAPE: usize = 200;
 const ROWS_OF_A_SHAPE: u64 = 2_000_000;
 
@@ -21,34 +20,51 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Asks each query, in the form for `keys` if it has some. Errors: a query that is refused.
+    /// Asks each query, in the form for `keys` if it has some; of a shape with very many, some that
+    /// lie evenly among them. Errors: a query that is refused.
     pub fn ask(
         &self,
         table: &str,
         queries: &BTreeMap<Question, RecordedQuery>,
         keys: Option<&Keys>,
     ) -> Result<BTreeMap<Question, Measured>, String> {
+        let mut of_shapes: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for of_query in queries {
+            of_shapes
+                .entry(shape(&of_query.0.0))
+                .or_default()
+                .push(of_query);
+        }
         let mut measured = BTreeMap::new();
-        let mut of_shapes: BTreeMap<String, Vec<Measured>> = BTreeMap::new();
-        for (at, (question, query)) in queries.iter().enumerate() {
-            let (filter, top) = question;
-            let filter = match keys {
-                None => filter.clone(),
-                Some(keys) => keys.rewritten(filter).map_err(|error| error.to_string())?,
-            };
-            let of_shape = of_shapes.entry(shape(&filter)).or_default();
-            let rows: u64 = of_shape.iter().map(|found| found.examined).sum();
-            let mut found = if of_shape.len() < ASKED_OF_A_SHAPE && rows < ROWS_OF_A_SHAPE {
-                let found = self.ask_one(table, &filter, *top, query.wanted())?;
-                of_shape.push(found.clone());
-                found
-            } else {
-                of_shape[at % of_shape.len()].clone()
-            };
-            found.partition = partition_of(&filter);
-            measured.insert(question.clone(), found);
+        for of_shape in of_shapes.values() {
+            let step = of_shape.len().div_ceil(ASKED_OF_A_SHAPE).max(1);
+            let (mut last, mut rows) = (Measured::default(), 0);
+            for (at, (question, query)) in of_shape.iter().enumerate() {
+                let filter = match keys {
+                    None => question.0.clone(),
+                    Some(keys) => keys
+                        .rewritten(&question.0)
+                        .map_err(|error| error.to_string())?,
+                };
+                let is_asked = at == 0 || (at % step == 0 && rows < ROWS_OF_A_SHAPE);
+                if is_asked {
+                    last = self.ask_one(table, &filter, question.1, query.wanted())?;
+                    rows += last.examined;
+                }
+                let found = Measured {
+                    partitions: KeyCondition::of_partition(&filter),
+                    is_whole: is_asked && last.is_whole,
+                    ..last.clone()
+                };
+                measured.insert((*question).clone(), found);
+            }
         }
         Ok(measured)
+    }
+
+    /// Entities of a table.
+    pub fn count(&self, table: &str) -> Result<u64, String> {
+        Ok(self.ask_one(table, "", None, u64::MAX)?.returned)
     }
 
     /// Reads pages until there are as many entities as the client of the record read.
@@ -87,20 +103,7 @@ impl Trial<'_> {
     }
 }
 
-/// The partition that a filter names.
-fn partition_of(filter: &str) -> Option<String> {
-    let conditions = conditions(filter).unwrap_or_default();
-    conditions.into_iter().find_map(|condition| {
-        let is_named =
-            condition.property == "PartitionKey" && condition.operator == FilterOperator::Equal;
-        match condition.literal {
-            Value::String(key) if is_named => Some(key),
-            _ => None,
-        }
-    })
-}
-
-/// Queries whose answers have another number of entities: the new keys leave entities out, or the
+/// Queries that were asked of both tables, and whose answers have another number of entities: the new keys leave entities out, or the
 /// filter depends on the time of a write.
 pub fn differing(
     as_it_is: &BTreeMap<Question, Measured>,

@@ -178,7 +178,7 @@ fn other_keys_are_compared_in_a_fork() {
     for line in [
         "City eq ?: table scan, 60 rows -> partition scan, 5 rows",
         "City eq ? and Age ge ?: table scan, 60 rows -> row range, 3 rows",
-        "1 requests that have to search first",
+        "1 requests by keys that have to search",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
@@ -213,9 +213,25 @@ fn what_cannot_be_compared_is_said() {
     let (directory, _) = recording.end(1);
     let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
     assert!(
-        success && text.contains("1 entities without such keys"),
+        success && text.contains("WARNING: 1 entities have no such keys"),
         "{text}"
     );
+    let one = ["--partition-key", "'one'", "--row-key", "'one'"];
+    let (success, text) = what_if(&server, &directory, &one);
+    assert!(
+        success && text.contains("WARNING: 60 entities would be overwritten"),
+        "{text}"
+    );
+    let (success, text) = what_if(&server, &directory, &["--partition-key", "city"]);
+    assert!(
+        !success && text.contains("no entity has such keys"),
+        "{text}"
+    );
+    // A copy that lacks an entity does not answer in place of the table.
+    request("PUT", "/T1x(PartitionKey='all',RowKey='x')")
+        .json(r#"{"City":"c1/c1"}"#)
+        .send(&server)
+        .is(204);
     let (success, text) = what_if(&server, &directory, &["--partition-key", "year(City)"]);
     assert!(
         !success && text.contains("'year(City)' is not a key: functions are"),
@@ -228,29 +244,22 @@ fn what_cannot_be_compared_is_said() {
         !success && text.contains("line 1 is no record: missing field"),
         "{text}"
     );
-    for (more, reason) in [
-        (
-            r#""row_keys":[],"partition_key":"p""#,
-            "none of its 1 requests",
-        ),
-        (
-            r#""filter":"City eq","returned":18446744073709551615"#,
-            "City",
-        ),
-    ] {
+    let merge = r#""operation":"MergeEntity","row_keys":[],"partition_key":"p""#;
+    let query = r#""operation":"QueryEntities","filter":"City eq","returned":18446744073709551615"#;
+    for (more, reason) in [(merge, "none of its 1 requests"), (query, "City")] {
         let line = |at: u64| {
-            format!(
-                "{{\"at_ms\":{at},\"account\":\"a\",\"table\":\"T1x\",\"operation\":\"QueryEntities\",\"status\":200,{more}}}\n"
-            )
+            let rest = r#""account":"a","table":"T1x","status":200"#;
+            format!("{{\"at_ms\":{at},{rest},{more}}}\n")
         };
+        let by_city = ["--partition-key", "City"];
         fs::write(&record, line(5)).unwrap();
-        let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
+        let (success, text) = what_if(&server, &directory, &by_city);
         assert!(
             !success && text.contains(reason) && !text.contains("panicked"),
             "{text}"
         );
         fs::write(&record, [line(5), line(u64::MAX)].concat()).unwrap();
-        let (success, text) = what_if(&server, &directory, &["--partition-key", "City"]);
+        let (success, text) = what_if(&server, &directory, &by_city);
         assert!(
             !success && text.contains("spans more than a week"),
             "{text}"
