@@ -400,6 +400,14 @@ fn a_parameter_that_is_given_twice_is_refused() {
 }
 
 #[test]
+fn one_parameter_of_an_account_sas_makes_a_token_one() {
+    for own in ["ss=b", "srt=o", "ss=b&srt=o"] {
+        let token = format!("sv=2022-11-02&{own}&sr=b&sp=r&se=2024-03-02");
+        assert_eq!(parsed(&token).unwrap(), Kind::Account, "{own}");
+    }
+}
+
+#[test]
 fn an_account_sas_of_a_version_before_there_was_any_is_refused() {
     let account = |version: &str| parsed(&format!("sv={version}&ss=b&srt=o&sp=r&se=2024-03-02"));
     assert_eq!(account("2015-04-05").unwrap(), Kind::Account);

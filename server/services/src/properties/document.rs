@@ -362,6 +362,8 @@ mod tests {
             code(blob, &metrics("<Version>1.0</Version>")),
             "InvalidXmlDocument"
         );
+        let second = metrics("<Enabled>false</Enabled>").replace("1.0", "2.0");
+        assert_eq!(code(blob, &second), "InvalidXmlNodeValue");
         assert_eq!(
             code(blob, "<Logging><Version>3.0</Version></Logging>"),
             "InvalidXmlNodeValue"

@@ -294,6 +294,14 @@ fn check_counts(ring: &Ring) {
         *of_resource.entry(record.resource).or_default() += 1;
     }
     assert_eq!(kept.of_resource, of_resource);
+    let mut aside = HashMap::<u64, usize>::new();
+    for record in kept.aside.range(..) {
+        *aside.entry(record.resource).or_default() += 1;
+    }
+    for (resource, aside) in aside {
+        let in_ring = of_resource.get(&resource).copied().unwrap_or(0);
+        assert!(aside + in_ring <= OF_RESOURCE_MAX, "{aside} and {in_ring}");
+    }
 }
 
 #[test]
@@ -402,6 +410,22 @@ fn secrets_do_not_reach_the_ring() {
     assert_eq!(record.header("user-agent").unwrap(), "test");
     let shown = format!("{:?} {}", record.headers(), record.target());
     assert!(!shown.contains("c2VjcmV0"), "{shown}");
+}
+
+#[test]
+fn credentials_are_shown_by_their_scheme_and_the_account_of_a_key() {
+    for (sent, shown) in [
+        ("Bearer c2VjcmV0", "Bearer…"),
+        ("Bearer c2:VjcmV0", "Bearer…"),
+        ("SharedKeyLite a:c2VjcmV0", "SharedKeyLite a:…"),
+        ("SharedKey c2VjcmV0", "SharedKey…"),
+        ("c2VjcmV0", "…"),
+    ] {
+        let ring = Ring::new(1, usize::MAX);
+        serve(&ring, 1, "/a/c", &[("authorization", sent)], 403);
+        let record = ring.find("id-1").unwrap();
+        assert_eq!(record.header("authorization").unwrap(), shown, "{sent}");
+    }
 }
 
 #[test]
