@@ -109,8 +109,27 @@ mod tests {
             assert_eq!(used, compression);
             assert!(packed.len() < payload.len() / 10, "{}", packed.len());
             let length = payload.len() as u32;
+            for wrong in [length - 1, length + 1] {
+                assert!(decompress(packed, tag, wrong, &mut restored).is_err());
+            }
             let restored = decompress(packed, tag, length, &mut restored).unwrap();
             assert_eq!(restored, payload);
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_is_refused_before_memory_is_taken_for_it() {
+        let payload = vec![0; BLOCK_BYTES_MAX as usize + 1];
+        let length = payload.len() as u32;
+        for (compression, tag) in [(Compression::Zstd, 1), (Compression::Lz4, 2)] {
+            for (length, wrong) in [(length, length), (length - 1, length), (256, 1 << 19)] {
+                let (mut packed, mut out) = (Vec::new(), Vec::new());
+                let (used, packed) =
+                    compress(&payload[..length as usize], compression, &mut packed);
+                assert_eq!(used, compression);
+                assert!(decompress(packed, tag, wrong, &mut out).is_err(), "{wrong}");
+                assert_eq!(out.capacity(), 0, "{wrong}");
+            }
         }
     }
 
