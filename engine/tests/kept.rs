@@ -396,6 +396,29 @@ fn a_flush_that_fails_leaves_no_file() {
 }
 
 #[test]
+fn the_log_stays_within_its_limit_while_memtables_have_room() {
+    let config = Config {
+        wal_segment_bytes: 16 << 10,
+        wal_bytes_max: 64 << 10,
+        ..config(Durability::Process)
+    };
+    let environment = environment(Arc::new(MemoryFs::volatile()));
+    let db = Db::open_with(DIRECTORY.as_ref(), config, environment).unwrap();
+    let [idle, busy] = ["idle", "busy"].map(|name| keyspace(&db, name));
+    write(&db, |batch| batch.put(&idle, b"key", b"value"));
+    for row in 0..400u32 {
+        write(&db, |batch| {
+            batch.put(&busy, &row.to_be_bytes(), &[7; 1000])
+        });
+        while db.step().unwrap().is_some() {}
+        // One segment is in use, and one is full before the flush that releases it.
+        let stats = db.stats();
+        assert!(stats.wal_bytes <= (64 + 2 * 16) << 10, "{stats:?}");
+    }
+    assert!((2..20).contains(&db.stats().flushes), "{:?}", db.stats());
+}
+
+#[test]
 fn values_of_the_length_that_is_separated_lie_in_the_value_log() {
     for (length, is_separated) in [(999, false), (1000, true)] {
         let config = Config {
