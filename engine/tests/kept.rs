@@ -340,6 +340,100 @@ fn a_group_that_was_refused_leaves_no_records() {
     assert!(db.recovered().cut_off.is_empty(), "{:?}", db.recovered());
 }
 
+/// The names of the files of the store that end like this.
+fn files_of(fs: &MemoryFs, end: &str) -> Vec<String> {
+    let names = fs.list(DIRECTORY.as_ref()).unwrap().into_iter();
+    names.filter(|name| name.ends_with(end)).collect()
+}
+
+#[test]
+fn files_that_the_manifest_does_not_name_are_removed_at_the_next_start() {
+    let fs = MemoryFs::volatile();
+    let db = stepped(&fs, Durability::Process).unwrap();
+    let a = keyspace(&db, "a");
+    write(&db, |batch| batch.put(&a, b"key", b"value"));
+    db.flush(&a).unwrap();
+    db.close().unwrap();
+    drop((db, a));
+    let [table] = &files_of(&fs, ".sst")[..] else {
+        panic!("one flush writes one file");
+    };
+    let orphans = ["000900.sst", "000901.wal", "MANIFEST-000902", "CURRENT.new"];
+    for name in orphans {
+        let file = fs.create(&Path::new(DIRECTORY).join(name)).unwrap();
+        file.write_at(b"left over", 0).unwrap();
+    }
+    let db = stepped(&fs, Durability::Process).unwrap();
+    for name in orphans {
+        assert!(files_of(&fs, name).is_empty(), "{name}");
+    }
+    assert_eq!(files_of(&fs, ".sst"), [table.as_str()]);
+    assert_eq!(files_of(&fs, "CURRENT").len(), 1);
+    let a = keyspace(&db, "a");
+    assert_eq!(db.get(&a, b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn a_flush_that_fails_leaves_no_file() {
+    for operation in [Operation::Write, Operation::Sync] {
+        let fs = MemoryFs::volatile();
+        let disk = FaultFs::new(Arc::new(fs.clone()));
+        let db = open_on(&disk);
+        let a = keyspace(&db, "a");
+        write(&db, |batch| batch.put(&a, b"key", b"value"));
+        disk.set(Some(Fault {
+            operation: Some(operation),
+            path: ".sst".into(),
+            nth: 1,
+            failure: Failure::Error(io::ErrorKind::StorageFull),
+            sticky: false,
+        }));
+        assert!(db.flush(&a).is_err(), "{operation:?}");
+        assert_eq!(files_of(&fs, ".sst"), [""; 0], "{operation:?}");
+        // A failed sync ends all writing.
+        assert_eq!(db.flush(&a).is_ok(), operation == Operation::Write);
+    }
+}
+
+#[test]
+fn the_log_stays_within_its_limit_while_memtables_have_room() {
+    let config = Config {
+        wal_segment_bytes: 16 << 10,
+        wal_bytes_max: 64 << 10,
+        ..config(Durability::Process)
+    };
+    let environment = environment(Arc::new(MemoryFs::volatile()));
+    let db = Db::open_with(DIRECTORY.as_ref(), config, environment).unwrap();
+    let [idle, busy] = ["idle", "busy"].map(|name| keyspace(&db, name));
+    write(&db, |batch| batch.put(&idle, b"key", b"value"));
+    for row in 0..400u32 {
+        write(&db, |batch| {
+            batch.put(&busy, &row.to_be_bytes(), &[7; 1000])
+        });
+        while db.step().unwrap().is_some() {}
+        // One segment is in use, and one is full before the flush that releases it.
+        let stats = db.stats();
+        assert!(stats.wal_bytes <= (64 + 2 * 16) << 10, "{stats:?}");
+    }
+    assert!((2..20).contains(&db.stats().flushes), "{:?}", db.stats());
+}
+
+#[test]
+fn values_of_the_length_that_is_separated_lie_in_the_value_log() {
+    for (length, is_separated) in [(999, false), (1000, true)] {
+        let config = Config {
+            value_bytes_separated: 1000,
+            ..config(Durability::Memory)
+        };
+        let environment = environment(Arc::new(MemoryFs::volatile()));
+        let db = Db::open_with(DIRECTORY.as_ref(), config, environment).unwrap();
+        let a = keyspace(&db, "a");
+        write(&db, |batch| batch.put(&a, b"key", &vec![7; length]));
+        let stats = db.stats();
+        assert_eq!(stats.value_log_bytes > 0, is_separated, "{stats:?}");
+    }
+}
+
 /// A store with short log segments, which are soon used again.
 fn reusing(path: &Path, fs: impl Fs + 'static, config: &Config) -> Db {
     Db::open_with(path, config.clone(), environment(Arc::new(fs))).unwrap()

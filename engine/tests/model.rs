@@ -223,6 +223,9 @@ impl Run {
             part,
             expected[offset as usize..offset as usize + part.len()]
         );
+        let behind = reader.length() + offset;
+        assert!(reader.read_at(behind, 30).unwrap().is_empty());
+        assert!(reader.read_at(offset, 0).unwrap().is_empty());
     }
 
     fn take_snapshot(&mut self) {

@@ -521,6 +521,8 @@ fn a_store_is_created_beside_files_that_the_caller_tolerates() {
         refused,
         Err(lazurite_engine::Error::UnknownFormat { .. })
     ));
+    let left = fs.list(directory.path()).unwrap();
+    assert_eq!(left.len(), 2, "nothing is put beside them: {left:?}");
     let environment = Environment {
         is_tolerated,
         ..Environment::system(Durability::Process)

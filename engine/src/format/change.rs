@@ -94,3 +94,18 @@ impl<'a> Iterator for Changes<'a> {
         Some(change)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_payload_that_does_not_decode_ends_with_one_error() {
+        let put = [Kind::Put as u8, 1, 1, b'k', 1, b'v'];
+        for wrong in [&[9_u8, 9, 9, 9][..], &put[..3], &put[..5]] {
+            let payload = [&put[..], wrong].concat();
+            let decoded: Vec<_> = Changes::new(&payload).take(4).collect();
+            assert!(matches!(decoded[..], [Ok(_), Err(Malformed)]), "{wrong:?}");
+        }
+    }
+}

@@ -81,3 +81,36 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<Fragment>> {
     }
     decoder.is_empty().then_some(fragments)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(start: &'static str, end: Option<&'static str>, sequences: &[u64]) -> Fragment {
+        Fragment {
+            start: Bytes::from(start),
+            end: end.map(Bytes::from),
+            sequences: sequences.to_vec(),
+        }
+    }
+
+    #[test]
+    fn fragments_that_are_out_of_order_or_empty_do_not_decode() {
+        let (first, last) = (fragment("b", Some("d"), &[7, 3]), fragment("d", None, &[5]));
+        let good = [first.clone(), last.clone()];
+        assert_eq!(decode(&encode(&good)).as_deref(), Some(&good[..]));
+        for wrong in [
+            vec![last.clone(), first.clone()],
+            vec![first.clone(), fragment("c", None, &[5])],
+            vec![last, fragment("e", None, &[5])],
+            vec![fragment("b", Some("b"), &[5])],
+            vec![fragment("c", Some("b"), &[5])],
+            vec![fragment("b", Some("d"), &[])],
+        ] {
+            assert_eq!(decode(&encode(&wrong)), None, "{wrong:?}");
+        }
+        let mut longer = encode(&[first]);
+        longer.push(0);
+        assert_eq!(decode(&longer), None);
+    }
+}

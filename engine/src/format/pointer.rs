@@ -76,3 +76,29 @@ impl ValuePointer {
         self.extents.iter().map(taken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extents_that_do_not_add_up_to_whole_chunks_do_not_decode() {
+        let decoded = |length: u64, extents: &[u64]| {
+            let extents = extents.iter().map(|&length| Extent {
+                segment: 1,
+                offset: 0,
+                length,
+            });
+            let pointer = ValuePointer {
+                chunk_bytes: 10,
+                length,
+                extents: extents.collect(),
+            };
+            ValuePointer::decode(&pointer.encode()).is_some_and(|decoded| decoded == pointer)
+        };
+        assert!(decoded(25, &[20, 5]) && decoded(20, &[10, 10]) && decoded(0, &[]));
+        for wrong in [&[5, 20][..], &[20, 4], &[20, 6], &[20, 5, 0], &[0, 25], &[]] {
+            assert!(!decoded(25, wrong), "{wrong:?}");
+        }
+    }
+}

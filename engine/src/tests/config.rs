@@ -59,6 +59,27 @@ fn assert_refused(expected: &str, config: &Config) {
 }
 
 #[test]
+fn refusal_of_a_setting_names_the_values_that_work() {
+    let refused = |config: Config| config.check().unwrap_err().to_string();
+    let open_ended = Config {
+        sync_milliseconds: 0,
+        ..Config::default()
+    };
+    assert_eq!(
+        refused(open_ended),
+        "sync_milliseconds cannot be 0: it must be at least 1"
+    );
+    let bounded = Config {
+        block_bytes: 0,
+        ..Config::default()
+    };
+    assert_eq!(
+        refused(bounded),
+        "block_bytes cannot be 0: it must be from 1 to 1048576"
+    );
+}
+
+#[test]
 fn options_of_a_keyspace_that_cannot_work_are_refused() {
     let config = Config {
         durability: Durability::Memory,

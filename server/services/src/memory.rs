@@ -275,6 +275,19 @@ mod tests {
     }
 
     #[test]
+    fn grants_are_given_back_as_they_shrink_and_when_they_are_dropped() {
+        const OWN: u64 = u64::MAX;
+        let held = || Locked::new().held(OWN);
+        let grant = Locked::new().grant(OWN, 4 * PART).unwrap();
+        let grant = grant.resized(PART);
+        assert_eq!((grant.bytes, held()), (PART, PART));
+        let grant = grant.resized(2 * PART);
+        assert_eq!((grant.bytes, held()), (2 * PART, 2 * PART));
+        drop(grant);
+        assert_eq!(held(), 0);
+    }
+
+    #[test]
     fn one_holder_leaves_room_for_others() {
         let mut state = State::new();
         assert_eq!(fill(&mut state, 1), HOLDER_BYTES_MAX);

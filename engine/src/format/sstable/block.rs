@@ -536,6 +536,8 @@ mod tests {
             }
             cursor.prev().unwrap();
             prop_assert!(!cursor.is_on_entry());
+            // A search leaves the entry that the cursor is on, whatever it finds.
+            cursor.first().unwrap();
             cursor.seek(&probe, u64::MAX).unwrap();
             let expected = keys.iter().find(|key| **key >= probe);
             let found = find(&block, &probe, u64::MAX).unwrap();

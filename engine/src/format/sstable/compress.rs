@@ -95,3 +95,63 @@ fn is_zstd_length(payload: &[u8], length: u32) -> bool {
     let contents = zstd::zstd_safe::get_frame_content_size(payload);
     matches!(contents, Ok(Some(contents)) if contents == u64::from(length))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_compression_packs_what_repeats_and_restores_it() {
+        let payload = b"the same words again, ".repeat(100);
+        for (compression, tag) in [(Compression::Zstd, 1), (Compression::Lz4, 2)] {
+            let (mut out, mut restored) = (Vec::new(), Vec::new());
+            let (used, packed) = compress(&payload, compression, &mut out);
+            assert_eq!(used, compression);
+            assert!(packed.len() < payload.len() / 10, "{}", packed.len());
+            let length = payload.len() as u32;
+            for wrong in [length - 1, length + 1] {
+                assert!(decompress(packed, tag, wrong, &mut restored).is_err());
+            }
+            let restored = decompress(packed, tag, length, &mut restored).unwrap();
+            assert_eq!(restored, payload);
+        }
+    }
+
+    #[test]
+    fn a_wrong_length_is_refused_before_memory_is_taken_for_it() {
+        let payload = vec![0; BLOCK_BYTES_MAX as usize + 1];
+        let length = payload.len() as u32;
+        for (compression, tag) in [(Compression::Zstd, 1), (Compression::Lz4, 2)] {
+            for (length, wrong) in [(length, length), (length - 1, length), (256, 1 << 19)] {
+                let (mut packed, mut out) = (Vec::new(), Vec::new());
+                let (used, packed) =
+                    compress(&payload[..length as usize], compression, &mut packed);
+                assert_eq!(used, compression);
+                assert!(decompress(packed, tag, wrong, &mut out).is_err(), "{wrong}");
+                assert_eq!(out.capacity(), 0, "{wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_is_stored_as_it_is_unless_more_than_an_eighth_is_saved() {
+        // Bytes without a pattern in front of zeros: only these are packed.
+        let mut random = 1_u64;
+        let mut next = || {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (random >> 56) as u8
+        };
+        let bytes: Vec<u8> = (0..4000).map(|_| next()).collect();
+        for compression in [Compression::Zstd, Compression::Lz4] {
+            for (zeros, is_packed) in [(0, false), (300, false), (1000, true)] {
+                let payload = [&bytes[zeros..], &vec![0; zeros]].concat();
+                let mut out = Vec::new();
+                let (used, stored) = compress(&payload, compression, &mut out);
+                assert_eq!(used == compression, is_packed, "{zeros}");
+                assert_eq!(stored.len() < payload.len(), is_packed, "{zeros}");
+            }
+        }
+    }
+}

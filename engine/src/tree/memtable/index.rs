@@ -588,4 +588,29 @@ mod tests {
             check(&index, &arena, &expected, b"a/prefix/\x80");
         }
     }
+
+    #[test]
+    fn keys_beside_the_prefix_of_most_are_found_whenever_they_come() {
+        let few: [&[u8]; 6] = [b"", b"A", b"a/prefi", b"a/prefix0", b"b", b"z/prefix/"];
+        for scramble in [1u64, u64::MAX, 0x9e37_79b9_7f4a_7c15] {
+            let many = (1..=10_000u64).map(|i| {
+                let number = i.wrapping_mul(scramble).to_be_bytes();
+                [&b"a/prefix/"[..], &number].concat()
+            });
+            let few = few.iter().map(|key| key.to_vec());
+            let orders: [Vec<Vec<u8>>; 2] = [
+                few.clone().chain(many.clone()).collect(),
+                many.chain(few).collect(),
+            ];
+            for keys in orders {
+                let (mut index, mut arena) = (Index::default(), Arena::default());
+                let mut expected = BTreeMap::new();
+                for (i, key) in keys.into_iter().enumerate() {
+                    let row = insert(&mut index, &mut arena, &key, i as u64 + 1);
+                    expected.insert(key, row);
+                }
+                check(&index, &arena, &expected, b"a/prefix/\x80");
+            }
+        }
+    }
 }

@@ -552,12 +552,17 @@ mod tests {
     use crate::tree::cache::Cache;
 
     fn version(levels: &[&[(u8, u64)]]) -> Version {
+        changed(levels, |_| ())
+    }
+
+    /// A version whose files differ in this from those of [`version`].
+    fn changed(levels: &[&[(u8, u64)]], change: fn(&mut FileMeta)) -> Version {
         let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());
         let cache = Arc::new(Cache::new(directory, 1, 1 << 20, 4));
         let mut added = Vec::new();
         for (level, files) in levels.iter().enumerate() {
             for &(key, size) in *files {
-                let meta = FileMeta {
+                let mut meta = FileMeta {
                     number: added.len() as u64 + 1,
                     size,
                     checksum: 0,
@@ -569,6 +574,7 @@ mod tests {
                     range_tombstones: 0,
                     references: Vec::new(),
                 };
+                change(&mut meta);
                 added.push((level, Arc::new(LiveFile::new(meta, cache.clone()))));
             }
         }
@@ -666,6 +672,38 @@ mod tests {
             let version = version(&[&level0, &[(1, 300)]]);
             let (_, level) = fullest_level(&version, &config).unwrap();
             assert_eq!(level, fullest, "{files} files");
+        }
+    }
+
+    #[test]
+    fn files_that_a_merge_would_make_smaller_are_not_only_moved_to_the_bottom() {
+        let config = Config {
+            sstable_bytes: 100,
+            ..config()
+        };
+        let has_tombstone: fn(&mut FileMeta) = |meta| meta.tombstones = 1;
+        let deletes_a_span: fn(&mut FileMeta) = |meta| meta.range_tombstones = 1;
+        for (change, size, is_moved) in [
+            ((|_| ()) as fn(&mut FileMeta), 25, true),
+            (|_| (), 24, false),
+            (has_tombstone, 25, false),
+            (deletes_a_span, 25, false),
+        ] {
+            let level0 = changed(&[&[(1, size), (2, 60)]], change);
+            let plan = down_from_level0(&level0, &config);
+            assert_eq!(matches!(plan, Plan::Move(..)), is_moved, "{plan:?}");
+        }
+        for (change, is_moved) in [
+            ((|_| ()) as fn(&mut FileMeta), true),
+            (has_tombstone, false),
+            (deletes_a_span, false),
+        ] {
+            let deepest = changed(&[&[], &[], &[(1, 600), (2, 600)]], change);
+            let plan = full_level(&deepest, &config).unwrap();
+            assert_eq!(matches!(plan, Plan::Move(..)), is_moved, "{plan:?}");
+            let above = changed(&[&[], &[(1, 60)], &[], &[(2, 60)]], change);
+            let plan = down(&above, 1, &above.levels[1], &config);
+            assert!(matches!(plan, Plan::Move(_, 2)), "rows lie below: {plan:?}");
         }
     }
 

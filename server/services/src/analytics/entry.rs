@@ -575,6 +575,39 @@ mod tests {
     }
 
     #[test]
+    fn urls_have_the_scheme_of_their_connection() {
+        for (secure, start) in [(false, "http://"), (true, "https://")] {
+            let mut context = request(ServiceKind::Blob, "GET", "/c/b", "myaccount", &[]);
+            context.secure = secure;
+            let expected = format!("{start}myaccount.blob.core.windows.net/c/b");
+            assert_eq!(url(&context), expected);
+        }
+    }
+
+    #[test]
+    fn refusals_of_anonymous_requests_are_not_logged() {
+        for (status, is_logged) in [
+            (200, true),
+            (304, true),
+            (400, false),
+            (404, false),
+            (499, false),
+            (500, true),
+        ] {
+            for access in [Access::Anonymous, Access::Sas, Access::Authenticated] {
+                let entry = ended(
+                    entry("PUT", "/c/b", &[], access.clone()),
+                    status,
+                    &[],
+                    HowEnded::Whole,
+                );
+                let expected = is_logged || access != Access::Anonymous;
+                assert_eq!(entry.is_logged(), expected, "{status} {access:?}");
+            }
+        }
+    }
+
+    #[test]
     fn statuses_depend_on_access_and_outcome() {
         let status = |access, code: u16, headers: &[(&str, &str)]| {
             let entry = entry("PUT", "/c/b", &[("x-ms-version", "2020-10-02")], access);

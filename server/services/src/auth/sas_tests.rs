@@ -347,6 +347,31 @@ fn a_sas_for_one_user_needs_a_token_of_that_user() {
 }
 
 #[test]
+fn a_sas_serves_the_blob_the_snapshot_or_the_version_that_it_names() {
+    let fits = |sr: &str, version: &str, target: &str| {
+        let target = format!("{target}sv={version}&sr={sr}&sp=r&sig=AAAA");
+        let context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
+        let sas = Sas::parse(&context).unwrap().unwrap();
+        let names = Names::of(&context).unwrap();
+        sas.check_resource(&context, &names).is_ok()
+    };
+    let (new, old) = ("2020-12-06", "2018-03-28");
+    let (blob, container) = ("/cont/b?", "/cont?restype=container&");
+    let snapshot = "/cont/b?snapshot=2024-03-01T00:00:00.0000000Z&";
+    let version = "/cont/b?versionid=2024-03-01T00:00:00.0000000Z&";
+    for (sr, served) in [("b", blob), ("bs", snapshot), ("bv", version)] {
+        for target in [blob, snapshot, version, container] {
+            assert_eq!(fits(sr, new, target), target == served, "{sr} {target}");
+        }
+    }
+    for target in [blob, snapshot, version, container] {
+        assert!(fits("c", new, target), "{target}");
+    }
+    assert!(fits("b", old, blob) && fits("b", old, snapshot));
+    assert!(!fits("b", old, container) && !fits("bs", old, snapshot));
+}
+
+#[test]
 fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
     let title = "JavaScript: blob 2015-04-05";
     let vector = VECTORS.iter().find(|vector| vector.title == title).unwrap();
@@ -397,6 +422,35 @@ fn a_parameter_that_is_given_twice_is_refused() {
     assert!(parsed(&covered).is_ok());
     let failure = parsed(&format!("{covered}&comp=list")).unwrap_err();
     assert!(detail(failure).contains("comp is given more than once"));
+}
+
+#[test]
+fn names_of_signed_headers_and_parameters_are_lists_without_repetition() {
+    let with = |list: &str| parsed(&format!("sv=2022-11-02&sr=b&sp=r&se=2024-03-02&{list}"));
+    assert!(with("srh=a,b-c_1.$&srq=a").is_ok());
+    let many = |list: &str, count: usize| {
+        let names: Vec<_> = (0..count).map(|number| format!("n{number}")).collect();
+        with(&format!("{list}={}", names.join(",")))
+    };
+    for list in ["srh", "srq"] {
+        assert!(many(list, SIGNED_NAMES_MAX).is_ok());
+        for (refused, reason) in [
+            (many(list, SIGNED_NAMES_MAX + 1), "has more than"),
+            (with(&format!("{list}=a,b,A")), "a name more than once"),
+            (with(&format!("{list}=a:b")), "is not a list of names"),
+        ] {
+            let text = detail(refused.unwrap_err());
+            assert!(text.contains(list) && text.contains(reason), "{text}");
+        }
+    }
+}
+
+#[test]
+fn one_parameter_of_an_account_sas_makes_a_token_one() {
+    for own in ["ss=b", "srt=o", "ss=b&srt=o"] {
+        let token = format!("sv=2022-11-02&{own}&sr=b&sp=r&se=2024-03-02");
+        assert_eq!(parsed(&token).unwrap(), Kind::Account, "{own}");
+    }
 }
 
 #[test]

@@ -230,6 +230,17 @@ fn x_language_may_stand_before_encoding_and_one_value_for_many() {
     );
 }
 
+/// Source: Authorize with Shared Key, "Constructing the canonicalized resource string".
+#[test]
+fn values_of_one_parameter_are_signed_in_order() {
+    let context = blob("GET", "/c?include=b&comp=list&include=a", "myaccount", &[]);
+    let signed = string_to_sign(&context, Scheme::SharedKey, Form::default());
+    assert!(
+        signed.ends_with("/myaccount/c\ncomp:list\ninclude:a,b"),
+        "{signed}"
+    );
+}
+
 #[test]
 fn a_signature_over_one_value_is_none_over_another() {
     let one = blob("GET", "/c?comp=list&include=metadata", "myaccount", &[]);

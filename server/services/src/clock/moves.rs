@@ -347,6 +347,7 @@ mod tests {
             followed.advance(SECOND);
             assert_eq!(clock.now(), at(1031));
             clock.make(Move::Set(at(2000))).unwrap();
+            assert_eq!(clock.moves(), 2);
             followed.advance(SECOND);
             assert_eq!(clock.now(), at(2001));
         });

@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_chunked_body_and_its_trailers_are_skipped() {
         let stream = b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nx-ms-meta-A: 1\r\n\r\n\
-            5;ext=1\r\n\r\n\r\nx\r\nA\r\n0123456789\r\n0\r\nx-ms-meta-trailer: 1\r\n\r\n\
+            5;ext=1\r\n\r\n\r\nx\r\nA\r\n0123456789\r\n0\r\nx-ms-meta-trailer: 1\r\nx-ms-meta-more: 1\r\n\r\n\
             GET / HTTP/1.1\r\nx-ms-meta-B: 1\r\n\r\n";
         assert_eq!(
             heads(&stream[..]),

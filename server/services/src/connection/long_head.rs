@@ -86,3 +86,47 @@ fn pair(line: &[u8]) -> Option<(HeaderName, HeaderValue)> {
     let value = HeaderValue::from_bytes(value[1..].trim_ascii()).ok()?;
     Some((name, value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_in_order_whatever_the_size_of_the_buffer() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for size in [1, 3, 40, 200] {
+            let mut head = LongHead::default();
+            // The bytes begin within the memory of the queue, and continue at its start.
+            head.ready.extend(&bytes);
+            head.ready.drain(..60);
+            head.ready.extend(&bytes[..50]);
+            assert!(!head.ready.as_slices().1.is_empty());
+            let mut read = Vec::new();
+            loop {
+                let mut memory = vec![0; size];
+                let mut buffer = ReadBuf::new(&mut memory);
+                if !head.read(&mut buffer) {
+                    break;
+                }
+                read.extend_from_slice(buffer.filled());
+            }
+            assert_eq!(read, [&bytes[60..], &bytes[..50]].concat(), "{size}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_taken_out_of_the_lines_with_its_values_whole() {
+        let lines = b"x-ms-meta-a:1\r\nHost: h\r\nX-MS-Meta-B: \t2 3 \r\nx-ms-meta: 4\r\nx-ms-meta-c:\r\n\r\n";
+        let (kept, metadata) = without_metadata(lines);
+        assert_eq!(kept, b"Host: h\r\nx-ms-meta: 4\r\n\r\n");
+        let read = metadata
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let expected: [(&str, &[u8]); 3] = [
+            ("x-ms-meta-a", b"1"),
+            ("x-ms-meta-b", b"2 3"),
+            ("x-ms-meta-c", b""),
+        ];
+        assert!(read.eq(expected), "{metadata:?}");
+    }
+}

@@ -336,6 +336,7 @@ mod tests {
         let uniform = milliseconds("latency=100ms..200ms", &mut random);
         assert!(uniform.iter().all(|time| (100.0..=200.0).contains(time)));
         assert!(uniform.iter().any(|time| *time < 120.0));
+        assert!(uniform.iter().any(|time| *time > 180.0));
         let normal = milliseconds("latency=normal(100ms, 20ms)", &mut random);
         let mean = normal.iter().sum::<f64>() / 1000.0;
         assert!((95.0..105.0).contains(&mean), "{mean}");

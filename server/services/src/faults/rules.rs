@@ -232,6 +232,19 @@ mod tests {
         (0..1000).map(|_| rule.strike().is_some()).collect()
     }
 
+    /// Seeds repeat their faults in later releases. Source: the reference values of SplitMix64.
+    #[test]
+    fn numbers_are_those_of_splitmix64() {
+        let mut numbers = Numbers(0);
+        let first = [(); 3].map(|()| numbers.next_u64());
+        let reference = [
+            0xe220_a839_7b1d_cdaf,
+            0x6e78_9e6a_a1b9_65f4,
+            0x06c4_5d18_8009_454f,
+        ];
+        assert_eq!(first, reference);
+    }
+
     #[test]
     fn seed_decides_which_requests_are_hit() {
         let first = struck(&rule(0.3, 7, None));

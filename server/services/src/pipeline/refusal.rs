@@ -118,4 +118,19 @@ mod tests {
             assert_eq!(error_format(target), json, "{target}");
         }
     }
+
+    #[test]
+    fn errors_of_tables_have_the_metadata_that_the_request_accepts() {
+        for (accept, level) in [
+            ("application/json;odata=nometadata", "nometadata"),
+            ("application/json;odata=FullMetadata", "fullmetadata"),
+            ("application/json;odata=minimalmetadata", "minimalmetadata"),
+            ("application/json", "minimalmetadata"),
+        ] {
+            let accepted = HeaderValue::from_static(accept);
+            let target = "/a/T".parse().unwrap();
+            let found = error_format(ServiceKind::Table, &target, Some(&accepted));
+            assert_eq!(found, ErrorFormat::TableJson(level), "{accept}");
+        }
+    }
 }

@@ -296,7 +296,7 @@ mod tests {
 
     const OFF: &str = "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>";
     const CORS: &str = "<Cors><CorsRule><AllowedOrigins>http://a.com, *</AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods>\
-                        <AllowedHeaders>x-ms-meta-*</AllowedHeaders><ExposedHeaders/><MaxAgeInSeconds>0</MaxAgeInSeconds>\
+                        <AllowedHeaders>x-ms-meta-*</AllowedHeaders><ExposedHeaders>x-ms-request-id</ExposedHeaders><MaxAgeInSeconds>0</MaxAgeInSeconds>\
                         </CorsRule></Cors>";
 
     #[test]
@@ -306,7 +306,8 @@ mod tests {
         let metrics = format!(
             "<HourMetrics><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>{OFF}</HourMetrics>"
         );
-        let website = "<StaticWebsite><Enabled>true</Enabled><IndexDocument>i.html</IndexDocument></StaticWebsite>";
+        let website = "<StaticWebsite><Enabled>true</Enabled><IndexDocument>i.html</IndexDocument>\
+                       <ErrorDocument404Path>404.html</ErrorDocument404Path></StaticWebsite>";
         let retention = "<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days><AllowPermanentDelete>true\
                          </AllowPermanentDelete></DeleteRetentionPolicy>";
         let version = "<DefaultServiceVersion>2020-10-02</DefaultServiceVersion>";
@@ -362,19 +363,24 @@ mod tests {
             code(blob, &metrics("<Version>1.0</Version>")),
             "InvalidXmlDocument"
         );
+        let second = metrics("<Enabled>false</Enabled>").replace("1.0", "2.0");
+        assert_eq!(code(blob, &second), "InvalidXmlNodeValue");
         assert_eq!(
             code(blob, "<Logging><Version>3.0</Version></Logging>"),
             "InvalidXmlNodeValue"
         );
         assert_eq!(code(blob, "<Cors/><Cors/>"), "InvalidXmlDocument");
         assert_eq!(code(blob, "<Strange/>"), "UnsupportedXmlNode");
-        assert_eq!(
-            code(
-                ServiceKind::Queue,
-                "<DefaultServiceVersion>2020-10-02</DefaultServiceVersion>"
-            ),
-            "UnsupportedXmlNode"
-        );
+        for of_blob in [
+            "<DefaultServiceVersion>2020-10-02</DefaultServiceVersion>",
+            "<DeleteRetentionPolicy><Enabled>false</Enabled></DeleteRetentionPolicy>",
+            "<StaticWebsite><Enabled>false</Enabled></StaticWebsite>",
+        ] {
+            assert!(change(blob, of_blob).is_ok(), "{of_blob}");
+            for other in [ServiceKind::Queue, ServiceKind::Table] {
+                assert_eq!(code(other, of_blob), "UnsupportedXmlNode", "{of_blob}");
+            }
+        }
         assert_eq!(
             code(
                 blob,

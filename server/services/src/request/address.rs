@@ -301,4 +301,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_root_without_an_account_is_refused_with_a_code_of_its_own() {
+        let accounts = Accounts::parse("acct:AAAA").unwrap();
+        let near = "127.0.0.1".parse().unwrap();
+        for (path, code) in [("/", "InvalidQueryParameterValue"), ("/c", "InvalidUri")] {
+            let refused = no_account(&accounts, "storage", path, near);
+            assert_eq!((refused.status.as_u16(), &*refused.code), (400, code));
+        }
+        let refused = no_account(&accounts, "storage", "/", near);
+        for part in ["\"storage\" has no labels", "the path is empty"] {
+            assert!(refused.message.contains(part), "{}", refused.message);
+        }
+    }
 }

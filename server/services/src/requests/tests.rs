@@ -294,6 +294,14 @@ fn check_counts(ring: &Ring) {
         *of_resource.entry(record.resource).or_default() += 1;
     }
     assert_eq!(kept.of_resource, of_resource);
+    let mut aside = HashMap::<u64, usize>::new();
+    for record in kept.aside.range(..) {
+        *aside.entry(record.resource).or_default() += 1;
+    }
+    for (resource, aside) in aside {
+        let in_ring = of_resource.get(&resource).copied().unwrap_or(0);
+        assert!(aside + in_ring <= OF_RESOURCE_MAX, "{aside} and {in_ring}");
+    }
 }
 
 #[test]
@@ -353,6 +361,28 @@ fn bodies_of_the_oldest_go_before_requests_do() {
 }
 
 #[test]
+fn bodies_that_a_client_encrypts_with_its_own_key_are_not_copied() {
+    let key = ("x-ms-encryption-key", HeaderValue::from_static("c2VjcmV0"));
+    for (bodies, key, is_copied) in [
+        (8 << 10, None, true),
+        (8 << 10, Some(key.clone()), false),
+        (0, None, false),
+        (0, Some(key), false),
+    ] {
+        let ring = Ring::new(10, 64 << 10).with_bodies(bodies);
+        let mut sent = HeaderMap::new();
+        sent.extend(key.map(|(name, value)| (HeaderName::from_static(name), value)));
+        let facts = facts(1, "/a/c/b", &sent, 201);
+        let request = RequestUnderWay::begun(&ring, &facts, &sent).unwrap();
+        assert_eq!(
+            request.request_copy().is_some(),
+            is_copied,
+            "{bodies} {sent:?}"
+        );
+    }
+}
+
+#[test]
 fn ring_stays_within_its_bytes() {
     let ring = Ring::new(1000, 64 << 10);
     let long = "x".repeat(4000);
@@ -402,6 +432,47 @@ fn secrets_do_not_reach_the_ring() {
     assert_eq!(record.header("user-agent").unwrap(), "test");
     let shown = format!("{:?} {}", record.headers(), record.target());
     assert!(!shown.contains("c2VjcmV0"), "{shown}");
+}
+
+#[test]
+fn headers_of_a_request_and_of_its_response_are_kept_apart() {
+    let ring = Ring::new(1, usize::MAX);
+    let facts = facts(1, "/a/c/b", &HeaderMap::new(), 200);
+    let mut sent = HeaderMap::new();
+    sent.insert("user-agent", HeaderValue::from_static("test"));
+    let mut answer = Response::new(Body::empty());
+    let received = HeaderValue::from_static("\"1\"");
+    answer.headers_mut().insert("etag", received);
+    let mut request = RequestUnderWay::begun(&ring, &facts, &sent).unwrap();
+    assert!(request.answered(&ring, &facts, &mut answer));
+    let end = End {
+        received: 0,
+        sent: 0,
+        took: Duration::ZERO,
+        how: HowEnded::Whole,
+    };
+    request.ended(&ring, &facts, &end);
+    let record = ring.find("id-1").unwrap();
+    assert_eq!(record.header("user-agent").as_deref(), Some("test"));
+    assert_eq!(record.response_header("etag").as_deref(), Some("\"1\""));
+    assert_eq!(record.header("etag"), None);
+    assert_eq!(record.response_header("user-agent"), None);
+}
+
+#[test]
+fn credentials_are_shown_by_their_scheme_and_the_account_of_a_key() {
+    for (sent, shown) in [
+        ("Bearer c2VjcmV0", "Bearer…"),
+        ("Bearer c2:VjcmV0", "Bearer…"),
+        ("SharedKeyLite a:c2VjcmV0", "SharedKeyLite a:…"),
+        ("SharedKey c2VjcmV0", "SharedKey…"),
+        ("c2VjcmV0", "…"),
+    ] {
+        let ring = Ring::new(1, usize::MAX);
+        serve(&ring, 1, "/a/c", &[("authorization", sent)], 403);
+        let record = ring.find("id-1").unwrap();
+        assert_eq!(record.header("authorization").unwrap(), shown, "{sent}");
+    }
 }
 
 #[test]

@@ -380,7 +380,9 @@ mod tests {
         ] {
             make(&fs, path);
         }
-        make(&fs, "/data/stores/notes");
+        for name in ["notes", "000000", "12", "0000012"] {
+            make(&fs, &format!("/data/stores/{name}"));
+        }
         let file = StoresFile {
             current: 2,
             snapshots: Vec::new(),
@@ -397,6 +399,9 @@ mod tests {
             ("/data/stores/000002", true),
             ("/data/stores/000009", false),
             ("/data/stores/notes", true),
+            ("/data/stores/000000", true),
+            ("/data/stores/12", true),
+            ("/data/stores/0000012", true),
         ] {
             assert_eq!(is_there(&fs, path), stays, "{path}");
         }

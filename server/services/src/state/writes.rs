@@ -291,6 +291,38 @@ mod tests {
     }
 
     #[test]
+    fn writes_that_have_ended_hold_up_no_reset() {
+        let writes = Writes::default();
+        let count = |slot: usize| writes.slots[slot].load(Ordering::SeqCst);
+        let under_way = [None, target(""), target("things")].map(|target| writes.begin(target));
+        // A reset of any name waits for those that name nothing.
+        assert_eq!(count(UNNAMED), 2);
+        assert_eq!((0..SLOTS).map(count).sum::<u32>(), 3);
+        drop(under_way);
+        assert!((0..SLOTS).all(|slot| count(slot) == 0));
+    }
+
+    #[test]
+    fn names_share_all_counters_but_that_of_writes_without_a_name() {
+        let of_name = |name| Hashes {
+            account: 1,
+            service: 1,
+            name,
+        };
+        // Hashes of names are odd.
+        let mut slots: Vec<_> = (1..=u32::MAX)
+            .step_by(2)
+            .take(SLOTS - 1)
+            .chain([u32::MAX])
+            .map(|name| of_name(name).slot())
+            .collect();
+        slots.sort_unstable();
+        slots.dedup();
+        assert!(slots.into_iter().eq(1..SLOTS));
+        assert_eq!(of_name(0).slot(), UNNAMED);
+    }
+
+    #[test]
     fn reset_that_does_not_wait_longer_refuses_no_write_to_anything_else() {
         let writes = Writes::default();
         let of = |account, service, name| {

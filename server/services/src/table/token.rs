@@ -64,6 +64,7 @@ mod tests {
     fn tokens_carry_any_key_in_the_form_of_the_service() {
         assert_eq!(write("pkadca2e0d"), "1!16!cGthZGNhMmUwZA--");
         assert_eq!(write(""), "1!0!");
+        assert_eq!(write("???>>>"), "1!8!Pz8_Pj4*");
         for key in [
             "",
             "a",
