@@ -6,6 +6,7 @@ use crate::commands::doctor::{Credentials, Endpoint, Target, VERSION, connection
 use crate::commands::request_error::{Refusal, RequestError};
 use crate::http_client::{self, Upload};
 use crate::own_requests::OWN_REQUEST;
+use crate::platform::{Signal, Signals};
 use crate::service_kind::ServiceKind;
 use crate::signed_request::{self, Headers};
 use base64::Engine as _;
@@ -97,29 +98,20 @@ fn release_when_interrupted(target: Target, fork: String) {
         let Ok(runtime) = runtime else {
             return;
         };
-        runtime.block_on(interrupted());
+        let ended = async {
+            let mut signals = Signals::watch().ok()?;
+            while signals.next().await == Signal::Reload {}
+            Some(())
+        };
+        if runtime.block_on(ended).is_none() {
+            return;
+        }
         std::thread::sleep(INTERRUPT_PATIENCE);
         release(&target, &fork);
         std::process::exit(130);
     };
     // Without the thread, Ctrl-C leaves the fork, which can be released by hand.
     let _ = std::thread::Builder::new().spawn(wait);
-}
-
-/// Ctrl-C, or the signal that asks a program to end.
-async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut ended) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = ended.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-            return;
-        }
-    }
-    let _ = tokio::signal::ctrl_c().await;
 }
 
 /// A response whose body is not read yet.
