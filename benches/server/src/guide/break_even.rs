@@ -33,14 +33,18 @@ fn pays([naive, advised]: [&Design; 2], ratio: BreakEven, load: Load, prices: &P
             .to_owned();
     }
     let total = |design: &Design| price(design.bill(load, prices).total(), &prices.currency);
+    let (ours, theirs) = (total(advised), total(naive));
+    let costs = if ours == theirs {
+        format!("{ours}, as the naive one does,")
+    } else {
+        format!("{ours} instead of {theirs},")
+    };
     format!(
-        "With {} items, the advised design {}. With {} questions and {} writes a month, it costs {} instead of {}, and {}.",
+        "With {} items, the advised design {}. With {} questions and {} writes a month, it costs {costs} and {}.",
         number(load.items),
         over_ratio(ratio),
         number(load.reads),
         number(load.writes),
-        total(advised),
-        total(naive),
         over_items(items)
     )
 }

@@ -1,10 +1,10 @@
 //! Writes the figures of a run into pages of documentation, between the comments `figures: NAME`
 //! and `end`, and finds figures that stand elsewhere.
 //!
-//! A name is that of a pattern; or `break-even` and that of a pattern: when the advised design pays;
-//! or `summary`: one sentence for each pattern, but for those with a time; or `azurite`: what Azurite
-//! makes of the patterns. Times are left out, because they depend
-//! on the machine; where a sentence has one, or chance has its part, a noisy run writes nothing.
+//! A name is that of a pattern; or `break-even` and that of a pattern: when the advised design
+//! pays; or `summary`: one sentence for each pattern, but for those with a time; or `azurite`: what
+//! Azurite makes of the patterns. Times are left out, because they depend on the machine; where a
+//! sentence has one, or chance has its part, a noisy run writes nothing.
 
 use std::fmt::Write;
 use std::fs;

@@ -80,10 +80,12 @@ function paysSentence({ ratio, items }, [naive, advised], load, prices, rules) {
   );
   const bySize = paysOver(items, "every size", "the size", itemsText, about);
   const total = (design) => price(bill(design, load, prices, rules).total, prices.currency);
+  const [ours, theirs] = [total(advised), total(naive)];
+  const compared = ours === theirs ? ", as the naive one does" : ` instead of ${theirs}`;
   return (
     `With ${number(load.items)} items, the advised design ${byRatio}. ` +
     `With ${number(load.reads)} questions and ${number(load.writes)} writes a month, it costs ` +
-    `${total(advised)} instead of ${total(naive)}, and ${bySize}.`
+    `${ours}${compared}, and ${bySize}.`
   );
 }
 
