@@ -707,6 +707,56 @@ mod tests {
         }
     }
 
+    #[test]
+    fn everything_goes_to_the_deepest_level_in_use() {
+        let only_level0 = version(&[&[(1, 30), (1, 30)]]);
+        let plan = everything(&only_level0);
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 1, .. })),
+            "{plan:?}"
+        );
+        let deeper = version(&[&[(1, 30)], &[(1, 30)], &[], &[(2, 30)]]);
+        let plan = everything(&deeper);
+        assert!(
+            matches!(plan, Some(Plan::Merge { level: 3, .. })),
+            "{plan:?}"
+        );
+        assert!(everything(&version(&[])).is_none());
+    }
+
+    #[test]
+    fn a_level_is_full_above_its_limit_and_at_rest_the_deepest_two_join() {
+        assert!(full_level(&version(&[&[], &[(1, 100)]]), &config()).is_none());
+        assert!(full_level(&version(&[&[], &[(1, 101)]]), &config()).is_some());
+        let mut levels: [&[(u8, u64)]; LEVELS] = [&[]; LEVELS];
+        (levels[LEVELS - 2], levels[LEVELS - 1]) = (&[(1, 60)], &[(1, 240)]);
+        let plan = joinable(&version(&levels), &config());
+        assert!(
+            matches!(plan, Some(Plan::Merge { level, .. }) if level == LEVELS - 1),
+            "{plan:?}"
+        );
+    }
+
+    #[test]
+    fn pointers_move_down_only_where_there_are_values_and_little_else() {
+        let config = Config {
+            value_segment_bytes: 4000,
+            ..config()
+        };
+        let refers: fn(&mut FileMeta) = |meta| meta.references = vec![(1, 64_000)];
+        let plan_of = |levels: &[&[(u8, u64)]]| values(&changed(levels, refers), &config);
+        // Pointers to 64,000 bytes of values above as many: a file is cheap below 8,000 bytes.
+        for (above, below, is_moved) in
+            [(7999, 7999, true), (8000, 7999, false), (7999, 8000, false)]
+        {
+            let plan = plan_of(&[&[], &[(1, above)], &[(1, below)]]);
+            assert_eq!(plan.is_some(), is_moved, "{above} {below}: {plan:?}");
+        }
+        assert!(plan_of(&[&[], &[(1, 10)]]).is_none());
+        let without_values = changed(&[&[], &[(1, 10)], &[(1, 10)]], |_| ());
+        assert!(values(&without_values, &config).is_none());
+    }
+
     fn config() -> Config {
         Config {
             level_bytes_base: 100,

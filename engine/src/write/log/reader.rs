@@ -265,6 +265,26 @@ mod tests {
     }
 
     #[test]
+    fn torn_records_are_counted_from_the_bad_one_to_the_last_good_one() {
+        let mut bytes = [0; 100];
+        let nothing = Behind::default();
+        assert!(torn_at(&bytes, 40, &nothing).is_none());
+        let behind = Behind {
+            batches: 2,
+            end: 90,
+            durable: 0,
+        };
+        let torn = torn_at(&bytes, 40, &behind).unwrap();
+        assert_eq!((torn.batches, torn.bytes), (3, 50));
+        // The head of the bad record says that eight bytes follow it, or more than there are.
+        for (claimed, found) in [(8_u32, FRAME_HEADER_BYTES as u64 + 8), (1000, 60)] {
+            bytes[44..48].copy_from_slice(&(claimed << 2).to_le_bytes());
+            let torn = torn_at(&bytes, 40, &nothing).unwrap();
+            assert_eq!((torn.batches, torn.bytes), (1, found));
+        }
+    }
+
+    #[test]
     fn a_value_that_looks_like_a_frame_does_not_make_a_torn_tail_damage() {
         let fs = MemoryFs::crashable();
         let (db, keyspace) = open(&fs);
