@@ -280,6 +280,42 @@ fn snapshots_are_listed_before_the_blob_of_their_name_and_page_by_page() {
 }
 
 #[test]
+fn listing_stays_within_its_bounds_with_any_page_size() {
+    let store = store();
+    for name in ["a", "b/1", "b/2", "c", "d"] {
+        store.put(name, b"").unwrap();
+    }
+    for (start_from, end_before, expected) in [
+        ("", "", &["a", "b/1", "b/2", "c", "d"][..]),
+        ("b", "d", &["b/1", "b/2", "c"]),
+        ("b/2", "b/3", &["b/2"]),
+        ("c", "c", &[]),
+    ] {
+        for size in 1..6 {
+            let mut request = ListBlobs {
+                start_from: start_from.to_string(),
+                end_before: end_before.to_string(),
+                max_results: Some(size),
+                ..ListBlobs::default()
+            };
+            let mut found = Vec::new();
+            loop {
+                let page = store.list(&request);
+                found.extend(page.entries.into_iter().map(|entry| match entry {
+                    BlobEntry::Blob(listed) => listed.name,
+                    BlobEntry::Prefix(prefix) => prefix,
+                }));
+                request.marker = page.next_marker;
+                if request.marker.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, expected, "{start_from} {end_before} {size}");
+        }
+    }
+}
+
+#[test]
 fn listing_does_not_look_at_uncommitted_blobs_unasked() {
     let store = store();
     for i in 0..500 {
