@@ -343,12 +343,7 @@ mod tests {
             let (section, _) = rest.split_once("\n## ").unwrap();
             let begin = format!("{BEGIN}{BREAK_EVEN}{name}{BEGIN_END}");
             let (_, block) = section.split_once(&begin).expect(name);
-            // Chance has a part in the price of races: its block is that of the last quiet run.
-            let may_be_empty = Finding::new(pattern, 1, 1).price_depends_on_chance();
-            assert!(
-                may_be_empty || block.starts_with("\n**By price**: "),
-                "{name}"
-            );
+            assert!(block.starts_with("\n**By price**: "), "{name}");
         }
     }
 
