@@ -49,8 +49,8 @@
 //! disk: at `Durability::Disk` they may show a change that is not acknowledged yet and that a power
 //! cut undoes.
 //!
-//! Every write has one shape, in [`QueueService::with_queue`] for messages and
-//! [`QueueService::with_exclusive_queue`] for queues: begin a transaction, which waits to be
+//! Every write has one shape, in `QueueService::with_queue` for messages and
+//! `QueueService::with_exclusive_queue` for queues: begin a transaction, which waits to be
 //! admitted -> lock (`live.rs`) -> read and check -> fill the transaction's batch -> commit ->
 //! change the state in memory -> unlock. Only [`QueueService::set_service_properties`] writes
 //! blindly.

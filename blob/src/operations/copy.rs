@@ -187,7 +187,7 @@ impl BlobService {
 
     /// Opens the content of the source of another operation, and checks the conditions on the
     /// source. Put Block From URL and similar operations write the content to their upload with
-    /// [`Upload::write_from`]. Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
+    /// `Upload::write_from`. Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
     pub fn open_source(
         &self,
         source: &BlobAddress<'_>,

@@ -4,7 +4,7 @@
 //! conditions on such keys that it implies; [`Workload`] sorts a record; [`Usage`] adds up what the
 //! workload costs with the keys as they are and with others; [`simulate`] says which requests
 //! Azure's partition servers would refuse. [`DesignFile`] describes tables and what is asked of them,
-//! and [`check`] says what of it fails. Nothing here knows HTTP or a store.
+//! and [`check()`] says what of it fails. Nothing here knows HTTP or a store.
 
 mod analytics;
 mod check;

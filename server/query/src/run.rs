@@ -198,7 +198,7 @@ struct Pass {
 
 impl Running {
     /// The source of `input` must be content if [`Query::needs_content`], and otherwise a stream.
-    /// `sync` must be a random number: see [`Container::new`].
+    /// `sync` must be a random number: see `Container::new`.
     pub fn new(query: Query, input: Input, now: SystemTime, sync: u128) -> Running {
         let total = match &input.source {
             Source::Stream(bytes) => *bytes,

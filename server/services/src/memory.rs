@@ -32,7 +32,7 @@ pub const READ_AHEAD_BYTES: usize = 512 << 10;
 pub const PIECE_BYTES: usize = 16 << 10;
 /// Request bodies of at most this many bytes do not count against the budget.
 pub const FREE_BYTES: usize = 64 << 10;
-/// Bytes that a client must send or receive in [`PACE_SECONDS`], unless fewer are left: about a
+/// Bytes that a client must send or receive in `PACE_SECONDS`, unless fewer are left: about a
 /// kilobyte a second, the slowest pace that the hosted service accepts.
 pub const PACE_BYTES: u64 = 32 << 10;
 /// Maximum time that a request waits for part of the budget.

@@ -2,8 +2,8 @@
 //!
 //! A step is a function in a file of its own. It reads the exchange and adds to it; then the
 //! request goes on, or the step answers or refuses it. To add a step, write its file and name it in
-//! one of the three lists below: [`pass`] for all requests, [`pass_to_service`] for operations of
-//! the services, [`answer`] for the way back.
+//! one of the three lists below: `pass` for all requests, `pass_to_service` for operations of
+//! the services, `answer` for the way back.
 
 mod advice;
 mod call;

@@ -1,7 +1,7 @@
 //! Runs the synchronous work of the services.
 //!
 //! Most operations take microseconds, less than a hop to another thread and back. They run on the
-//! threads that serve connections ([`crate::connection::threads`]). There are more of these threads
+//! threads that serve connections (`threads`). There are more of these threads
 //! than processors, so that others continue while one waits for a page from the disk. Operations
 //! that may take long run on threads of their own, and so do writes while the store makes writers
 //! wait. No thread waits for a sync: callers await the ticket.

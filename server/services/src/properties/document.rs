@@ -78,7 +78,7 @@ impl Change {
     }
 }
 
-/// Reads a document that [`write`] wrote, as it is stored.
+/// Reads a document that [`write()`] wrote, as it is stored.
 pub fn read_stored(service: ServiceKind, bytes: &[u8]) -> Result<ServiceProperties> {
     let root = crate::response::headers::parse_xml(bytes)?;
     let mut properties = ServiceProperties::default();

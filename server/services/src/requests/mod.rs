@@ -4,7 +4,7 @@
 //! resources that busier ones displace (`aside.rs`). A record costs its request one copy of the
 //! head, one of the start of each body (`request/body_copy.rs`), and one short lock at its end.
 //! Watchers poll, so there is no further cost without them. At high rates most requests are only
-//! counted, unless they are refused or fail: see [`SECOND_RECORDS_MAX`]. Secrets in heads are
+//! counted, unless they are refused or fail: see `SECOND_RECORDS_MAX`. Secrets in heads are
 //! removed before a record is kept, those in bodies before they are shown.
 //!
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are
