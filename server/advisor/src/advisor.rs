@@ -173,9 +173,10 @@ impl Advisor {
     /// is rare.
     pub fn observe(&self, weight: u32, mut request: Request) -> Vec<Advice> {
         let at = request.at;
-        match self.is_recording(at) {
-            true => self.recorder.push(&request),
-            false => self.recorder.forget(),
+        if self.is_recording(at) {
+            self.recorder.push(&request)
+        } else {
+            self.recorder.forget()
         }
         request.clip();
         if weight == 0 {

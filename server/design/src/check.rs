@@ -199,9 +199,10 @@ impl PatternLoad {
             let second = (request as f64 / count * SECONDS as f64) as usize;
             let random = mixed(request, 1000 + at as u64);
             let is_new = matches!(pattern.does, Does::Insert | Does::Transaction);
-            let first = match is_new {
-                true => table.rows + request * u64::from(pattern.entities),
-                false => random % table.rows,
+            let first = if is_new {
+                table.rows + request * u64::from(pattern.entities)
+            } else {
+                random % table.rows
             };
             let entities = match pattern.does {
                 Does::Transaction => u64::from(pattern.entities),

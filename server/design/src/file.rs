@@ -7,11 +7,11 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Entities of a table that are made.
+/// Maximum number of entities of a table.
 const ROWS_MAX: u64 = 10_000_000;
-/// Requests of a pattern in a second.
+/// Maximum number of requests of a pattern in a second.
 const RATE_MAX: f64 = 100_000.0;
-/// Bytes of a String.
+/// Maximum length of a String in bytes.
 const STRING_BYTES_MAX: u32 = 32_768;
 const TICKS_A_SECOND: f64 = 1e7;
 
@@ -132,9 +132,9 @@ impl Does {
 pub struct Must {
     /// The dearest plan: one of [`PLANS`].
     pub plan: Option<String>,
-    /// Most rows that Azure examines for one of its requests.
+    /// Maximum number of rows that Azure examines for one of its requests.
     pub examined: Option<u64>,
-    /// Most requests that it takes: pages of a query, parts of a divided transaction.
+    /// Maximum number of requests that it takes: pages of a query, parts of a divided transaction.
     pub requests: Option<f64>,
     /// The highest price of a month.
     pub price: Option<f64>,

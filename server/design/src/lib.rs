@@ -22,6 +22,6 @@ pub use file::{DesignError, DesignFile, Does, Made, Must, PLANS, Pattern, TableD
 pub use key::{KeyCondition, KeyError, KeyExpression};
 pub use partitions::{Demand, Rules, Second, Simulation, simulate};
 pub use proposals::{Proposal, proposals};
-pub use rewrite::{Keys, Known, OLD_PARTITION_KEY, OLD_ROW_KEY, by_old_keys, shape};
+pub use rewrite::{Keys, Known, OLD_PARTITION_KEY, OLD_ROW_KEY, shape};
 pub use usage::{Design, Measured, Moved, Table, Usage, partition_name, rows_of_partitions};
 pub use workload::{KeyedRequest, OldKeys, Question, RecordedQuery, SECONDS_MAX, Workload};

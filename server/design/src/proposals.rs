@@ -4,7 +4,7 @@ use crate::workload::Workload;
 use lazurite_table::{Condition, FilterOperator, Value, conditions};
 use std::collections::BTreeMap;
 
-/// Most proposals.
+/// Maximum number of proposals.
 const PROPOSALS_MAX: usize = 5;
 
 /// Keys to try.

@@ -78,15 +78,6 @@ impl Keys {
     }
 }
 
-/// The filter that finds an entity by its former keys.
-pub fn by_old_keys(partition: &str, row: &str) -> String {
-    renamed(&format!(
-        "PartitionKey eq {} and RowKey eq {}",
-        quoted(partition),
-        quoted(row)
-    ))
-}
-
 fn comparisons(name: &str, known: &KeyCondition) -> Vec<String> {
     match known {
         KeyCondition::Equal(key) => vec![format!("{name} eq {}", quoted(key))],
@@ -120,56 +111,59 @@ pub(crate) fn unquoted(text: &str) -> Option<String> {
 
 /// The filter with `?` for each text and number: filters of one shape ask the same of other values.
 pub fn shape(filter: &str) -> String {
-    let mut shape = String::with_capacity(filter.len());
-    let is_word = |c: char| c == '_' || c == '.' || c.is_alphanumeric();
-    for (at, part) in filter.split('\'').enumerate() {
-        // Between the quotes of one text there may be doubled ones.
-        if at % 2 == 1 {
-            if !shape.ends_with('?') {
-                shape.push('?');
-            }
-            continue;
-        }
-        let mut rest = part;
-        while !rest.is_empty() {
-            let begins_word = rest.starts_with(is_word);
-            let end = rest.find(|c| is_word(c) != begins_word);
-            let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
-            let is_number = word.starts_with(|c: char| c.is_ascii_digit());
-            shape.push_str(if is_number { "?" } else { word });
-            rest = after;
-        }
-    }
-    shape
+    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let word = |word| if is_number(word) { "?" } else { word };
+    let parts = parts(filter).map(|part| match part {
+        Part::Text(_) => "?",
+        Part::Other(other) => word(other),
+    });
+    // The parts of a text with doubled quotes are one.
+    parts.collect::<String>().replace("??", "?")
 }
 
 /// The filter with the names of the properties that hold the former keys.
 fn renamed(filter: &str) -> String {
     let mut out = String::with_capacity(filter.len() + 16);
-    // A doubled quote ends a text and begins another.
-    for (at, part) in filter.split('\'').enumerate() {
-        if at > 0 {
-            out.push('\'');
-        }
-        if at % 2 == 1 {
-            out.push_str(part);
-            continue;
-        }
-        let mut rest = part;
-        while !rest.is_empty() {
-            let is_word = |c: char| c == '_' || c.is_alphanumeric();
-            let begins_word = rest.starts_with(is_word);
-            let end = rest.find(|c| is_word(c) != begins_word);
-            let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
-            out.push_str(match word {
-                "PartitionKey" => OLD_PARTITION_KEY,
-                "RowKey" => OLD_ROW_KEY,
-                word => word,
-            });
-            rest = after;
+    for part in parts(filter) {
+        match part {
+            Part::Text(text) => {
+                out.push('\'');
+                out.push_str(text);
+                out.push('\'');
+            }
+            Part::Other("PartitionKey") => out.push_str(OLD_PARTITION_KEY),
+            Part::Other("RowKey") => out.push_str(OLD_ROW_KEY),
+            Part::Other(other) => out.push_str(other),
         }
     }
     out
+}
+
+/// A part of a filter.
+enum Part<'a> {
+    /// Between two quotes. A doubled quote ends a text and begins another.
+    Text(&'a str),
+    /// A word or number, or what is between two of them.
+    Other(&'a str),
+}
+
+fn parts(filter: &str) -> impl Iterator<Item = Part<'_>> {
+    let is_word = |c: char| c == '_' || c == '.' || c.is_alphanumeric();
+    filter.split('\'').enumerate().flat_map(move |(at, part)| {
+        let mut found = Vec::new();
+        if at % 2 == 1 {
+            found.push(Part::Text(part));
+            return found;
+        }
+        let mut rest = part;
+        while let Some(first) = rest.chars().next() {
+            let end = rest.find(|c| is_word(c) != is_word(first));
+            let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+            found.push(Part::Other(word));
+            rest = after;
+        }
+        found
+    })
 }
 
 #[cfg(test)]
@@ -203,10 +197,6 @@ mod tests {
             assert_eq!(keys.rewritten(filter).unwrap(), expected);
         }
         assert!(keys.rewritten("Customer eq").is_err());
-        assert_eq!(
-            by_old_keys("a'b", "c"),
-            "OldPartitionKey eq 'a''b' and OldRowKey eq 'c'"
-        );
     }
 
     #[test]

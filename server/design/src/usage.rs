@@ -129,8 +129,8 @@ impl Usage {
         measured: &[&BTreeMap<Question, Measured>],
         pages: &PageRules,
     ) -> Usage {
-        let numbers = named(tables).enumerate();
-        let numbers = numbers.map(|(number, (table, name, _))| ((table, name), number));
+        let numbers = named(tables).into_iter().enumerate();
+        let numbers = numbers.map(|(number, partition)| (partition, number));
         let mut adding = Adding {
             usage: Usage {
                 demands: vec![Demand::default(); workload.seconds],
@@ -189,18 +189,13 @@ impl Usage {
     }
 }
 
-/// The partitions of tables, in the order of their numbers in [`Demand`]: table, name, entities.
-fn named<'a>(tables: &[&'a Table]) -> impl Iterator<Item = (usize, &'a str, u64)> {
+/// The partitions of tables, in the order of their numbers in [`Demand`]: table and name.
+fn named<'a>(tables: &[&'a Table]) -> Vec<(usize, &'a str)> {
     let of_table = |(at, table): (usize, &&'a Table)| {
-        let partitions = table.partitions.iter();
-        partitions.map(move |(name, rows)| (at, name.as_str(), *rows))
+        let names = table.partitions.keys();
+        names.map(move |name| (at, name.as_str()))
     };
-    tables
-        .iter()
-        .enumerate()
-        .flat_map(of_table)
-        .collect::<Vec<_>>()
-        .into_iter()
+    tables.iter().enumerate().flat_map(of_table).collect()
 }
 
 /// Entities of the partitions of each table, in the order of their numbers.
@@ -211,7 +206,7 @@ pub fn rows_of_partitions(tables: &[&Table]) -> Vec<Vec<u64>> {
 
 /// The name of a partition by its number.
 pub fn partition_name<'a>(tables: &[&'a Table], number: usize) -> Option<&'a str> {
-    named(tables).nth(number).map(|(_, name, _)| name)
+    named(tables).get(number).map(|(_, name)| *name)
 }
 
 struct Adding<'a> {
@@ -366,20 +361,33 @@ impl Adding<'_> {
         let rate = self.pages.rows_a_second.unwrap_or(f64::INFINITY).max(1.0);
         let lasts = (examined as f64 / rate).ceil().clamp(1.0, SCAN_SECONDS_MAX);
         let shares = self.shares(table, partitions);
+        let rows = examined as f64 / lasts;
         for second in seconds {
             for passed in 0..lasts as usize {
-                let rows = examined as f64 / lasts;
-                let second = second + passed;
-                match &shares {
-                    None => self.demand_of_all(second, table, rows),
-                    Some(shares) => {
-                        let of_partition = &mut self.of_second(second).of_partition;
-                        for (number, share) in shares {
-                            *of_partition.entry(*number).or_default() += rows * share;
-                        }
-                    }
-                }
+                self.demand_of_scan(second + passed, table, rows, shares.as_deref());
             }
+        }
+    }
+
+    /// Rows of a scan in one second. Without `shares` they lie among the partitions of the table as
+    /// all rows do.
+    fn demand_of_scan(
+        &mut self,
+        second: usize,
+        table: usize,
+        rows: f64,
+        shares: Option<&[(usize, f64)]>,
+    ) {
+        let of_table = self.tables[table].rows().max(1) as f64;
+        let demand = self.of_second(second);
+        let Some(shares) = shares else {
+            let of_all = &mut demand.of_all;
+            of_all.resize(of_all.len().max(table + 1), 0.0);
+            of_all[table] += rows / of_table;
+            return;
+        };
+        for (number, share) in shares {
+            *demand.of_partition.entry(*number).or_default() += rows * share;
         }
     }
 
@@ -429,14 +437,6 @@ impl Adding<'_> {
             .of_partition
             .entry(number)
             .or_default() += entities;
-    }
-
-    /// Rows of a scan of many partitions, which lie among them as all rows do.
-    fn demand_of_all(&mut self, second: usize, table: usize, rows: f64) {
-        let share = rows / self.tables[table].rows().max(1) as f64;
-        let of_all = &mut self.of_second(second).of_all;
-        of_all.resize(of_all.len().max(table + 1), 0.0);
-        of_all[table] += share;
     }
 
     /// Scans may last beyond the end of the record.

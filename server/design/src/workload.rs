@@ -82,7 +82,7 @@ pub struct Workload {
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Requests that were refused for what they asked: they are in no figure.
+    /// Requests that were refused or failed: they are in no figure.
     pub refused: u64,
     /// Writes of which logs do not say the keys: they are in no figure.
     pub nameless: u64,

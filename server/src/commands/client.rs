@@ -53,9 +53,12 @@ pub struct Call<'a> {
 
 /// The connection string with another key.
 fn with_key(text: &str, key: &str) -> String {
-    let pair = |pair: &str| match pair.starts_with("AccountKey=") {
-        true => format!("AccountKey={key}"),
-        false => pair.to_owned(),
+    let pair = |pair: &str| {
+        if pair.starts_with("AccountKey=") {
+            format!("AccountKey={key}")
+        } else {
+            pair.to_owned()
+        }
     };
     text.split(';').map(pair).collect::<Vec<_>>().join(";")
 }

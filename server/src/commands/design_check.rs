@@ -53,9 +53,10 @@ pub fn run(
 
 /// Reads a design as TOML or JSON. The error is a sentence.
 pub fn read(text: &str, is_json: bool) -> Result<DesignFile, String> {
-    let design: DesignFile = match is_json {
-        true => serde_json::from_str(text).map_err(|error| error.to_string())?,
-        false => toml::from_str(text).map_err(|error| error.to_string())?,
+    let design: DesignFile = if is_json {
+        serde_json::from_str(text).map_err(|error| error.to_string())?
+    } else {
+        toml::from_str(text).map_err(|error| error.to_string())?
     };
     design.check().map_err(|error| error.to_string())?;
     Ok(design)
@@ -117,10 +118,7 @@ fn build(client: &Client, built: &str, name: &str, design: &TableDesign) -> Resu
         }
     }
     let stored = table.rows();
-    let trial = Trial {
-        client,
-        table: built,
-    };
+    let trial = Trial { client };
     let found = trial.count(built)?;
     if found < stored {
         let same = stored - found;
@@ -156,10 +154,7 @@ fn ask(
         };
         queries.insert((filter, pattern.top), query);
     }
-    let trial = Trial {
-        client,
-        table: built,
-    };
+    let trial = Trial { client };
     trial
         .ask(built, &queries, None)
         .map_err(|error| format!("{}: {error}", pattern.name))

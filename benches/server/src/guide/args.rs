@@ -72,3 +72,14 @@ fn pattern() -> impl TypedValueParser<Value = &'static Pattern> {
         *named.expect("the parser accepts no other name")
     })
 }
+
+#[cfg(test)]
+impl GuideArgs {
+    /// The arguments of a command line, whose first word is that of the program.
+    pub(super) fn of<'w>(words: impl IntoIterator<Item = &'w str>) -> GuideArgs {
+        use clap::{Args, Command, FromArgMatches};
+        let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        let command = GuideArgs::augment_args(Command::new("guide"));
+        GuideArgs::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+}

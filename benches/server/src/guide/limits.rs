@@ -130,18 +130,11 @@ mod tests {
     use super::*;
     use crate::guide::html;
     use crate::guide::report::Report;
-    use clap::Parser;
     use lazurite_cost::Prices;
-
-    #[derive(Parser)]
-    struct TestCli {
-        #[command(flatten)]
-        args: GuideArgs,
-    }
 
     fn args(only: &str) -> GuideArgs {
         let words = ["guide", "--scale=0.05", "--only", only];
-        TestCli::try_parse_from(words).unwrap().args
+        GuideArgs::of(words)
     }
 
     /// A report of both runs at a small scale, and the figures of each design under these targets.

@@ -267,16 +267,9 @@ fn difference(truth: &Answers, answers: &Answers) -> Option<String> {
 mod tests {
     use super::*;
     use crate::guide::html;
-    use clap::Parser;
     use lazurite_engine::fs::{Failure, Fault, FaultFs, Operation};
     use lazurite_engine::{Durability, Environment};
     use std::thread;
-
-    #[derive(Parser)]
-    struct TestCli {
-        #[command(flatten)]
-        args: GuideArgs,
-    }
 
     fn each_pattern(server: &GuideServer, is_sabotaged: bool, look: impl Fn(&Finding)) {
         let client = Client::new(server.account.clone()).backing_off();
@@ -360,7 +353,7 @@ mod tests {
         let server = GuideServer::on_disk_for_test(&fault);
         let args = |pattern: &Pattern| {
             let words = ["guide", "--runs=1", "--scale=0.05", "--only", pattern.name];
-            TestCli::try_parse_from(words).unwrap().args
+            GuideArgs::of(words)
         };
         let mut findings = Vec::new();
         let mut run = |pattern| {
@@ -394,7 +387,7 @@ mod tests {
         let first = PATTERNS[0].name;
         let args = |only: &str, scale: &str| {
             let words = ["guide", "--runs=100", "--only", only, "--scale", scale];
-            TestCli::try_parse_from(words).unwrap().args
+            GuideArgs::of(words)
         };
         let mut findings = Vec::new();
         let mut run = |args: &GuideArgs, runs| {

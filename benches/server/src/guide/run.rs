@@ -125,14 +125,7 @@ fn check_connection(account: &Account) -> Outcome<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
     use std::fs;
-
-    #[derive(Parser)]
-    struct TestCli {
-        #[command(flatten)]
-        args: GuideArgs,
-    }
 
     #[test]
     fn report_that_cannot_be_written_is_one_sentence_and_the_other_is_written() {
@@ -147,7 +140,7 @@ mod tests {
         ];
         let page_flag = format!("--html={}", page.display());
         let words = words.into_iter().chain([&*page_flag]);
-        let error = run(&TestCli::try_parse_from(words).unwrap().args).unwrap_err();
+        let error = run(&GuideArgs::of(words)).unwrap_err();
         assert!(
             error.to_string().starts_with("/dev/full cannot be written"),
             "{error}"
@@ -161,11 +154,7 @@ mod tests {
         let json = scratch.path().join("guide.json").display().to_string();
         let words = ["guide", "--runs=3", "--scale=0.05", "--only=query-kinds"];
         let write = format!("--json={json}");
-        let parse = |flag: &str| {
-            TestCli::try_parse_from(words.into_iter().chain([flag]))
-                .unwrap()
-                .args
-        };
+        let parse = |flag: &str| GuideArgs::of(words.into_iter().chain([flag]));
         run(&parse(&write)).unwrap();
         let old = OldRun::read(std::path::Path::new(&json)).unwrap();
         let written: serde_json::Value =
@@ -192,7 +181,7 @@ mod tests {
             &json_flag,
             &html_flag,
         ];
-        run(&TestCli::try_parse_from(words).unwrap().args).unwrap();
+        run(&GuideArgs::of(words)).unwrap();
         let written: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
         // A message, the original, the copy between two reads, and the end of the message; and once a

@@ -80,7 +80,6 @@ fn compare<'a>(
     let fork = client.fork()?;
     let trial = Trial {
         client: &fork.client,
-        table: options.table,
     };
     let Rekeyed {
         mut old,
@@ -88,7 +87,7 @@ fn compare<'a>(
         moved,
         unkeyed,
         overwritten,
-    } = trial.rekey(keys, options.known, &workload.named())?;
+    } = trial.rekey(options.table, keys, options.known, &workload.named())?;
     let unknown = options.known.iter().find(|name| {
         let mut found = moved.values().flat_map(|moved| &moved.known);
         !moved.is_empty() && !found.any(|(known, _)| known == *name)
@@ -109,23 +108,18 @@ fn compare<'a>(
     new.add_partitions(workload, &rekeyed);
     let pages = prices.page_rules();
     let before = Usage::of(workload, Design::AsItIs, &[&old], &[&as_it_is], &pages);
-    let (design, tables, measured) = match options.copy {
-        false => (
-            Design::Rekeyed {
-                keys,
-                moved: &moved,
-            },
-            vec![&new],
-            vec![&rekeyed],
-        ),
-        true => (
-            Design::Copied {
-                keys,
-                moved: &moved,
-            },
-            vec![&old, &new],
-            vec![&as_it_is, &rekeyed],
-        ),
+    let (design, tables, measured) = if options.copy {
+        let design = Design::Copied {
+            keys,
+            moved: &moved,
+        };
+        (design, vec![&old, &new], vec![&as_it_is, &rekeyed])
+    } else {
+        let design = Design::Rekeyed {
+            keys,
+            moved: &moved,
+        };
+        (design, vec![&new], vec![&rekeyed])
     };
     let after = Usage::of(workload, design, &tables, &measured, &pages);
     let seconds = workload.seconds;

@@ -31,11 +31,12 @@ impl Trial<'_> {
     /// of all partitions.
     pub fn rekey(
         &self,
+        table: &str,
         keys: &Keys,
         known: &[String],
         named: &HashSet<OldKeys>,
     ) -> Result<Rekeyed, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("table {}: {error}", self.table);
+        let failed = |error: &dyn std::fmt::Display| format!("table {table}: {error}");
         if !make_table(self.client, REKEYED).map_err(|error| failed(&error))? {
             return Err(format!(
                 "the store has a table {REKEYED}, which is in the way"
@@ -45,7 +46,7 @@ impl Trial<'_> {
         let mut rekeyed = Rekeyed::default();
         let (mut more, mut written) = (String::new(), 0);
         loop {
-            let page = read_page(self.client, self.table, &more);
+            let page = read_page(self.client, table, &more);
             let (lines, next) = page.map_err(|error| failed(&error))?;
             let mut copies = Vec::with_capacity(lines.len());
             for line in &lines {

@@ -156,9 +156,10 @@ impl Report<'_> {
 
     /// `Orders: PartitionKey = Customer, RowKey = RowKey`
     pub fn title(&self) -> String {
-        let kind = match self.is_copy {
-            true => "and a copy under ",
-            false => "",
+        let kind = if self.is_copy {
+            "and a copy under "
+        } else {
+            ""
         };
         let keys = self.keys;
         format!(
@@ -196,9 +197,10 @@ impl Report<'_> {
 
     /// The names of the two designs.
     pub fn heads(&self) -> [&'static str; 2] {
-        let after = match self.is_copy {
-            true => "with the copy",
-            false => "with these keys",
+        let after = if self.is_copy {
+            "with the copy"
+        } else {
+            "with these keys"
         };
         ["as it is", after]
     }
@@ -234,6 +236,13 @@ impl Report<'_> {
                     format!("{seconds} of {} seconds", of.simulation.seconds.len())
                 }
             }),
+            row(
+                "throttled first",
+                &|of| match of.simulation.throttles_at() {
+                    None => "-".to_owned(),
+                    Some(second) => format!("after {second} s"),
+                },
+            ),
             row("entities refused (503)", &|of| {
                 grouped(of.simulation.refused_of().0.round() as u64)
             }),

@@ -13,10 +13,9 @@ pub const REKEYED: &str = "LazuriteWhatIf";
 const ASKED_OF_A_SHAPE: usize = 200;
 const ROWS_OF_A_SHAPE: u64 = 2_000_000;
 
-/// A table in a fork.
+/// Tables in a fork.
 pub struct Trial<'a> {
     pub client: &'a Client,
-    pub table: &'a str,
 }
 
 impl Trial<'_> {
