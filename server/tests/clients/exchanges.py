@@ -29,8 +29,10 @@ SECONDS = int(os.environ.get("EXCHANGES_SECONDS", "10"))
 SEED = int(os.environ.get("EXCHANGES_SEED", str(time.time_ns() % 1_000_000)))
 CLIENTS = 8
 MIB = 1 << 20
-# More than the buffers of two sockets hold, so that a cut answer is a cut for the server too.
+# More than the buffers of two sockets hold, so that a cut answer is a cut for the server too: the
+# server's holds 4 MiB, and a client's grows to 32 MiB where it is not limited.
 LARGE = 12 * MIB
+RECEIVED_MAX = MIB // 4
 # Seconds after which an exchange counts as hung.
 PATIENCE = 60
 ALL = {"read": True, "write": True, "delete": True}
@@ -137,14 +139,21 @@ class Network:
         """Connections one after another, some with many requests."""
         while time.monotonic() < deadline:
             service = choices.choice(["blob", "blob", "queue", "table"])
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.ports[service], limit=65536)
-            writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            reader, writer = await self.connect(service)
             wire = Wire(choices, reader, writer)
             for _ in range(choices.choice([1, 1, 3, 30])):
                 is_open = await asyncio.wait_for(self.exchange(choices, wire, service), PATIENCE)
                 if not is_open or time.monotonic() > deadline:
                     break
             writer.close()
+
+    async def connect(self, service):
+        connection = socket.socket()
+        connection.setblocking(False)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_MAX)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", self.ports[service]))
+        return await asyncio.open_connection(sock=connection, limit=65536)
 
     async def exchange(self, choices, wire, service):
         """One exchange, or two whose requests are merged; returns whether the connection may be used again."""
