@@ -46,6 +46,9 @@ use lazurite_services::{
 use program::Program;
 use std::process::ExitCode;
 
+/// The exit status of a refused command line, as of those that `clap` refuses.
+const USAGE: u8 = 2;
+
 /// Runs the program, from its command line to its exit status.
 #[doc(hidden)]
 pub fn run_program() -> ExitCode {
@@ -54,18 +57,25 @@ pub fn run_program() -> ExitCode {
     limits::raise_open_files();
     let ended = match &cli.command {
         Some(command) => command.run(),
-        None => start::run(cli, &program).map(|()| ExitCode::SUCCESS),
+        None => match cli.check(&program.services) {
+            Ok(()) => start::run(cli, &program).map(|()| ExitCode::SUCCESS),
+            Err(sentence) => {
+                say_error(&sentence);
+                return ExitCode::from(USAGE);
+            }
+        },
     };
-    match ended {
-        Ok(status) => status,
-        Err(sentence) => {
-            // Names and texts of others are in it, which could act on a terminal.
-            let lines: Vec<_> = sentence
-                .split('\n')
-                .map(commands::terminal::plain)
-                .collect();
-            output::say(format!("lazurite: {}", lines.join("\n")));
-            ExitCode::FAILURE
-        }
-    }
+    ended.unwrap_or_else(|sentence| {
+        say_error(&sentence);
+        ExitCode::FAILURE
+    })
+}
+
+fn say_error(sentence: &str) {
+    // Names and texts of others are in it, which could act on a terminal.
+    let lines: Vec<_> = sentence
+        .split('\n')
+        .map(commands::terminal::plain)
+        .collect();
+    output::say(format!("lazurite: {}", lines.join("\n")));
 }

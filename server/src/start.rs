@@ -63,7 +63,6 @@ const CLOSE_MAX: Duration = Duration::from_secs(3);
 
 /// Serves until a signal arrives. The error is a sentence for the user who started the program.
 pub fn run(mut cli: Cli, program: &Program) -> Result<(), String> {
-    cli.check(&program.services)?;
     cli.is_azurite = program.is_azurite;
     settle_location(&mut cli, program)?;
     note_database();
