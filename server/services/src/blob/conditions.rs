@@ -1,4 +1,4 @@
-//! The snapshot or version and the conditions, which most operations share.
+//! Inputs that most operations share: the snapshot or version, and the conditions.
 
 use crate::blob::encryption;
 use crate::request::context::Context;
@@ -6,7 +6,8 @@ use crate::response::error::{Failure, Result};
 use lazurite_blob::{BlobState, Conditions, ETags, Guid, SnapshotTime, TagCondition};
 use std::borrow::Cow;
 
-/// The conditional headers. Source: Specifying conditional headers for Blob service operations.
+/// The conditions in the request's headers, with the lease id and the encryption that the request
+/// names. Source: Specifying conditional headers for Blob service operations.
 pub fn conditions(context: &Context) -> Result<Conditions> {
     let tags = context.header("x-ms-if-tags");
     Ok(Conditions {
@@ -86,7 +87,7 @@ pub fn optional_id(context: &Context, name: &'static str) -> Result<Option<Guid>
         .transpose()
 }
 
-/// Parses the id in the header `name`. Error: the refusal of that header.
+/// Parses the id in the header `name`. Error: the header is invalid.
 pub fn parse_id(name: &'static str, text: String) -> Result<Guid> {
     Guid::parse(&text).ok_or_else(|| Failure::header(name, text))
 }

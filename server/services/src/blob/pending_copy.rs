@@ -1,5 +1,5 @@
 //! Asynchronous copies from other servers: pending until the content has arrived, failed if it does
-//! not, and aborted at a client's request. Source: Copy Blob, "Remarks"; Abort Copy Blob.
+//! not arrive, and aborted at a client's request. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
 use crate::blob::copy_request::{copy_request, copy_response};
 use crate::blob::copy_slots::CopySlot;

@@ -30,13 +30,13 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
-/// A query reports its progress after reading this many bytes, or after this time, and then waits
-/// for its next turn.
+/// A query reports its progress after it has read `PROGRESS_BYTES` or computed for `PROGRESS_TIME`.
+/// Then it waits for its next turn.
 const PROGRESS_BYTES: usize = 4 << 20;
 const PROGRESS_TIME: Duration = Duration::from_millis(100);
 
-/// How long a query may compute without producing a row: the first time, plus the second for each
-/// MiB that it has read.
+/// Maximum time that a query may compute without producing a row: `FRUITLESS_TIME_MAX`, plus
+/// `FRUITLESS_TIME_MAX_PER_MIB` for each MiB that it has read.
 const FRUITLESS_TIME_MAX: Duration = Duration::from_secs(60);
 const FRUITLESS_TIME_MAX_PER_MIB: Duration = Duration::from_secs(1);
 
@@ -171,13 +171,12 @@ struct Answering {
     chunk: Bytes,
     is_last: bool,
     running: Running,
-    /// True once the head of the response may have been sent. Later errors of the store become part
-    /// of the answer.
+    /// True once the head of the response may have been sent. From then on, errors of the store
+    /// become part of the answer.
     has_begun: bool,
     ended: bool,
-    /// True if the last chunk is a record of progress. Sending one is the way to notice that a
-    /// client is gone: a client that closes its connection looks like one that has finished
-    /// sending.
+    /// True if the last chunk is a record of progress. Only sending shows whether the client is
+    /// gone: a client that closes its connection looks like a client that has finished sending.
     tells_progress: bool,
     is_gone: Arc<AtomicBool>,
     budget: Budget,
@@ -295,7 +294,7 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
         .ok_or_else(|| missing("Expression"))?;
     let input = format(&root, "InputSerialization")?;
     let input = input.unwrap_or_else(|| Format::Delimited(Dialect::default()));
-    // Without an output format, the result has the format of the content.
+    // Without an output format, the result has the input format.
     let output = format(&root, "OutputSerialization")?;
     let output = match output {
         Some(output) => output,
