@@ -364,7 +364,7 @@ pub mod tests {
         Accounts::parse(&format!("myaccount:{key};{development}")).unwrap()
     }
 
-    /// A request as a client would send it to that account: path style for the development account,
+    /// A request as a client would send it to `account`: path style for the development account,
     /// host style otherwise.
     pub fn request(
         service: ServiceKind,
