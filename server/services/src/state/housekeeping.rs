@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 /// Maximum number of steps in a sweep of blobs. Each step is of bounded size.
 const SWEEP_STEPS_MAX: u32 = 64;
 
-/// How often expired data is removed; less often in forks, which end soon and of which there may be
-/// a thousand.
+/// Interval at which expired data is removed. The interval of forks is longer, because they end
+/// soon and there may be many.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const FORK_SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -60,7 +60,7 @@ impl Housekeeping {
 
 /// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged
 /// blobs. Continues under load, when space is needed most. Its writes wait for the store like all
-/// others, before they take a lock.
+/// other writes, before they take a lock.
 async fn sweep(services: Arc<Services>, interval: Duration) {
     let mut more = false;
     let [mut queues_log, mut tables_log, mut blobs_log] =

@@ -4,8 +4,9 @@
 //! A few times in each lag, and before each move of the clock, the server flushes the store and
 //! makes a checkpoint of it: a directory of hard links, which costs milliseconds. The first request
 //! that reads a checkpoint opens it as a store of its own, which nothing writes to. Old checkpoints
-//! are removed once no request reads them, the others at the next start. If the store was not
-//! written to, its last checkpoint is as good as a new one, and none is made.
+//! are removed once no request reads them. The others are removed when the server stops, or at its
+//! next start. If the store was not written to, its last checkpoint is as good as a new one, and
+//! none is made.
 
 use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;
@@ -28,7 +29,7 @@ const COPIES_PER_LAG: u32 = 8;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Maximum number of checkpoints. Moves of the clock add to the regular ones.
 const COPIES_MAX: usize = 32;
-/// Bytes of the block cache and of the memtables of an opened checkpoint.
+/// Bytes of the block cache, and of a memtable, of an opened checkpoint.
 const CACHE_BYTES: usize = 8 << 20;
 const MEMTABLE_BYTES: usize = 1 << 20;
 

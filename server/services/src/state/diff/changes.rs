@@ -5,7 +5,7 @@ use crate::state::diff::walk::Pair;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// Maximum number of changes in a response, and the number if the request sets no limit.
+/// Maximum number of changes in a response. [`LIMIT_DEFAULT`] applies if the request sets no limit.
 pub const LIMIT_MAX: usize = 10_000;
 pub const LIMIT_DEFAULT: usize = 1000;
 /// Size of a response, in bytes, from which on no more changes are listed.
@@ -123,7 +123,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// The differences between the facts of the two sides; `None` if there are none.
+    /// The change of a resource; `None` if both sides have the resource with the same facts.
     pub fn of(resource: Resource, facts: Pair<Vec<Fact>>) -> Option<Change> {
         let (kind, old, new) = match facts {
             Pair::Old(old) => (Kind::Deleted, old, Vec::new()),
