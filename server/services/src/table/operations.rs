@@ -22,7 +22,7 @@ use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
 use std::sync::LazyLock;
 
-/// Any letter suffices: a batch checks each operation inside, and an unknown path has none.
+/// Any letter suffices: a batch checks each operation inside, and an unknown path has no operation.
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
 const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
 
