@@ -22,7 +22,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Maximum number of bytes of bodies in memory, over all connections.
+/// Size of the budget: the maximum number of bytes of bodies in memory that are counted, over all
+/// connections.
 const BUDGET_BYTES: usize = 40 << 20;
 /// Maximum number of bytes of bodies held for one credential.
 const HOLDER_BYTES_MAX: usize = BUDGET_BYTES / 4 * 3;

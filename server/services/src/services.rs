@@ -147,7 +147,8 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// The end of a store: the last request, response or task that uses its services has dropped them.
+/// Waits for the end of a store: the last request, response or task that uses the services of the
+/// store drops them.
 #[derive(Debug)]
 pub struct Ending {
     db: Db,

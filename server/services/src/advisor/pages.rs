@@ -28,8 +28,8 @@ pub enum Page {
 }
 
 impl Page {
-    /// The page at `path`, which has no first slash and no account. `_lazurite` is no valid name of
-    /// a container, queue or table.
+    /// The page at `path`, which has neither its first slash nor an account. `_lazurite` is no
+    /// valid name of a container, queue or table.
     pub fn of(method: &Method, path: &str, query: Option<&str>) -> Option<Page> {
         match path {
             _ if method != Method::GET => None,

@@ -126,14 +126,17 @@ pub struct Entry {
 /// The contribution of a request to the figures of its account.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
-    /// The name of the request's counter is `access` followed by `ending`.
+    /// The first part of the name of the request's counter.
     pub access: &'static str,
+    /// The last part of the name of the request's counter.
     pub ending: &'static str,
-    /// Time from the request's arrival to the end of the answer; `answered_after`: to its start.
+    /// Time from the request's arrival to the end of the answer.
     pub took: Duration,
+    /// Time from the request's arrival to the start of the answer.
     pub answered_after: Duration,
-    /// Number of bytes received; `egress`: sent. Both include the headers.
+    /// Number of bytes received, headers included.
     pub ingress: u64,
+    /// Number of bytes sent, headers included.
     pub egress: u64,
 }
 

@@ -2,7 +2,7 @@
 //! in the account's `$Metrics…` tables.
 //!
 //! Figures are gathered in memory and added to the tables at the interval of the logs. A crash
-//! loses the figures that were gathered since. The PartitionKey of a row is its interval, such as
+//! loses the figures that were not added yet. The PartitionKey of a row is its interval, such as
 //! `20261122T1300`. Its RowKey is its subject, such as `user;All` or `user;GetBlob`. Source:
 //! Storage Analytics metrics; Storage Analytics metrics table schema.
 
@@ -35,9 +35,9 @@ struct MetricsKey {
 struct Figures {
     ingress: u64,
     egress: u64,
-    /// Time to the end of the answer, summed over successful requests, in milliseconds;
-    /// `server_latency`: to its start.
+    /// Time to the end of the answer, in milliseconds, summed over successful requests.
     latency: f64,
+    /// Time to the start of the answer, in milliseconds, summed over successful requests.
     server_latency: f64,
     /// The number of requests, by the name of the counter.
     counts: BTreeMap<String, u64>,

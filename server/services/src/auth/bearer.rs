@@ -99,7 +99,7 @@ fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-/// The claims of a token; `None` unless it has three parts that can be decoded.
+/// The claims of a token; `None` if the token is malformed.
 fn claims(token: &str) -> Option<Value> {
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
     let mut parts = token.trim().split('.');

@@ -34,6 +34,7 @@ const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
 pub const TENANT: &str = "adfs";
 /// The tenant id in tokens of this server.
 const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";
+/// The object id in tokens for clients whose id is not a UUID.
 const OBJECT_ID: &str = "1a2071fe-0000-4000-8000-000000000002";
 const TOKEN_LIFE_SECONDS: u64 = 24 * 60 * 60;
 /// The audience of tokens for requests that name no resource.

@@ -39,8 +39,9 @@ pub struct Grant {
     pub by_account_key: bool,
     /// The letters of the permissions, in any order.
     pub permissions: String,
-    /// Account SAS: the letters of `ss`; `resource_types`: those of `srt`.
+    /// Account SAS: the letters of `ss`.
     pub services: String,
+    /// Account SAS: the letters of `srt`.
     pub resource_types: String,
     /// Blob SAS: true if it covers one blob (or snapshot or version), not a container or directory.
     pub one_blob: bool,

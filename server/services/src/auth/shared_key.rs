@@ -54,8 +54,9 @@ enum PathForm {
     AsSent,
     /// `/account-secondary/…`, signed as `/account/…`.
     Primary,
-    /// `'`, signed as `%27`. `QuotesDecoded` is the reverse.
+    /// `'`, signed as `%27`.
     QuotesEncoded,
+    /// `%27`, signed as `'`.
     QuotesDecoded,
     /// The whole path, percent-decoded.
     Decoded,

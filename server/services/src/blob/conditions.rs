@@ -19,8 +19,8 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
     })
 }
 
-/// Conditions in headers whose names begin with `prefix`: those on a source, or on a blob's own
-/// state.
+/// Conditions in headers whose names begin with `prefix`: `x-ms-source-` for the source of a copy,
+/// `x-ms-blob-` for the blob in operations on its tags, and nothing in all other cases.
 pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
     let named = |name: &'static str| match prefix {
         "" => Cow::Borrowed(name),

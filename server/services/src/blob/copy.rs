@@ -343,9 +343,9 @@ fn of_source(error: Error) -> Failure {
     }
 }
 
-/// Reports a missing blob as a missing source. For copies in one call, whose destination need not
-/// exist, so that only the source can be missing. Copy Blob itself answers `BlobNotFound`. Source:
-/// the .NET client's tests of copies whose source does not exist.
+/// Reports a missing blob as a missing source. For copies whose destination need not exist: only
+/// their source can be missing. Copy Blob itself answers `BlobNotFound`. Source: the .NET client's
+/// tests of copies whose source does not exist.
 fn missing_source(failure: Failure) -> Failure {
     match &*failure.code {
         "BlobNotFound" => unverified(failure),

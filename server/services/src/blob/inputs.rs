@@ -50,7 +50,7 @@ pub const LEASE_ACTION: Inputs = headers(&[
     "x-ms-proposed-lease-id",
 ]);
 
-// What is stored.
+// Stored properties.
 
 pub const METADATA: Inputs = headers(&["x-ms-meta-"]);
 pub const PUBLIC_ACCESS: Inputs = headers(&["x-ms-blob-public-access"]);

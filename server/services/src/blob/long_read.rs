@@ -4,7 +4,7 @@
 //! overwritten or deleted since. A client may take hours to download a large blob and still keep
 //! the required pace. So a reader that has been open for [`SNAPSHOT_MAX`] is replaced by a new one,
 //! at the same offset. The answer continues while the blob keeps its ETag, and breaks off
-//! otherwise. Clients resume a download under the same condition.
+//! otherwise. A client can resume a download on the same condition: the blob has the same ETag.
 
 use crate::blob::request::Request;
 use crate::response::error::{Failure, Result};

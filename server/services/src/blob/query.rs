@@ -30,18 +30,19 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
-/// A query reports its progress after it has read `PROGRESS_BYTES` or computed for `PROGRESS_TIME`.
-/// Then it waits for its next turn.
+/// Number of bytes after which a query reports its progress and waits for its next turn.
 const PROGRESS_BYTES: usize = 4 << 20;
+/// Computing time after which a query reports its progress and waits for its next turn.
 const PROGRESS_TIME: Duration = Duration::from_millis(100);
 
-/// Maximum time that a query may compute without producing a row: `FRUITLESS_TIME_MAX`, plus
-/// `FRUITLESS_TIME_MAX_PER_MIB` for each MiB that it has read.
+/// Maximum time that a query may compute without producing a row.
 const FRUITLESS_TIME_MAX: Duration = Duration::from_secs(60);
+/// Added to [`FRUITLESS_TIME_MAX`] for each MiB that the query has read.
 const FRUITLESS_TIME_MAX_PER_MIB: Duration = Duration::from_secs(1);
 
-/// Turns to compute, which all queries share after their first chunk. Queries take at most half of
-/// the processors (rounded up), and leave most threads to other work.
+/// Turns to compute, which all queries share. A query needs a turn for each chunk but the first.
+/// Turns exist for half of the processors (rounded up), so that queries leave threads to other
+/// work.
 static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Arc::new(Semaphore::new(processors.div_ceil(2)))
@@ -311,7 +312,7 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
     })
 }
 
-/// The format that the element `name` describes; `None` if there is none.
+/// The format that the element `name` describes; `None` if the element is absent.
 fn format(root: &Element, name: &str) -> Result<Option<Format>> {
     let Some(format) = root.child(name).and_then(|element| element.child("Format")) else {
         return Ok(None);

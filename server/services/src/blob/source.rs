@@ -153,7 +153,7 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
         system_now: outer.system_now,
         sas_now: outer.sas_now,
         peer: outer.peer,
-        // Not from the scheme of the URL, which the caller chose. The source is on this server, so
+        // Not by the scheme of the URL, which the caller chose: the source is on this server, so
         // nothing is sent to that URL.
         secure: outer.secure,
         request_id: outer.request_id.clone(),

@@ -81,8 +81,8 @@ pub async fn serve(
 
 /// The blobs to try for a path, in order. For a directory (an empty path, or one that ends in a
 /// slash): its index document, or the default index document. For any other path: the blob of that
-/// name, then the index document of the directory of that name. There is no redirect to the
-/// directory, as on the hosted service.
+/// name, then the index document of the directory of that name. Like the hosted service, does not
+/// redirect to the path with a slash.
 pub fn documents_of(website: &StaticWebsite, path: &str) -> Vec<String> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let is_directory = path.is_empty() || path.ends_with('/');

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-/// The units of ISO 8601 before the `T`, in seconds and in their required order. `TIME_UNITS` has
-/// those after it.
+/// The units of ISO 8601 before the `T`, in seconds and in their required order.
 const DATE_UNITS: [(char, f64); 2] = [('W', 604_800.0), ('D', 86_400.0)];
+/// The units of ISO 8601 after the `T`, in seconds and in their required order.
 const TIME_UNITS: [(char, f64); 3] = [('H', 3600.0), ('M', 60.0), ('S', 1.0)];
 /// The unit suffixes in seconds. `ms` comes before `s`, because `s` is also a suffix of `ms`.
 const UNITS: [(&str, f64); 5] = [

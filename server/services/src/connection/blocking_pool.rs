@@ -55,8 +55,8 @@ pub fn on_blocking_pool<T: Send + 'static>(
 }
 
 /// Like [`on_blocking_pool`], for work that may wait for the store and must not take all threads.
-/// The outer future waits for one of the turns that the work of a connection thread shares, the
-/// inner one for the result.
+/// The outer future waits for a turn: each connection thread has [`WAITING_MAX`] turns. The inner
+/// future waits for the result.
 pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {

@@ -3,9 +3,9 @@
 //!
 //! A rule of `/_lazurite/faults`, or the header `x-lazurite-fault` of one request, names a fault;
 //! both use the syntax of `kind.rs`. A fault is chosen after routing and authentication: its rule
-//! may name the operation, and unauthenticated requests are refused as always. Latency and errors
-//! come before the handler, which does not run after an error; a lost or cut response comes after
-//! it. Only errors that Azure Storage gives can be injected.
+//! may name the operation, and unauthenticated requests are refused as always. Latency, errors and
+//! resets come before the handler. The handler does not run after an error or a reset. A response
+//! is lost or cut after the handler has run. Only errors that Azure Storage gives can be injected.
 //!
 //! `targets.rs` has the limits of Azure Storage. A request that exceeds a limit is refused as on
 //! Azure Storage.

@@ -162,7 +162,7 @@ impl Faults {
         })
     }
 
-    /// Removes the rules with a seed, keeping the counts of the others. `false` if there is none.
+    /// Removes the rules with a seed, keeping the counts of the others. `false` if no rule has it.
     pub fn remove(&self, seed: u64) -> bool {
         self.change(|current| {
             let before = current.len();

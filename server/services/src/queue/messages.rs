@@ -194,9 +194,10 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
 }
 
 /// The header of a Peek that begins at a given place of the queue and includes hidden messages, for
-/// the owner of the account. `lazurite export` reads all messages this way. The header is `start`
-/// in the first request, then [`PEEK_NEXT`] of the previous response.
+/// the owner of the account. `lazurite export` reads all messages this way. The value is `start` in
+/// the first request, then that of [`PEEK_NEXT`] in the previous response.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
+/// The header of a response to such a Peek: the place at which the next one begins.
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// Maximum number of messages in a response: as many as a Peek may request.
 const PEEKED_MAX: usize = lazurite_queue::MESSAGES_PER_GET_MAX as usize;

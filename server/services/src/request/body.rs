@@ -33,9 +33,9 @@ pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
-/// While memory is short, a client may be silent for at most `SILENCE_IN_NEED_SECONDS`. To keep
-/// memory that others wait for, it must send `RATE_IN_NEED` bytes a second.
+/// Maximum time for which a client may be silent while memory is short.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
+/// Bytes a second that a client must send while memory is short, to keep memory of the budget.
 const RATE_IN_NEED: u64 = 128 << 10;
 
 /// If at most this many bytes of a body are left unread, the connection stays usable.

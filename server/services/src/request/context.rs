@@ -153,7 +153,8 @@ impl Context {
         }))
     }
 
-    /// The context of a request inside this one, for the same account; its path omits the account.
+    /// The context of a request inside this one, for the same account. The path of the inner
+    /// request omits the account.
     pub fn within(&self, arrival: &RequestOrigin, parts: &Parts) -> Result<Box<Context>> {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;

@@ -31,7 +31,7 @@ pub enum Unread {
     /// `400 ConditionHeadersNotSupported` if the operation changes something, because the change
     /// would be made whether the condition holds or not.
     Condition,
-    /// Refused with `400` if the operation changes something: the input would not be stored.
+    /// Refused with `400` if the operation changes something: the input would have no effect.
     Refused,
     /// Compared with the body
     /// ([`Operation::check_content`](crate::request::operation::Operation::check_content)).
@@ -472,8 +472,8 @@ fn repeated(header: &Input) -> Failure {
 }
 
 impl Input {
-    /// Refuses the input, of an operation that does not read it, if its treatment is a refusal.
-    /// `kind` is the element in which the error names the input.
+    /// Refuses this input if its treatment is a refusal. Call it for an input that the operation
+    /// does not read. `kind` is the element in which the error names the input.
     fn check_unread(&self, kind: &'static str, changes_state: bool) -> Result<()> {
         let unsupported = |feature| Failure::unsupported(format!("{feature} ({})", self.name));
         let refused = |code, message| Failure::new(400, code, message).with(kind, self.name);

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 
 /// One REST operation of a service. `R` is the type of request that its handler takes.
 pub struct Operation<R: 'static> {
-    /// The title of its page in the documentation, without blanks: `PutBlockList`.
+    /// The title of the operation's page in the documentation, without blanks: `PutBlockList`.
     pub name: &'static str,
     /// The operations of the published specification that the row serves. Empty if the
     /// specification does not have the operation.
@@ -279,7 +279,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The facts of a request for no operation. It counts as a write unless its method only reads.
+    /// The facts of a request that asks for no operation. It counts as a write unless its method
+    /// only reads.
     pub fn unrouted(context: &Context) -> Facts {
         Facts {
             name: "",

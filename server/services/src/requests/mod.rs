@@ -1,11 +1,11 @@
 //! The last requests in memory, for the pages of Requests and `lazurite requests`.
 //!
-//! Bounded by number and by bytes. The oldest records are dropped and counted. Only the last
-//! records of each resource are kept for longer, in part (`aside.rs`). A record costs its request
-//! one copy of the head, one of the start of each body (`request/body_copy.rs`), and one short lock
-//! at its end. Watchers poll, so there is no further cost without them. At high rates most requests
-//! are only counted, unless they are refused or fail: see `SECOND_RECORDS_MAX`. Secrets in heads
-//! are removed before a record is kept, secrets in bodies before a body is shown.
+//! Bounded by number and by bytes. The oldest records are dropped and counted, but the last records
+//! of each resource are kept for longer (`aside.rs`). A record costs its request one copy of the
+//! head, one of the start of each body (`request/body_copy.rs`), and one short lock at its end.
+//! Watchers poll, so there is no further cost without them. At high rates most requests are only
+//! counted, unless they are refused or fail: see `SECOND_RECORDS_MAX`. Secrets in heads are removed
+//! before a record is kept, secrets in bodies before a body is shown.
 //!
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are
 //! dropped before the records are.
@@ -56,11 +56,13 @@ pub struct Ring {
     bytes_max: usize,
     errors: AtomicU64,
     opened: Instant,
-    /// The current second since the start, and its number of kept requests. Threads that begin a
-    /// second at the same time may let a few more pass.
+    /// The current second, counted from `opened`.
     second: AtomicU64,
+    /// Number of requests kept in the current second. Threads that begin a second at the same time
+    /// may let a few more pass.
     in_second: AtomicU32,
-    /// On its own cache line: a busy server writes it for each request, and reads its neighbours.
+    /// On its own cache line: a busy server writes this field for each request, and reads the
+    /// fields beside it.
     skipped: OwnLine<AtomicU64>,
     copies: Arc<CopyBudget>,
     kept: Mutex<Kept>,

@@ -34,8 +34,9 @@ pub struct Record {
     pub operation: &'static str,
     pub status: u16,
     pub refusal: Option<Arc<WhyRefused>>,
-    /// Number of bytes of the request's body that arrived; `declared_bytes`: as its head declares.
+    /// Number of bytes of the request's body that arrived.
     pub request_bytes: u64,
+    /// Length of the request's body as its head declares it, in bytes; `None` if it does not.
     pub declared_bytes: Option<u64>,
     /// Number of bytes of the response's body that were handed to the connection.
     pub response_bytes: u64,

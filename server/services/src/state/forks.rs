@@ -22,8 +22,9 @@ use std::time::Duration;
 /// Maximum number of bytes of memtables that a fork may rebuild from the WAL, because each fork
 /// holds them in memory. If there are more, the store is flushed first.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
-/// Bounds of the interval at which unused forks are looked for.
+/// Minimum interval at which unused forks are looked for.
 const LOOK_MIN: Duration = Duration::from_millis(100);
+/// Maximum interval at which unused forks are looked for.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Number of random bytes in a generated name.
 const NAME_BYTES: usize = 5;
@@ -107,7 +108,8 @@ impl Stores {
             .flatten()
     }
 
-    /// Ends a fork once the requests that use it are complete. Error: `ForkNotFound`.
+    /// Ends a fork once the requests that use it are complete, or after a minute. Error:
+    /// `ForkNotFound`.
     pub fn release_fork(&self, name: &str) -> Result<()> {
         let store = self.forks.take(name).ok_or_else(|| fork_not_found(name))?;
         self.end_fork(store);

@@ -11,9 +11,10 @@ use tokio::task::JoinHandle;
 /// Maximum number of steps in a sweep of blobs. Each step is of bounded size.
 const SWEEP_STEPS_MAX: u32 = 64;
 
-/// Interval at which expired data is removed. The interval of forks is longer, because they end
-/// soon and there may be many.
+/// Interval at which expired data is removed from stores other than forks.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which expired data is removed from a fork. It is longer, because forks end soon and
+/// there may be many.
 const FORK_SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The background tasks of one store.

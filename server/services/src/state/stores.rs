@@ -223,7 +223,8 @@ impl Stores {
     }
 }
 
-/// Releases a store, and removes it once no request or task uses it, or after [`DRAIN_MAX`].
+/// Releases a store, and removes it once no request or task uses it, after [`DRAIN_MAX`], or when
+/// the server stops.
 async fn remove_unused(
     store: Arc<Store>,
     directories: Arc<Directories>,

@@ -217,7 +217,7 @@ async fn directory_whose_sync_failed_keeps_the_former_store_for_the_next_start()
     let stores = prepared(Arc::new(faults.clone()), Durability::Disk).await;
     stores.reset().await.unwrap();
     put(&stores, "ccc").await;
-    // This is the first sync of a directory: an earlier reset has created the directory of stores.
+    // No sync of the directory of stores comes first: an earlier reset has created the directory.
     faults.set(Some(Fault {
         operation: Some(Operation::SyncDirectory),
         nth: 1,

@@ -207,7 +207,7 @@ fn read_change(
     })
 }
 
-/// The route of an operation in a changeset. Error: `InvalidInput` unless it is on an entity.
+/// The route of an operation in a changeset. Error: `InvalidInput` if it is not on an entity.
 fn route_of_change(sub: &SubRequest, route_to: Router) -> Result<Route> {
     let header = |name: &str| sub.header(name).map(Cow::into_owned);
     let address = address(&sub.target)?;

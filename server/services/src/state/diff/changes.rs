@@ -5,8 +5,9 @@ use crate::state::diff::walk::Pair;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// Maximum number of changes in a response. [`LIMIT_DEFAULT`] applies if the request sets no limit.
+/// Maximum number of changes in a response.
 pub const LIMIT_MAX: usize = 10_000;
+/// Maximum number of changes in a response if the request sets no limit.
 pub const LIMIT_DEFAULT: usize = 1000;
 /// Size of a response, in bytes, from which on no more changes are listed.
 const BYTES_MAX: usize = 4 << 20;
