@@ -5,10 +5,10 @@
 //! are free: they fit into the memory that a connection has anyway.
 //!
 //! - A response takes part of the budget for the bytes that it reads ahead ([`grant`]). When the
-//! budget is used up, the response continues with [`PIECE_BYTES`] at a time, which takes more
-//! reads but nothing of the budget.
+//!   budget is used up, the response continues with [`PIECE_BYTES`] at a time, which takes more
+//!   reads but nothing of the budget.
 //! - A request waits for room before it holds the bytes of a body that is not small ([`reserve`]),
-//! and before an answer of many parts is made for it ([`crate::response::long_responses`]).
+//!   and before an answer of many parts is made for it ([`crate::response::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
 //! - No credential holds more than three quarters of the budget ([`HOLDER`]). Of the waiting
 //!   requests, those whose credential holds the least are served first, so that a client that fills

@@ -2,14 +2,14 @@
 //! ([`crate::connection::framing`]) and does four things for heads:
 //!
 //! - It keeps the case of `x-ms-meta-*` names, which users choose and expect back. The library
-//! turns them to lower case in both directions.
+//!   turns them to lower case in both directions.
 //! - It lets a request have more metadata headers than the library accepts
-//! ([`crate::connection::long_head`]).
+//!   ([`crate::connection::long_head`]).
 //! - It replaces the library's own answers to heads that the library cannot read, because these
-//! answers have no request id. It recognises them by their form, and only if a head has arrived
-//! that did not become a request.
+//!   answers have no request id. It recognises them by their form, and only if a head has arrived
+//!   that did not become a request.
 //! - It closes a connection with half a head after thirty seconds. How long a connection may be
-//! idle between requests is up to the listener.
+//!   idle between requests is up to the listener.
 
 use crate::connection::framing::{FramingReader, Marks, RawHead};
 use crate::connection::long_head::LongHead;
