@@ -1,6 +1,6 @@
 //! The access log on standard output: a line for each request, in the common log format or as JSON.
 //!
-//! Each line begins in the form that tools around Azurite expect. After the status follow
+//! A line of text begins in the form that tools around Azurite expect. After the status follow
 //! operation, duration, bytes, plan, error code, and the reason in one phrase. Signatures are
 //! redacted, and control characters do not reach the terminal. A slow terminal delays no request:
 //! see [`crate::output`].
@@ -61,11 +61,11 @@ impl AccessLog {
     }
 }
 
-/// A finished exchange with the facts that its line shows.
+/// The facts of a finished exchange that its log line shows.
 struct Line<'a> {
     exchange: &'a ExchangeFacts,
     end: &'a End,
-    /// The plan by which a table query was answered, if the request was one.
+    /// The plan of a table query; `None` for other requests.
     plan: Option<&'a str>,
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
-/// The account every client library knows as the emulator's.
+/// The well-known account of the emulator. Client libraries have its name and key built in.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 /// The key of [`DEVELOPMENT_ACCOUNT`]. It is public by design.
 pub const DEVELOPMENT_KEY: &str =
@@ -18,17 +18,18 @@ pub const DEVELOPMENT_KEY: &str =
 /// A key with fewer bytes could be guessed. Keys of the hosted service have 64.
 const KEY_BYTES_MIN: usize = 16;
 
-/// Maximum length of an account name: that of a label of a host name.
+/// Maximum length of an account name. A label of a host name has the same limit.
 const NAME_CHARACTERS_MAX: usize = 63;
 
 /// Separates account and fork in a name that addresses a fork.
 const FORK_SEPARATOR: &str = "--";
 /// The suffix of a name that addresses the read-only secondary of an account.
 pub const SECONDARY: &str = "-secondary";
-/// Maximum length of a fork's name. `ACCOUNT--FORK` should fit into a label of a host name.
+/// Maximum length of a fork's name. A label of a host name has at most 63 characters, which leaves
+/// 21 for the account in `ACCOUNT--FORK`.
 const FORK_CHARACTERS_MAX: usize = 40;
 
-/// The account that a name in a URL addresses, with the fork and the endpoint in that name.
+/// The parts of a name in a URL: the account, its fork, and the primary or secondary endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressed {
     pub account: String,
@@ -76,8 +77,8 @@ pub fn name_of_fork(account: &str, fork: &str) -> String {
     [account, FORK_SEPARATOR, fork].concat()
 }
 
-/// The decoded keys of an account, one or two, as of the call. Held by a guard instead of a
-/// reference count, which all requests would write to.
+/// The decoded keys of an account as of the call to [`Accounts::keys`]. Holds a guard, because all
+/// requests would write to a reference count.
 pub struct Keys(Guard<Arc<Decoded>>);
 
 impl Deref for Keys {
@@ -114,8 +115,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Reads `name:key1[:key2];name2:key…`, forgiving quotes, blanks and an empty last entry. The
-    /// error is a sentence.
+    /// Reads `name:key1[:key2];name2:key…`. Ignores quotes around the text, blanks and empty
+    /// entries. The error is a sentence.
     pub fn parse(text: &str) -> Result<Accounts, String> {
         let mut keys: BTreeMap<String, ArcSwap<Decoded>> = BTreeMap::new();
         let entries = text
@@ -182,7 +183,7 @@ impl Accounts {
         }
     }
 
-    /// The account that `name` addresses; `None` if it is no account's.
+    /// The account that `name` addresses; `None` if there is no such account.
     pub fn find(&self, name: &str) -> Option<Addressed> {
         self.find_primary(name).or_else(|| {
             let primary = self.find_primary(name.strip_suffix(SECONDARY)?)?;

@@ -1,5 +1,5 @@
 //! Keeps web pages out. The development key is public, so any page in a browser on this machine
-//! could sign requests. A foreign host name or a foreign origin gives such requests away.
+//! could sign requests. Such requests have a foreign host name or a foreign origin.
 
 use crate::response::error::{Failure, Result};
 use axum::http::Uri;
@@ -15,7 +15,7 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Refuses a `Host` that is no host name. For browsers, also refuses names that other sites may own
-/// (DNS rebinding); other clients may use any name that their network has for this machine.
+/// (DNS rebinding). Other clients may use any name that their network has for this machine.
 pub fn check_host(host: &str, headers: &HeaderMap, allowed_hosts: &[String]) -> Result<()> {
     let Some(name) = name_of(host) else {
         return Err(Failure::header("Host", host));
@@ -35,8 +35,7 @@ pub fn may_lead_here(host: &str, allowed_hosts: &[String]) -> bool {
     name_of(host).is_some_and(|name| leads_here(name) || is_among(name, allowed_hosts))
 }
 
-/// True if `allowed_hosts` (`--allowed-host`) has this host. An IPv6 address may be in brackets in
-/// either of them.
+/// True if `allowed_hosts` (`--allowed-host`) has this host. IPv6 addresses may be in brackets.
 pub fn is_among(host: &str, allowed_hosts: &[String]) -> bool {
     let host = without_brackets(host);
     let is_same = |allowed: &String| without_brackets(allowed).eq_ignore_ascii_case(host);
@@ -66,8 +65,8 @@ pub fn came_through_proxy(headers: &HeaderMap) -> bool {
 }
 
 /// True if a web browser may have sent the request. A page cannot keep its browser from sending
-/// `Accept-Language`, which few other programs send; the other headers are for browsers that do not
-/// send it.
+/// `Accept-Language`, and few other programs send it. The other headers are for browsers that do
+/// not send `Accept-Language`.
 fn is_from_browser(headers: &HeaderMap) -> bool {
     let is_mark = |name: &HeaderName| match name.as_str() {
         "accept-language" | "origin" | "referer" => true,
@@ -79,7 +78,7 @@ fn is_from_browser(headers: &HeaderMap) -> bool {
 
 /// Refuses cross-site requests of pages from other machines. Call it for accounts with a public
 /// key: any page could have signed the request, made the user delegation key that signed it, or
-/// written the token. Allows pages of this machine, and links that a user follows, because a
+/// written the token. Allows pages of this machine. Allows links that a user follows, because a
 /// browser shows their target as a document that runs no scripts.
 pub fn check_page(headers: &HeaderMap) -> Result<()> {
     let is =
@@ -119,9 +118,9 @@ fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Refuses a request from a page of another origin. Call it for operations that change something
-/// unless a CORS rule allows the page. The method does not show which operations do: Get Messages
-/// is a GET, and hides messages.
+/// Refuses a request from a page of another origin. Call it for operations that change data, unless
+/// a CORS rule allows the page. The HTTP method does not show whether an operation changes data:
+/// Get Messages is a GET, and hides messages.
 pub fn check_origin(headers: &HeaderMap, host: &str) -> Result<()> {
     if is_cross_site(headers, host) {
         let message = "A web page of another origin may not write here: no CORS rule allows it.";
@@ -130,8 +129,8 @@ pub fn check_origin(headers: &HeaderMap, host: &str) -> Result<()> {
     Ok(())
 }
 
-/// The host without its port and, for an IPv6 address, without brackets. `None` for other text,
-/// such as one with user information. Source: RFC 9110, section 7.2.
+/// The host without its port and, for an IPv6 address, without brackets. `None` if the text is no
+/// host, for instance if it has user information. Source: RFC 9110, section 7.2.
 fn name_of(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => {
@@ -157,7 +156,7 @@ fn name_of(host: &str) -> Option<&str> {
 
 /// True for hosts that can only be this server: IP addresses, `localhost` and its subdomains, this
 /// machine's name, `host.docker.internal`. In a container, also any name without a dot, since the
-/// container network assigns such names; elsewhere one may name another machine.
+/// container network assigns such names. Elsewhere, such a name may be that of another machine.
 fn leads_here(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok()
         || is_localhost(name)
@@ -169,7 +168,8 @@ fn is_own_name(name: &str) -> bool {
     crate::platform::host_name().is_some_and(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// Checks once for the marker files that container engines put into a container.
+/// Checks once for the signs of a container: the marker files of container engines, and an
+/// environment variable of Kubernetes.
 fn in_container() -> bool {
     static ANSWER: LazyLock<bool> = LazyLock::new(|| {
         let marks = ["/.dockerenv", "/run/.containerenv"];
@@ -204,7 +204,7 @@ fn is_cross_site(headers: &HeaderMap, host: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The status with which a request that a browser sent to `host` is refused, if it is.
+    /// The status of the refusal of a browser's request to `host`; `None` if it is not refused.
     fn status_of_host(host: &str) -> Option<u16> {
         status_of_sender(host, "accept-language", "en")
     }

@@ -213,7 +213,8 @@ async fn handshake_with(
     Ok(sender)
 }
 
-/// The I/O error of the connection or of the request body, if one caused hyper's; else hyper's.
+/// The I/O error of the connection or of the request body, if it caused the error of hyper;
+/// otherwise the error of hyper.
 pub fn failed(error: hyper::Error) -> io::Error {
     let inner = error.source();
     match inner.and_then(|inner| inner.downcast_ref::<io::Error>()) {
@@ -225,7 +226,7 @@ pub fn failed(error: hyper::Error) -> io::Error {
     }
 }
 
-/// Whether the response is not HTTP, or the connection ended before it was complete.
+/// Whether the response is not HTTP, or the connection ended before the response was complete.
 pub fn is_not_http(error: &io::Error) -> bool {
     let inner = error.get_ref();
     let inner = inner.and_then(|inner| inner.downcast_ref::<hyper::Error>());

@@ -1,5 +1,5 @@
-//! The services on private ports of this machine, for the server's own requests: before it is
-//! ready, and for exports and imports over HTTP.
+//! The services on private ports of this machine, for the server's own requests: before the server
+//! is ready, and for exports and imports over HTTP.
 //!
 //! These listeners are separate from the server's, which may speak only HTTPS, and close when the
 //! work ends.

@@ -4,10 +4,11 @@
 //! take memory for as long as the client likes. So all of them come out of one budget. Small bodies
 //! are free: they fit into the memory that a connection has anyway.
 //!
-//! - A response takes from the budget what it reads ahead ([`grant`]). When the budget is used up,
-//!   it continues with [`PIECE_BYTES`] at a time, which takes more reads but no memory.
-//! - A request waits for room before it holds more ([`reserve`]), and before an answer of many
-//!   parts is made for it ([`crate::response::long_responses`]).
+//! - A response takes part of the budget for the bytes that it reads ahead ([`grant`]). When the
+//!   budget is used up, the response continues with [`PIECE_BYTES`] at a time, which takes more
+//!   reads but nothing of the budget.
+//! - A request waits for room before it holds the bytes of a body that is not small ([`reserve`]),
+//!   and before an answer of many parts is made for it ([`crate::response::long_responses`]).
 //! - While the budget is short ([`is_short`]), clients that make no progress are cut off sooner.
 //! - No credential holds more than three quarters of the budget ([`HOLDER`]). Of the waiting
 //!   requests, those whose credential holds the least are served first, so that a client that fills
@@ -21,7 +22,8 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Maximum number of bytes of bodies in memory, over all connections.
+/// Size of the budget: the maximum number of bytes of bodies in memory that are counted, over all
+/// connections.
 const BUDGET_BYTES: usize = 40 << 20;
 /// Maximum number of bytes of bodies held for one credential.
 const HOLDER_BYTES_MAX: usize = BUDGET_BYTES / 4 * 3;
@@ -63,7 +65,7 @@ struct Waiting {
     ready: oneshot::Sender<MemoryGrant>,
 }
 
-/// The budget was used up for as long as a request may wait for it.
+/// A request waited for [`WAIT_MAX`], and the budget had no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryExhausted;
 
@@ -75,7 +77,8 @@ pub struct MemoryGrant {
 }
 
 impl MemoryGrant {
-    /// Gives back what exceeds `bytes`, or takes what is missing as far as it is available now.
+    /// Changes the grant to `bytes`: gives back the excess, or takes the missing bytes, as far as
+    /// they are free now.
     pub fn resized(mut self, bytes: usize) -> MemoryGrant {
         if bytes < self.bytes {
             let rest = self.bytes - bytes;
@@ -109,7 +112,7 @@ pub fn grant() -> Option<(usize, MemoryGrant)> {
     Some((bytes, grant))
 }
 
-/// Waits for room for the bytes of a body, of three quarters of the budget at most.
+/// Waits for room for the bytes of a body: for three quarters of the budget at most.
 pub async fn reserve(bytes: usize) -> Result<MemoryGrant, MemoryExhausted> {
     let holder = HOLDER.try_with(Cell::get).unwrap_or(NONE);
     let bytes = bytes.min(HOLDER_BYTES_MAX);
@@ -137,7 +140,8 @@ fn give_back(holder: u64, bytes: usize) {
         state.put_back(holder, bytes);
         state.serve()
     };
-    // Not under the lock: `send` drops the grant of a request that left, which takes the lock.
+    // Not under the lock: if a request no longer waits, `send` drops its grant, which takes the
+    // lock.
     for (waiting, grant) in served {
         let _ = waiting.ready.send(grant);
     }

@@ -71,7 +71,7 @@ pub trait Observer: Sized {
     fn ended(self, sink: &Self::Sink, exchange: &ExchangeFacts, end: &End);
 }
 
-/// A response. Its extensions carry the facts that handlers leave for observers.
+/// A response. Its extensions have the facts that handlers leave for observers.
 pub type Answer = Response<Body>;
 
 /// The facts of an exchange that all observers share. The facts of the answer are set once its head
@@ -91,7 +91,7 @@ pub struct ExchangeFacts {
     pub started: Instant,
     /// The account that the request addresses; `None` if it was refused before that was known.
     pub account: Option<Arc<str>>,
-    /// The REST name; empty if the request was refused before its operation was known.
+    /// The REST name of the operation; empty if the request was refused before that was known.
     pub operation: &'static str,
     pub status: StatusCode,
     pub refusal: Option<Arc<WhyRefused>>,
@@ -123,7 +123,7 @@ impl ExchangeFacts {
         }
     }
 
-    /// True if the request was refused or failed, or if it is a batch of which nothing was done.
+    /// True if the request was refused or failed, or if it is a batch in which nothing was done.
     pub fn is_refused(&self) -> bool {
         self.status.as_u16() >= 400 || self.refusal.is_some()
     }
@@ -137,7 +137,7 @@ pub fn content_length(headers: &HeaderMap) -> Option<u64> {
 /// A request and the operation that it asks for.
 pub struct Routing<'a> {
     pub context: &'a Context,
-    /// `None`: neither logs nor metrics show the operation.
+    /// `None` if neither logs nor metrics show the operation.
     pub operation: Option<Logged>,
 }
 

@@ -1,8 +1,8 @@
-//! Standard output, standard error and the log of `--debug`. A thread of its own writes each of
-//! them, so that no request waits for a reader.
+//! Standard output, standard error and the log of `--debug`. Each has its own writing thread, so
+//! that no request waits for a reader.
 //!
-//! Many programs start the server with pipes that they never read, the default with Python's
-//! `PIPE`, in Node and in Java. Lines that are written faster than they are read are dropped, and a
+//! Many programs start the server with pipes that they never read: with Python's `PIPE`, or by
+//! default in Node and in Java. Lines that are written faster than they are read are dropped, and a
 //! line with their number follows once there is room.
 
 use crate::platform;

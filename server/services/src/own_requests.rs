@@ -17,7 +17,7 @@ pub static SECRET: LazyLock<String> = LazyLock::new(|| {
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// Whether this process sent the request: it carries the secret.
+/// Whether this process sent the request: the request has the secret.
 pub fn is_own_request(headers: &HeaderMap) -> bool {
     const NAME: HeaderName = HeaderName::from_static(OWN_REQUEST);
     let sent = headers.get(NAME).map(HeaderValue::as_bytes);

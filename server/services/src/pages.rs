@@ -97,7 +97,7 @@ impl Pages {
     }
 }
 
-/// True if a request for a page changes the store that it addresses. Not for operations on whole
+/// True if a request for a page changes the store that it addresses. False for operations on whole
 /// stores, which name their store themselves.
 pub fn changes_store(parts: &Parts) -> bool {
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);

@@ -50,7 +50,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// The steps of every request. Websites, pages and identity endpoints answer theirs on the way.
+/// The steps of every request. Requests for websites, pages and identity endpoints are answered
+/// here; all others go on to a service.
 async fn pass(exchange: &mut Exchange<'_>) -> Result<Response<Body>, Stop> {
     framing::check(exchange)?;
     store::find(exchange).await?;
@@ -79,7 +80,8 @@ async fn pass_to_service(mut call: Call<'_, '_>) -> Result<Response<Body>, Stop>
 
 /// Turns the outcome into a response, and shows it to the observers up to its last byte.
 fn answer(mut exchange: Exchange<'_>, outcome: Result<Response<Body>, Stop>) -> Response<Body> {
-    // First: dropping an unread body may cost the connection, which the headers below must say.
+    // First: if an unread body is dropped, the connection may have to close, and the headers below
+    // must say so.
     exchange.body = None;
     let mut response = refusal::render(&mut exchange, outcome);
     room::hold(&mut exchange, &mut response);

@@ -14,27 +14,27 @@ use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The status of a copy from another server that a restart interrupted. It cannot be continued,
-/// because the credentials of its source are not kept.
+/// The status of a copy from another server that a restart interrupted. Such a copy cannot be
+/// continued, because the credentials of its source are not kept.
 const COPY_CUT_OFF: &str =
     "500 OperationCancelled \"The server was restarted before the copy had ended.\"";
 
-/// The services of one store, and the accounts that they serve. The store itself is reached through
-/// them alone.
+/// The services of one store, and the accounts that they serve. Other parts of the server use the
+/// store only through the services.
 #[derive(Debug)]
 pub struct Services {
     pub accounts: Arc<Accounts>,
     /// The clock that gives the services their time.
     pub clock: Arc<Clock>,
     pub faults: Arc<Faults>,
-    /// How much of the capacity targets the requests of this store have used.
+    /// What the requests of this store have used of the scalability targets.
     pub usage: Usage,
     pub blobs: BlobService,
     pub queues: QueueService,
     pub tables: TableService,
     pub writers: Writers,
     db: Db,
-    /// Shows [`Ending`] by its drop that the last user of the services is gone.
+    /// Its drop shows [`Ending`] that nothing uses the services any more.
     life: watch::Sender<()>,
 }
 
@@ -70,14 +70,14 @@ impl Services {
         })
     }
 
-    /// From now on issues no ETag and no Timestamp that `before` has issued, the services of the
-    /// store that this one replaces.
+    /// Ensures that these services issue no ETag and no Timestamp that `before` has issued. The
+    /// store of these services replaces that of `before`.
     pub fn follow(&self, before: &Services) {
         self.blobs.follow(&before.blobs);
         self.tables.follow(&before.tables);
     }
 
-    /// Measures requests against the capacity targets; `None` if no target is set.
+    /// Measures requests against the scalability targets; `None` if no target is set.
     pub fn meter(&self) -> Option<Meter<'_>> {
         self.faults.targets().map(|targets| Meter {
             targets,
@@ -147,8 +147,8 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// The end of a store, when the last request, response or task that uses its services has dropped
-/// them.
+/// Waits for the end of a store: the last request, response or task that uses the services of the
+/// store drops them.
 #[derive(Debug)]
 pub struct Ending {
     db: Db,

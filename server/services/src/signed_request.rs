@@ -14,9 +14,9 @@ use sha2::Sha256;
 /// The headers of a request. Their names may be in any case.
 pub type Headers = Vec<(String, String)>;
 
-/// Adds a date and the signature of a key to the headers of a request with a body of this many
-/// bytes. `target` is path and query as they are sent. Uses Shared Key Lite for Table, where
-/// Azurite is quicker with it; Azurite's Blob service accepts only Shared Key.
+/// Adds a date and a signature with `key` to the headers of a request. `target` is path and query
+/// as they are sent. Uses Shared Key Lite for Table, because Azurite is quicker with it. Uses
+/// Shared Key for Blob and Queue, because Azurite's Blob service accepts nothing else.
 pub fn sign(
     service: ServiceKind,
     (account, key): (&str, &[u8]),
@@ -55,7 +55,7 @@ pub fn sign(
 
 fn signed_value(headers: &Headers, name: &str, body_bytes: u64) -> String {
     match name {
-        // `x-ms-date` carries the date, so this line of the string to sign is empty.
+        // `x-ms-date` has the date, so this line of the string to sign is empty.
         "date" => String::new(),
         "content-length" if body_bytes == 0 => String::new(),
         "content-length" => body_bytes.to_string(),

@@ -1,8 +1,8 @@
 //! The observer that hands finished requests to the advisor (crate `lazurite-advisor`), and the
 //! pages that show its advice.
 //!
-//! Most facts are in the heads of a request and its answer. A handler adds facts that only it knows
-//! to the response ([`note`]), and only where a rule needs them.
+//! Most facts are in the heads of a request and its answer. If a rule needs a fact that only the
+//! handler knows, the handler adds the fact to the response ([`note`]).
 
 mod pages;
 
@@ -21,8 +21,8 @@ use lazurite_advisor::{
 };
 use lazurite_table::Entity;
 
-/// Requests with this header and the value `ignore` are not watched, so that tools that measure a
-/// store get no advice about their own reads.
+/// A request in which this header is `ignore` is not watched. Tools that measure a store send it,
+/// and so get no advice about their own reads.
 pub const HEADER: &str = "x-lazurite-advisor";
 
 /// A sampled request that is being served.
@@ -31,12 +31,12 @@ pub struct Watched {
     /// The number of requests that the sample stands for.
     weight: u32,
     request: Request,
-    /// The request has no credentials. Such requests count only if they succeed, so that anonymous
-    /// callers cannot displace watched resources.
+    /// The request has no credentials. It is not counted if its status is 400 or more: anonymous
+    /// callers must not displace watched resources.
     is_anonymous: bool,
 }
 
-/// The writes of a transaction. Only its handler knows them.
+/// The writes of a transaction. Only the handler knows them.
 #[derive(Debug, Clone)]
 pub struct TransactionFacts {
     pub table: String,
@@ -46,14 +46,14 @@ pub struct TransactionFacts {
     pub row_keys: Vec<String>,
 }
 
-/// The partition of which a query page examined the most rows. Only its handler knows it.
+/// The partition in which a page of a query examined the most rows. Only the handler knows it.
 #[derive(Debug, Clone)]
 pub struct BusiestPartition {
     pub key: String,
     pub rows: u64,
 }
 
-/// A page that examined fewer rows of a partition does not show that it is hot.
+/// Minimum number of rows a page must examine in a partition before the partition is reported.
 const BUSY_ROWS: u32 = 100;
 
 /// The partition to report to the advisor; `None` if few of its rows were examined.
@@ -85,8 +85,8 @@ pub fn large_entity(entity: &Entity) -> Option<EntitySize> {
     (size.bytes >= LARGE_BYTES || size.properties >= LARGE_PROPERTIES).then_some(size)
 }
 
-/// Facts of a Get Messages for the advisor: it delivered nothing, or a message that returned so
-/// often that a rule needs it. `None` otherwise.
+/// The facts of a Get Messages for the advisor, if no message was delivered or one was dequeued
+/// [`RETURN_DEQUEUE_COUNT`] times or more. `None` otherwise.
 pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<Delivered> {
     let messages = dequeue_counts.len() as u32;
     let dequeue_count_max = dequeue_counts.max().unwrap_or_default();
@@ -99,7 +99,7 @@ pub fn delivered(dequeue_counts: impl ExactSizeIterator<Item = u32>) -> Option<D
 impl Observer for Box<Watched> {
     type Sink = Advisor;
 
-    /// The facts in the head of a request; `None` if the advisor does not sample the request.
+    /// The facts in the head of a request; `None` if the advisor does not watch the request.
     fn authenticated(
         _: Option<Self>,
         advisor: &Advisor,

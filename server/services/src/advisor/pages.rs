@@ -1,8 +1,8 @@
 //! `/_lazurite/advice`, `/_lazurite/heatmap` and `/_lazurite/record`, as JSON.
 //!
-//! The pages show keys and filters. So programs on this machine get them without credentials only
-//! for accounts with the well-known key. Below the path of an account, clients with its key get the
-//! pages of that account; the record of requests is for them alone.
+//! The pages show keys and filters, which are private to an account. Programs on this machine get
+//! advice and heat map without credentials, but only about accounts with the well-known key.
+//! Clients with the key of an account get all three pages of that account, below its path.
 
 use crate::accounts::Accounts;
 use crate::advisor::log_new;
@@ -28,8 +28,8 @@ pub enum Page {
 }
 
 impl Page {
-    /// The page at a path, without its first slash and without an account, with this query.
-    /// `_lazurite` is no valid name of a container, queue or table.
+    /// The page at `path`, which has neither its first slash nor an account. `_lazurite` is no
+    /// valid name of a container, queue or table.
     pub fn of(method: &Method, path: &str, query: Option<&str>) -> Option<Page> {
         match path {
             _ if method != Method::GET => None,
@@ -46,7 +46,8 @@ impl Page {
 }
 
 /// Answers a request without credentials. Errors: the request comes from another machine, through a
-/// proxy, or from a page of another origin.
+/// proxy, or from a page of another origin; `host` is no name of this machine; the page is a
+/// record.
 pub fn answer(
     advisor: &Advisor,
     accounts: &Accounts,

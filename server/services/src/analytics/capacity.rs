@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// The contents of an account, counted by listing its blobs.
+/// The figures of one row: of clients' data, or of the account's logs.
 #[derive(Debug, Default)]
 struct Capacity {
     bytes: u64,
@@ -45,7 +45,7 @@ pub async fn write_all(inputs: Inputs, stop: Arc<AtomicBool>) {
 fn write(services: &Services, account: &str, now: SystemTime, stop: &AtomicBool) -> Result<()> {
     let (tables, day) = (&services.tables, Grain::Hour.interval(now));
     let day = format!("{}T0000", &day[..8]);
-    // The WAL keeps the order, so once the rows are durable, the table is. No ticket is needed.
+    // The WAL keeps the order, so once the rows are durable, the table is too. No ticket is needed.
     drop(tables.make_metrics_table(account, CAPACITY_TABLE)?);
     match tables.get_entity(account, CAPACITY_TABLE, &day, "data") {
         Err(Error::ResourceNotFound) => {}

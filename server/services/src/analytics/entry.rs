@@ -1,4 +1,4 @@
-//! One request as an entry of a log: its facts and its line.
+//! One request as an entry of a log: its facts and its lines.
 
 use crate::auth::Caller;
 use crate::codec::date;
@@ -15,7 +15,7 @@ use axum::http::HeaderMap;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-/// The first version whose errors are logged by their code. Source: Storage Analytics logged
+/// The first API version whose errors are logged by their code. Source: Storage Analytics logged
 /// operations, "Logged status".
 const CODES_SINCE: &str = "2017-04-17";
 /// The headers that make a request conditional.
@@ -113,7 +113,7 @@ pub struct Entry {
     request: Side,
     /// The length of the request's body as its head declares it, in bytes.
     declared: u64,
-    /// Whether the request limits how long it may take.
+    /// Whether the request sets a time limit (parameter `timeout`).
     has_time_limit: bool,
     conditions: String,
     status: u16,
@@ -126,14 +126,17 @@ pub struct Entry {
 /// The contribution of a request to the figures of its account.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
-    /// The prefix of the counters for this access, and the suffix for this ending.
+    /// The first part of the name of the request's counter.
     pub access: &'static str,
+    /// The last part of the name of the request's counter.
     pub ending: &'static str,
-    /// From the request's arrival: to the end of the answer, and to its start.
+    /// Time from the request's arrival to the end of the answer.
     pub took: Duration,
+    /// Time from the request's arrival to the start of the answer.
     pub answered_after: Duration,
-    /// Number of bytes received and sent.
+    /// Number of bytes received, headers included.
     pub ingress: u64,
+    /// Number of bytes sent, headers included.
     pub egress: u64,
 }
 
@@ -149,7 +152,7 @@ struct Side {
 }
 
 impl Side {
-    /// The side of a message whose head is known. The end of the exchange adds the body's bytes.
+    /// Reads the head of a message. The bytes of the body are added at the end of the exchange.
     fn of(headers: &HeaderMap) -> Side {
         let size = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
             name.as_str().len() + value.len() + 4
@@ -259,7 +262,7 @@ impl Entry {
         self.operation.class
     }
 
-    /// True if the account logs such requests. Client errors (4xx) of anonymous requests are not
+    /// True if the account logs this request. Client errors (4xx) of anonymous requests are not
     /// logged. Source: Storage Analytics logging, "Logging anonymous requests".
     pub fn is_logged(&self) -> bool {
         let refused = (400..500).contains(&self.status);
@@ -274,9 +277,9 @@ impl Entry {
     }
 
     /// Classifies how the request ended. `NetworkError`: the client closed the connection before
-    /// the answer, or its own body, had ended. A timeout is the client's if the request set a time
-    /// limit. Source: Storage Analytics logged operations and status messages, "Storage Analytics
-    /// request status messages".
+    /// the end of the answer or of the request's body. A timeout is the client's if the request set
+    /// a time limit. Source: Storage Analytics logged operations and status messages, "Storage
+    /// Analytics request status messages".
     fn ending(&self) -> &'static str {
         match (self.how, self.status) {
             (HowEnded::Disconnected, 200..300 | CLIENT_CLOSED_REQUEST) => "NetworkError",
@@ -301,7 +304,7 @@ impl Entry {
         self.error_code.as_deref() == Some(code)
     }
 
-    /// The figures for the metrics, which count bearers of tokens as owners.
+    /// The figures for the metrics. They count bearers of tokens as owners.
     pub fn outcome(&self) -> Outcome {
         Outcome {
             access: match self.access {
@@ -403,7 +406,7 @@ impl Line {
     }
 
     fn plain(&mut self, text: &str) {
-        // Safe as a test for the first field: that is the version, which is never empty.
+        // A line is empty only before its first field: the version, which is never empty.
         if !self.0.is_empty() {
             self.0.push(';');
         }
@@ -485,7 +488,7 @@ mod tests {
         Logged { name, class }
     }
 
-    /// Properties with which writes are logged, and nothing else.
+    /// Properties that log only writes.
     fn writes_logged() -> ServiceProperties {
         let mut properties = ServiceProperties::default();
         properties.logging.write = true;

@@ -1,10 +1,10 @@
 //! Storage Analytics metrics: figures of an account's requests by hour and by minute, as entities
-//! of tables of its own.
+//! in the account's `$Metrics…` tables.
 //!
-//! Figures are gathered in memory and added to the tables at the interval of the logs: a crash
-//! loses the figures since the last time. The keys of a row are its interval, `20261122T1300`, and
-//! its subject, `user;All` or `user;GetBlob`. Source: Storage Analytics metrics; Storage Analytics
-//! metrics table schema.
+//! Figures are gathered in memory and added to the tables at the interval of the logs. A crash
+//! loses the figures that were not added yet. The PartitionKey of a row is its interval, such as
+//! `20261122T1300`. Its RowKey is its subject, such as `user;All` or `user;GetBlob`. Source:
+//! Storage Analytics metrics; Storage Analytics metrics table schema.
 
 use crate::accounts::Accounts;
 use crate::analytics::entry::{Entry, Outcome};
@@ -15,8 +15,8 @@ use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-/// Maximum number of intervals that wait to be written. If the tables cannot be written, further
-/// intervals are not counted.
+/// Maximum number of [`MetricsKey`]s with figures that are not written yet. At the limit, requests
+/// with further keys are not counted.
 const PLACES_WAITING_MAX: usize = 10_000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -35,14 +35,15 @@ struct MetricsKey {
 struct Figures {
     ingress: u64,
     egress: u64,
-    /// Sums over successful requests, in milliseconds: to the end of the answer, and to its start.
+    /// Time to the end of the answer, in milliseconds, summed over successful requests.
     latency: f64,
+    /// Time to the start of the answer, in milliseconds, summed over successful requests.
     server_latency: f64,
     /// The number of requests, by the name of the counter.
     counts: BTreeMap<String, u64>,
 }
 
-/// The endings of the counters of a row, in the schema's order. Each has a counter per access.
+/// The endings of requests, in the schema's order. Each has one counter for each access.
 const ENDINGS: [&str; 8] = [
     "Success",
     "ThrottlingError",
@@ -246,7 +247,8 @@ impl PendingMetrics {
     }
 }
 
-/// Removes each row once it is written, so that a later failure does not add it twice.
+/// Adds the rows to their table. Removes each from `rows` once it is written, so that an attempt
+/// after a failure does not add it twice.
 fn write_rows(
     tables: &TableService,
     key: &MetricsKey,

@@ -36,7 +36,7 @@ pub struct Analytics {
 }
 
 impl Analytics {
-    /// Starts the task that writes logs, each at most `interval` after its first entry. After
+    /// Starts the task that writes logs. A log is due `interval` after its first entry. After
     /// [`Analytics::close`], the task writes everything that is left and ends.
     pub fn start(&self, inputs: Inputs, interval: Duration) -> JoinHandle<()> {
         let (sender, receiver) = mpsc::channel(ENTRIES_WAITING_MAX);

@@ -1,6 +1,6 @@
-//! Gathers entries by account, service and hour, and writes them as blobs once they have waited
-//! long enough, fill a log, or the server stops. Removes logs when the account's retention has
-//! ended. Figures are gathered and written in the same way (`metrics.rs`).
+//! Gathers entries into logs by account, service and hour. Writes a log as a blob when it is due,
+//! when it is full, or when the server stops. Removes logs when the account's retention has ended.
+//! Also gathers, writes and removes the figures of `metrics.rs`.
 //!
 //! A log is a block blob `SERVICE/YYYY/MM/DD/hh00/NNNNNN.log`. It is written once, as a whole, and
 //! never replaces an existing blob.
@@ -28,18 +28,18 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 /// A log that reaches this many bytes is written at once.
 const LOG_BYTES_MAX: usize = 4 << 20;
-/// A log that could not be written is tried at once again when it has come to this many bytes. If
-/// that fails too, it is lost.
+/// After a failed attempt, a log is written at once when it reaches this many bytes. If that
+/// attempt fails too, the log is lost.
 const UNWRITTEN_BYTES_MAX: usize = 2 * LOG_BYTES_MAX;
-/// Maximum number of logs that could not be written and are kept for another attempt. Further ones
-/// are lost, which bounds memory.
+/// Maximum number of logs that are kept after a failed attempt. Further ones are lost, which bounds
+/// memory.
 const UNWRITTEN_MAX: usize = 8;
 /// Interval of retention cleanup; shorter if the write interval is.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(60);
 /// Maximum number of logs that are removed at a time.
 const REMOVALS_MAX: u32 = 1000;
 
-/// The log that an entry belongs to. The hour is that of the entry's end, as in the log's name.
+/// The log that an entry belongs to. The hour is when the answer ended, as in the log's name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct LogKey {
     account: String,
@@ -132,8 +132,8 @@ impl Writer {
         }
     }
 
-    /// Removes logs and metrics whose retention has ended, and begins the figures of the hour if
-    /// there are none yet.
+    /// Removes logs and metrics whose retention has ended. Begins the figures of the current hour
+    /// and minute if there are none yet.
     async fn begin_interval(&mut self) {
         self.remove_old().await;
         let Inputs {
@@ -188,8 +188,8 @@ impl Writer {
         }
     }
 
-    /// Writes the entries gathered for a log. If that fails, for lack of space for instance, the
-    /// log is kept and tried again, unless it is full or too many logs wait.
+    /// Writes a log. If that fails, for lack of space for instance, the log is kept for another
+    /// attempt. It is lost if it is too large to keep, or if too many logs are kept already.
     async fn write(&mut self, key: LogKey) {
         let Some(log) = self.logs.remove(&key) else {
             return;
@@ -217,8 +217,8 @@ impl Writer {
         }
     }
 
-    /// Records that the log with this number was written. Keeps the counters of this hour and later
-    /// ones, so that late entries of the hour before do not cause a new count of this hour's logs.
+    /// Records that the log with this number was written. Drops the counters of earlier hours.
+    /// Keeps those of later hours: without a counter, the logs of an hour must be counted again.
     fn count(&mut self, key: LogKey, number: u32) {
         self.counters.retain(|other, _| other.hour >= key.hour);
         self.counters.insert(key, number + 1);
@@ -290,7 +290,7 @@ impl Log {
         self.text.len() >= most
     }
 
-    /// The log for a later attempt after a failed one; `None` if it has become too large to keep.
+    /// The log for another attempt after a failed one; `None` if it is too large to keep.
     fn again(mut self, due: Instant) -> Option<Log> {
         (self.due, self.overdue) = (due, true);
         (!self.is_full()).then_some(self)
@@ -312,7 +312,7 @@ impl LogKey {
     }
 }
 
-/// The hour of a time as logs are named by it: `2026/11/21/1800`.
+/// The hour of a time as in the names of logs: `2026/11/21/1800`.
 fn hour_of(time: SystemTime) -> String {
     let text = date::iso8601_seconds(time);
     format!("{}/{}00", text[..10].replace('-', "/"), &text[11..13])

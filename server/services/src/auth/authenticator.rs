@@ -17,8 +17,8 @@ pub struct Authenticator {
     pub services: Arc<Services>,
     /// Whether bearer tokens are accepted (`--oauth basic`).
     pub accepts_bearer_tokens: bool,
-    /// Whether account keys, and signatures made with them, are accepted. The hosted service lets
-    /// owners of an account switch this off; here it holds for all accounts.
+    /// Whether account keys, and signatures made with them, are accepted. On the hosted service,
+    /// each account has this setting; here it applies to all accounts.
     pub accepts_account_keys: bool,
     /// Maximum validity of a SAS, from its start to its expiry; `None`: no limit.
     pub sas_duration_max: Option<Duration>,
@@ -104,8 +104,8 @@ pub fn authenticate(
     }
 }
 
-/// The SAS that authorizes a request. `None` with an `Authorization` header, which takes
-/// precedence, unless the SAS is for a single user (`sduoid`): such a SAS needs the header, with a
+/// The SAS that authorizes a request. An `Authorization` header takes precedence: the result is
+/// then `None`. The exception is a SAS for a single user (`sduoid`): it needs the header, with a
 /// token of that user. Source: Create a user delegation SAS, "Specify a signed delegated user
 /// object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {

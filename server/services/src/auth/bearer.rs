@@ -36,7 +36,8 @@ const CLOUDS: [&str; 4] = [
 const VERSION_MIN: &str = "2017-11-09";
 /// The first API version whose Blob and Queue services send challenges.
 const CHALLENGE_VERSION_MIN: &str = "2019-12-12";
-/// The first API version whose Table service does. Source: recordings of its client for Python.
+/// The first API version whose Table service sends challenges. Source: recordings of the Table
+/// client for Python.
 const CHALLENGE_VERSION_MIN_OF_TABLE: &str = "2020-12-06";
 const SEE_CHALLENGE: &str = "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
 /// The id that stands for an absent claim.
@@ -49,7 +50,8 @@ pub struct Bearer {
     pub tenant_id: String,
 }
 
-/// Verifies protocol, form, times, issuer and audience, in this order. No signature is checked.
+/// Checks protocol, API version, form, times, issuer, audience and ids, in this order. No signature
+/// is checked.
 pub fn verify(context: &Context, token: &str) -> Result<Bearer> {
     if !context.is_confidential() {
         return Err(failed(
@@ -97,7 +99,7 @@ fn has_control(text: &str) -> bool {
     text.chars().any(char::is_control)
 }
 
-/// The claims of a token; `None` unless it has three parts that can be decoded.
+/// The claims of a token; `None` if the token is malformed.
 fn claims(token: &str) -> Option<Value> {
     let decode = |part: &str| URL_SAFE_NO_PAD.decode(part.trim_end_matches('=')).ok();
     let mut parts = token.trim().split('.');
@@ -155,10 +157,10 @@ pub fn is_challenged(context: &Context) -> bool {
     })
 }
 
-/// The refusal of an invalid token. Clients take a challenge as advice to fetch another token.
-/// Versions before challenges get the refusal of a wrong signature, except on Table: its client for
-/// Python sends an older version and a token for Cosmos DB to hosts other than Azure's, and learns
-/// from the challenge which token to send.
+/// The refusal of an invalid token. A challenge makes clients fetch another token. API versions
+/// without challenges get the refusal of a wrong signature instead. The Table service always sends
+/// a challenge: to hosts other than Azure's, its client for Python sends an older version and a
+/// token for Cosmos DB. It then reads from the challenge which token to fetch.
 fn refused(context: &Context, detail: &'static str) -> Failure {
     if !is_challenged(context) && context.service != ServiceKind::Table {
         return failed(detail);

@@ -1,6 +1,6 @@
 //! User delegation keys, with which the bearer of a token signs SAS. A key's value is derived from
-//! its other fields and the account key, so nothing is stored, and a new account key invalidates
-//! it. Source: Get User Delegation Key; Create a user delegation SAS.
+//! its other fields and the account key. So nothing is stored, and replacing the account key
+//! invalidates the delegation key. Source: Get User Delegation Key; Create a user delegation SAS.
 
 use crate::codec::date;
 use crate::codec::xml::{Element, Writer};
@@ -30,8 +30,8 @@ pub struct DelegationKey {
 
 impl DelegationKey {
     /// Reads start, expiry and delegated tenant of a `KeyInfo` document. Errors:
-    /// `InvalidXmlDocument`; `MissingRequiredXmlNode`; `InvalidXmlNodeValue` for a value that is
-    /// not a time, has passed, or is too far ahead.
+    /// `InvalidXmlDocument`; `MissingRequiredXmlNode` without an expiry; `InvalidXmlNodeValue` for
+    /// a malformed time, an expiry that is not allowed, or a tenant with a control character.
     pub fn read(root: &Element, now: SystemTime) -> Result<DelegationKey> {
         if root.name != "KeyInfo" {
             return Err(common::INVALID_XML_DOCUMENT.into());
@@ -57,9 +57,9 @@ impl DelegationKey {
         })
     }
 
-    /// The value of the key, which signs SAS. It depends on the account key, and on every field and
-    /// its length. The account key signs only a fixed text here, never fields chosen by the bearer:
-    /// they could be the string to sign of a request.
+    /// The value of the key, with which clients sign SAS. It depends on the account key, and on
+    /// every field and its length. The account key itself signs only a fixed text: fields that the
+    /// bearer chose could be the string to sign of a request.
     pub fn value(&self, account_key: &[u8]) -> Vec<u8> {
         let fields = [
             &self.object_id,

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::http::Response;
 use std::sync::Arc;
 
-/// Answers Get User Delegation Key. Only bearers of tokens may ask: the key belongs to its bearer.
+/// Answers Get User Delegation Key. Only bearers of tokens may ask: the key contains their ids.
 pub async fn get_user_delegation_key(
     services: Arc<Services>,
     context: Box<Context>,

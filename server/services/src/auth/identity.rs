@@ -1,9 +1,9 @@
 //! Local endpoints that issue tokens to clients: the token endpoint of a tenant, and those of
 //! managed identities.
 //!
-//! With the environment that is printed at start, `DefaultAzureCredential` works as it does on
-//! Azure. Secrets and assertions are not checked: tokens carry no signature that a client could not
-//! write itself.
+//! With the environment variables that are printed at start, `DefaultAzureCredential` works as it
+//! does on Azure. Secrets and assertions are not checked: the server does not check the signatures
+//! of tokens, so a client could write a token itself.
 //!
 //! Sources: OAuth 2.0 (RFC 6749), section 4.4; OpenID Connect Discovery 1.0, section 4; How managed
 //! identities for Azure resources work with Azure virtual machines
@@ -26,13 +26,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The token endpoint of managed identities in App Service (`IDENTITY_ENDPOINT`).
 pub const APP_SERVICE_PATH: &str = "/_lazurite/identity";
-/// The one of virtual machines, relative to `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
+/// The token endpoint of managed identities on virtual machines, relative to
+/// `AZURE_POD_IDENTITY_AUTHORITY_HOST`.
 const MACHINE_PATH: &str = "/metadata/identity/oauth2/token";
-/// The tenant to use with this server. Clients do not ask Microsoft whether the authority of the
-/// tenant `adfs` can be trusted.
+/// The tenant that clients should use with this server. For the tenant `adfs`, they do not ask
+/// Microsoft whether the authority can be trusted.
 pub const TENANT: &str = "adfs";
-/// The tenant in tokens of this server. Below: the object id for clients without a UUID.
+/// The tenant id in tokens of this server.
 const TENANT_ID: &str = "1a2071fe-0000-4000-8000-000000000001";
+/// The object id in tokens for clients whose id is not a UUID.
 const OBJECT_ID: &str = "1a2071fe-0000-4000-8000-000000000002";
 const TOKEN_LIFE_SECONDS: u64 = 24 * 60 * 60;
 /// The audience of tokens for requests that name no resource.
@@ -171,7 +173,7 @@ fn managed_token(query: &Query, now: SystemTime) -> Value {
     })
 }
 
-/// A token for a resource or a scope. Its claims keep the client's id if that is a UUID.
+/// A token for a resource or a scope. Its object id is the client's id if that is a UUID.
 fn token(resource: &str, client: Option<&str>, now: SystemTime) -> String {
     let audience = resource.strip_suffix("/.default").unwrap_or(resource);
     let is_uuid = |text: &&str| {

@@ -1,6 +1,6 @@
 //! Authentication finds the [`Caller`]; `policy.rs` authorizes it.
 //!
-//! The only stored data read here are the access policies that SAS refer to.
+//! The only stored data that is read here is the access policies that SAS refer to.
 
 mod authenticator;
 pub mod bearer;

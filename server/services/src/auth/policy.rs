@@ -106,7 +106,7 @@ fn no_sas() -> Failure {
     common::AUTHORIZATION_FAILURE.with("ExtendedErrorDetail", why)
 }
 
-/// Joins letters as a text does: `r, w or d`.
+/// Joins letters into a phrase: `r, w or d`.
 fn listed(letters: &str, conjunction: &str) -> String {
     let letters: Vec<String> = letters.chars().map(String::from).collect();
     match letters.split_last() {

@@ -35,14 +35,15 @@ pub struct Sas<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     pub account_wide: bool,
-    /// True if a key of the account signed the SAS, not a key that was issued to a bearer.
+    /// True if an account key signed the SAS, rather than a user delegation key.
     pub by_account_key: bool,
     /// The letters of the permissions, in any order.
     pub permissions: String,
-    /// Account SAS: the letters of `ss` and `srt`.
+    /// Account SAS: the letters of `ss`.
     pub services: String,
+    /// Account SAS: the letters of `srt`.
     pub resource_types: String,
-    /// Blob service SAS: true if it covers one blob, without operations on its container.
+    /// Blob SAS: true if it covers one blob (or snapshot or version), not a container or directory.
     pub one_blob: bool,
     /// Whether the signature covers the parameters that override response headers.
     pub signs_response_headers: bool,
@@ -61,7 +62,7 @@ pub struct TableKeyRange {
     pub end_row_key: Option<String>,
 }
 
-/// The first version with account SAS. Source: Create an account SAS, "Construct an account SAS
+/// The first API version with account SAS. Source: Create an account SAS, "Construct an account SAS
 /// URI", `sv`.
 const ACCOUNT_VERSION_MIN: &str = "2015-04-05";
 
@@ -108,9 +109,9 @@ fn with_control(query: &Query) -> Option<&str> {
     names.find(|name| is_parameter(name))
 }
 
-/// Checks that `srh` and `srq` list a limited number of valid names, each once, because each
-/// mention copies a value into the string to sign, and that no parameter in `srq` has a control
-/// character, which could make that string ambiguous.
+/// Checks that `srh` and `srq` list a limited number of valid names, each once: each mention copies
+/// a value into the string to sign. Also checks that no parameter in `srq` has a control character,
+/// which could make that string ambiguous.
 fn check_signed_names(query: &Query) -> Result<()> {
     let is_name = |name: &str| {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.$".contains(&byte);
@@ -142,7 +143,7 @@ fn check_signed_names(query: &Query) -> Result<()> {
 
 fn has_control(text: impl AsRef<str>) -> bool {
     let text = text.as_ref();
-    // Most values are plain ASCII, which a test of their bytes shows.
+    // Tests the bytes first: most values are printable ASCII.
     !text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) && text.chars().any(char::is_control)
 }
 
@@ -183,9 +184,9 @@ impl<'a> Sas<'a> {
         }))
     }
 
-    /// Refuses a SAS that is valid for longer than the account allows. Exempts a SAS whose expiry
-    /// is in a stored access policy: the account's owner has set it. Source: Configure an
-    /// expiration policy for shared access signatures.
+    /// Refuses a SAS if its `se` is later than `longest` after its `st`, or if one of the two is
+    /// absent. Exempts a SAS whose expiry is in a stored access policy: the account's owner has set
+    /// that expiry. Source: Configure an expiration policy for shared access signatures.
     pub fn check_life(&self, longest: Option<Duration>) -> Result<()> {
         let ends_with_policy = self.policy_name().is_some() && self.optional("se").is_none();
         let Some(longest) = longest.filter(|_| !ends_with_policy) else {
@@ -201,8 +202,8 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// The stored access policy this SAS refers to. Only a service SAS can: the signatures of
-    /// others do not cover `si`.
+    /// The name of the stored access policy that this SAS refers to. Only a service SAS can refer
+    /// to one: the signatures of other SAS do not cover `si`.
     pub fn policy_name(&self) -> Option<Cow<'a, str>> {
         match self.kind {
             Kind::Service => self.optional("si"),
@@ -215,7 +216,8 @@ impl<'a> Sas<'a> {
         self.field("tn").to_lowercase()
     }
 
-    /// Checks, in this order: signature, times, address, protocol. Returns the grants.
+    /// Checks, in this order: resource, signature, stored access policy, user delegation, times,
+    /// address, protocol. Returns the grants.
     pub fn verify(
         self,
         context: &Context,
@@ -299,7 +301,8 @@ impl<'a> Sas<'a> {
         }
     }
 
-    /// Checks the service and the lifetime of a user delegation SAS's key, and the SAS's user.
+    /// Checks a user delegation SAS: no stored access policy, a version that has such SAS, the
+    /// service and the lifetime of the key, and the user.
     fn check_delegation(&self, context: &Context, bearer: Option<&Bearer>) -> Result<()> {
         if self.optional("si").is_some() {
             return Err(failed(
@@ -377,8 +380,8 @@ impl<'a> Sas<'a> {
         })
     }
 
-    /// Checks that the SAS's version has its `sr`, and that the request is for a resource of that
-    /// kind. Source: Create a service SAS, "Specify the signed resource field".
+    /// Checks that the version of the SAS supports its `sr`, and that the request is for a resource
+    /// of that kind. Source: Create a service SAS, "Specify the signed resource field".
     fn check_resource(&self, context: &Context, names: &Names) -> Result<()> {
         if self.kind == Kind::Account || context.service != ServiceKind::Blob {
             return Ok(());

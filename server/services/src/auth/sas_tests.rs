@@ -161,7 +161,7 @@ fn every_token_of_the_client_libraries_verifies() {
     }
 }
 
-/// UD-6 signs a query parameter that is in the request but not in the token.
+/// Adds the query parameter that the vector UD-6 signs. It is in the request but not in the token.
 fn with_signed_query(mut context: Context) -> Context {
     if context.query.has("srq") {
         let raw: Vec<_> = context
@@ -286,8 +286,8 @@ fn a_policy_adds_fields_that_the_sas_leaves_out_and_contradicts_none() {
     );
 }
 
-/// A user delegation SAS for a queue, as a client would sign it with a key of this account, checked
-/// at noon.
+/// Verifies, at noon, a user delegation SAS for a queue. `change` edits its token before the token
+/// is signed with a delegation key of this account.
 fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result<Grant> {
     let token = "sv=2025-07-05&st=2024-03-01T00%3A00%3A00Z&se=2024-03-02T00%3A00%3A00Z&sp=raup&sr=q&skoid=o&sktid=t\
                  &skt=2024-03-01T00%3A00%3A00Z&ske=2024-03-05T00%3A00%3A00Z&sks=q&skv=2025-07-05";
@@ -312,7 +312,8 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
 fn a_user_delegation_sas_lives_within_its_key_and_serves_its_service() {
     let change = |from: &'static str, to: &'static str| move |token: &str| token.replace(from, to);
     assert_eq!(delegated(str::to_owned, None).unwrap().permissions, "raup");
-    // Clients compute both expiries from the current time, and the one of the SAS second.
+    // The SAS may expire after its key: clients compute both expiries from the current time, and
+    // that of the SAS second.
     assert!(delegated(change("se=2024-03-02", "se=2024-03-06"), None).is_ok());
     for (from, to, part) in [
         ("skt=2024-03-01", "skt=2024-03-02", "time frame"),

@@ -1,9 +1,9 @@
 //! Shared Key and Shared Key Lite: the strings that clients sign with an account key. Source:
 //! Authorize with Shared Key, all sections.
 //!
-//! Client libraries differ in details that both sides must agree on (order of two headers, of
-//! header names, zero lengths, plus signs). Every form that some library is known to sign is tried;
-//! each proves possession of the key.
+//! Client libraries build the string to sign in different ways: they differ in the order of
+//! headers, in zero lengths and in plus signs, among others. Every form that a library is known to
+//! sign is tried. Each form proves possession of the key.
 
 use crate::auth::signature::{failed, verify as signature_is_good};
 use crate::auth::signing_mistakes::client_signed;
@@ -18,12 +18,12 @@ use std::time::Duration;
 /// Maximum difference between a request's date and the server's clock, either way.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// Maximum number of bytes hashed to find the form that a client signed. It suffices to try all
-/// forms of a usual request. Longer requests get fewer tries, so that no unauthenticated request
-/// costs much.
+/// Maximum number of bytes hashed to find the form that a client signed. Enough for all forms of a
+/// usual request. Longer strings to sign get fewer tries, so that no unauthenticated request costs
+/// much.
 const HASHED_BYTES_MAX: usize = 256 * 1024;
 
-/// A request and the resource names that its signature may have been computed over.
+/// A request whose `Authorization` header is verified.
 #[derive(Debug)]
 pub struct SignedRequest<'a> {
     pub context: &'a Context,
@@ -36,7 +36,7 @@ pub enum Scheme {
     SharedKeyLite,
 }
 
-/// One variant of the parts of a string to sign on which client libraries disagree.
+/// One way to build a string to sign, in the parts on which client libraries disagree.
 #[derive(Debug, Clone, Copy, Default)]
 struct Form {
     language_before_encoding: bool,
@@ -54,12 +54,13 @@ enum PathForm {
     AsSent,
     /// `/account-secondary/…`, signed as `/account/…`.
     Primary,
-    /// `'` and `%27`, each signed as the other.
+    /// `'`, signed as `%27`.
     QuotesEncoded,
+    /// `%27`, signed as `'`.
     QuotesDecoded,
     /// The whole path, percent-decoded.
     Decoded,
-    /// Backslashes, signed as the slashes that the service takes them for.
+    /// Backslashes, signed as slashes. The service reads them as slashes.
     Slashes,
 }
 
@@ -203,7 +204,7 @@ impl Form {
     }
 }
 
-/// Doubles `forms` with a changed copy of each, if `applies`: only then could `change` matter.
+/// Adds a changed copy of each form, if `applies`: only then could `change` matter.
 fn alternate(forms: &mut Vec<Form>, applies: bool, change: impl Fn(&mut Form)) {
     if applies {
         let mut variants = forms.clone();
@@ -449,7 +450,7 @@ fn is_ignored(byte: u8) -> bool {
     byte == b'-' || byte == b'\''
 }
 
-/// The rank of each byte in the order of header names. Bytes outside that alphabet rank last.
+/// The rank of each byte in the order of header names. Bytes that are not in `ORDER` rank last.
 const RANKS: [u8; 256] = {
     const ORDER: &[u8] = b"!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";
     let mut ranks = [ORDER.len() as u8; 256];

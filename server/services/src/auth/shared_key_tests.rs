@@ -5,8 +5,8 @@ use crate::request::context::tests::{accounts, request};
 
 const DATE: (&str, &str) = ("x-ms-date", "Fri, 01 Mar 2024 12:34:56 GMT");
 
-/// Compares the string to sign with the published one, and checks that only the whole
-/// `Authorization` header is accepted.
+/// Compares the string to sign with `signed`, and checks that `authorization` is accepted with the
+/// account's key and refused with another key.
 fn check(context: Context, signed: &str, authorization: &str) {
     let scheme = if authorization.starts_with("SharedKeyLite") {
         Scheme::SharedKeyLite

@@ -1,4 +1,4 @@
-//! The HMACs of signatures, and the refusal of wrong ones.
+//! The HMACs of signatures, and the refusal of a wrong signature.
 
 use crate::response::error::{Failure, common};
 use base64::Engine as _;
@@ -66,8 +66,8 @@ pub fn verify(keys: &[Vec<u8>], text: &[u8], signature: &str) -> bool {
     keys.iter().fold(false, |found, key| found | matches(key))
 }
 
-/// Maximum number of bytes of a refusal's detail, which may repeat the string to sign and so be as
-/// long as the request.
+/// Maximum number of bytes of a refusal's detail. Without a limit, the detail could be as long as
+/// the request: it may repeat the string to sign.
 const DETAIL_BYTES_MAX: usize = 8 * 1024;
 
 /// `AuthenticationFailed` with the likely cause, cut at [`DETAIL_BYTES_MAX`].

@@ -1,6 +1,6 @@
-//! Refuses requests of Azure Files with `501` and the name of the operation, because its clients
-//! accept any endpoint. Source: Azure Files REST API, "Operations on shares" and "Operations on
-//! directories".
+//! Refuses requests of Azure Files with `501` and a message that names Azure Files. Its clients
+//! accept any endpoint, so they may be given this one. Source: Azure Files REST API, "Operations on
+//! shares" and "Operations on directories".
 
 use crate::response::error::{Failure, Result};
 

@@ -36,7 +36,8 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
         let context = read_one(&request, &sub);
         let sub_requests = request.sub_requests.clone();
         answers.push((id, sub_requests.respond(&request.context, context).await));
-        // Each costs as much as a separate request, so other requests of the thread run in between.
+        // A part costs as much as a separate request, so other requests of the thread run in
+        // between.
         tokio::task::yield_now().await;
     }
     let (boundary, body) = multipart::write_each(&request.context.request_id, &answers);
@@ -50,12 +51,13 @@ pub async fn batch(request: Request, body: RequestBody) -> Result<Response<Body>
     Ok(long_responses::hold(grant, response))
 }
 
-/// Refuses a batch unless its operations are all Delete Blob or all Set Blob Tier. A request that
+/// Refuses a batch unless its operations are all Delete Blob or all Set Blob Tier. A part that
 /// cannot be read gets its own response later.
 async fn check_operations(request: &Request, requests: &[(String, SubRequest)]) -> Result<()> {
     let mut kind = None;
     for (_, sub) in requests {
-        // Each request is parsed here and again when it is answered, so that only one is in memory.
+        // A part is parsed here and again when it is answered, so that only one parsed request is
+        // in memory.
         let context = read_one(request, sub).ok();
         let operation = context.and_then(|context| request.sub_requests.operation(&context));
         if let Some(name) = operation {
@@ -76,7 +78,8 @@ fn refused(detail: String) -> Failure {
     common::INVALID_INPUT.with("ExtendedErrorDetail", detail)
 }
 
-/// The request in a part. Peer, protocol and API version are those of the batch.
+/// The request in a part. Peer and protocol are those of the batch. So is the API version, unless
+/// the part names one.
 fn read_one(outer: &Request, sub: &SubRequest) -> Result<Box<Context>> {
     let parts = parts_of(outer, sub)?;
     check_sizes(&parts.uri, &parts.headers)?;

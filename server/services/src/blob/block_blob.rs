@@ -1,4 +1,4 @@
-//! Uploads of content, Put Blob and Put Block, and the block lists that make blobs of blocks.
+//! Put Blob, Put Block and the operations on block lists.
 
 use crate::blob::checksums::{check_document, claimed, put_checksums};
 use crate::blob::conditions::optional_id;
@@ -28,7 +28,7 @@ use lazurite_blob::{
 /// Enough for 50,000 ids of 64 bytes with their markup.
 const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;
 
-/// The shortest element of a block list that has an id.
+/// Length in bytes of the shortest element of a block list.
 const CHOICE_BYTES_MIN: usize = "<Latest>AA==</Latest>".len();
 
 pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
@@ -61,7 +61,8 @@ pub async fn put_blob(request: Request, body: RequestBody) -> Result<Response<Bo
     Ok(response)
 }
 
-/// The headers of a new blob: plain ones stand in for `x-ms-blob-` ones. Source: Put Blob.
+/// The headers of a new blob. A plain header, such as `content-type`, is used if the `x-ms-blob-`
+/// one is absent. Source: Put Blob.
 pub fn headers_of_new_blob(request: &Request) -> Result<BlobHeaders> {
     let plain = |name: &str| header_text::sent(&request.context, name);
     let headers = blob_headers(request)?;
@@ -161,10 +162,10 @@ pub async fn put_block_list(request: Request, body: RequestBody) -> Result<Respo
     Ok(response)
 }
 
-/// Reads the blocks of the document in its order, which is that of the content. Source: Put Block
-/// List, "Request body".
+/// Reads the blocks of the document, in the order that they will have in the content. Source: Put
+/// Block List, "Request body".
 fn block_choices(document: &[u8]) -> Result<Vec<BlockChoice>> {
-    // Reserves once: a vector that grows needs up to three times as much while it is copied.
+    // Reserves once: a vector that grows needs up to three times the memory while it is copied.
     let room = COMMITTED_BLOCKS_MAX.min(document.len() / CHOICE_BYTES_MIN);
     let mut choices = Vec::with_capacity(room);
     xml_codec::read_list(document, "BlockList", |name, text| -> Result<()> {

@@ -35,8 +35,8 @@ pub fn put_values(response: &mut Response<Body>, checksums: &Checksums) {
     }
 }
 
-/// Checks the checksums of a document, and returns the one that the response shows: the MD5 if the
-/// request gave one, else the CRC-64. Source: Put Block List, "Response headers".
+/// Checks a document against the claimed checksums. Returns the checksum for the response: the MD5
+/// if the request claimed one, else the CRC-64. Source: Put Block List, "Response headers".
 pub fn check_document(claimed: &Checksums, document: &[u8]) -> Result<Checksums> {
     if claimed.md5.is_some() && claimed.crc64.is_some() {
         return Err(Error::BothCrc64AndMd5HeaderPresent.into());

@@ -1,4 +1,4 @@
-//! The snapshot or version and the conditions, which most operations share.
+//! Inputs that most operations share: the snapshot or version, and the conditions.
 
 use crate::blob::encryption;
 use crate::request::context::Context;
@@ -6,7 +6,8 @@ use crate::response::error::{Failure, Result};
 use lazurite_blob::{BlobState, Conditions, ETags, Guid, SnapshotTime, TagCondition};
 use std::borrow::Cow;
 
-/// The conditional headers. Source: Specifying conditional headers for Blob service operations.
+/// The conditions in the request's headers, with the lease id and the encryption that the request
+/// names. Source: Specifying conditional headers for Blob service operations.
 pub fn conditions(context: &Context) -> Result<Conditions> {
     let tags = context.header("x-ms-if-tags");
     Ok(Conditions {
@@ -18,8 +19,8 @@ pub fn conditions(context: &Context) -> Result<Conditions> {
     })
 }
 
-/// Conditions in headers whose names begin with `prefix`: those on a source, or on a blob's own
-/// state.
+/// Conditions in headers whose names begin with `prefix`: `x-ms-source-` for the source of a copy,
+/// `x-ms-blob-` for the blob in operations on its tags, and nothing in all other cases.
 pub fn conditions_named(context: &Context, prefix: &'static str) -> Result<Conditions> {
     let named = |name: &'static str| match prefix {
         "" => Cow::Borrowed(name),
@@ -86,7 +87,7 @@ pub fn optional_id(context: &Context, name: &'static str) -> Result<Option<Guid>
         .transpose()
 }
 
-/// Parses the id in the header `name`. Error: the refusal of that header.
+/// Parses the id in the header `name`. Error: the header is invalid.
 pub fn parse_id(name: &'static str, text: String) -> Result<Guid> {
     Guid::parse(&text).ok_or_else(|| Failure::header(name, text))
 }

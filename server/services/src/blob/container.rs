@@ -63,7 +63,8 @@ pub async fn get_container_properties(request: Request) -> Result<Response<Body>
     Ok(response)
 }
 
-/// Reads the container. Errors: a lease id in the request is not that of the container's lease.
+/// Reads the container. Errors: there is no such container, or the request has a lease id that is
+/// not the id of the container's lease.
 async fn read(request: Request) -> Result<Container> {
     let lease_id = request.conditions()?.lease_id;
     let call = move |blobs: &lazurite_blob::BlobService, r: &Request| {
@@ -163,7 +164,7 @@ pub fn default_scope(container: &Container) -> &str {
     default.unwrap_or(encryption::ACCOUNT_KEY)
 }
 
-/// The text in headers and listings; `None` for a private container.
+/// The level of access as headers and listings spell it; `None` for a private container.
 pub fn access_text(access: PublicAccess) -> Option<&'static str> {
     match access {
         PublicAccess::Private => None,

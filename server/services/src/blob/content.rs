@@ -9,7 +9,7 @@ use bytes::Bytes;
 use lazurite_blob::{BlobAddress, Download};
 use std::sync::Arc;
 
-/// The content of a blob that was found at `address`, read as the client receives it.
+/// The content of a blob that was found at `address`. It is read while the client receives it.
 pub fn content_body(
     services: &Arc<Services>,
     address: &BlobAddress<'_>,

@@ -31,9 +31,9 @@ use lazurite_blob::{
     PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
 
-/// Copy Blob. Within this server it completes at once: the blobs share the content.
+/// Copy Blob. A copy within this server completes at once: the blobs share the content.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {
-    // `true` leads to Copy Blob From URL, `false` here. Any other value is an error.
+    // `true` selects Copy Blob From URL, `false` this operation. Any other value is an error.
     request.context.flag("x-ms-requires-sync")?;
     let source = match origin(&request, Credentials::Shared).await? {
         Origin::Own(source) => source,
@@ -105,8 +105,8 @@ fn copy_checked(
     }
 }
 
-/// Reads the source and compares its checksums with those claimed. Returns them with the conditions
-/// under which the source still has that content.
+/// Reads the source and compares its checksums with the claimed ones. Returns conditions that hold
+/// while the source has this content, and the computed checksums.
 fn checked_source(
     blobs: &BlobService,
     source: &Source,
@@ -153,8 +153,8 @@ async fn copy_remote_blob(
     Ok(response_with_checksum(&outcome, &claimed, computed))
 }
 
-/// The request to put a fetched copy. Metadata and tags come from the source unless the request has
-/// its own.
+/// The request to put a fetched copy. Metadata comes from the source unless the request has its
+/// own. Tags come from the source only if the request copies them.
 fn put_request(fetched: Fetched, copy: CopyBlob) -> PutBlob {
     let mut settings = copy.settings;
     if let Some(tags) = fetched.tags {
@@ -260,7 +260,7 @@ pub async fn abort_copy_blob(request: Request) -> Result<Response<Body>> {
     Ok(empty(204))
 }
 
-/// The content and properties of a source, stored for an operation that takes them over.
+/// The content of a source, stored as an upload, and the properties of the source.
 struct Fetched {
     upload: Upload,
     headers: BlobHeaders,
@@ -343,9 +343,9 @@ fn of_source(error: Error) -> Failure {
     }
 }
 
-/// Reports a missing blob as a missing source. For copies in one call, whose destination need not
-/// exist, so that only the source can be missing. Copy Blob itself answers `BlobNotFound`. Source:
-/// the .NET client's tests of copies whose source does not exist.
+/// Reports a missing blob as a missing source. For copies whose destination need not exist: only
+/// their source can be missing. Copy Blob itself answers `BlobNotFound`. Source: the .NET client's
+/// tests of copies whose source does not exist.
 fn missing_source(failure: Failure) -> Failure {
     match &*failure.code {
         "BlobNotFound" => unverified(failure),

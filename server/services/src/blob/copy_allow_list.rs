@@ -67,7 +67,7 @@ impl CopyAllowList {
     }
 }
 
-/// The address that a host consists of, if it is one. IPv6 addresses may be in brackets.
+/// Parses a host that is an IP address; `None` for a name. IPv6 addresses may be in brackets.
 fn address_of(host: &str) -> Option<IpAddr> {
     let inner = host
         .strip_prefix('[')
@@ -76,7 +76,8 @@ fn address_of(host: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// True for the usual names of this machine. Other loopback addresses may belong to other servers.
+/// True for the usual names and addresses of this machine. Other loopback addresses may belong to
+/// other servers.
 pub fn is_this_machine(host: &str) -> bool {
     let usual = [
         IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -1,4 +1,4 @@
-//! Copy Blob on the wire: what the request asks for, and the answer.
+//! Copy Blob on the wire: reads its requests and writes its responses.
 
 use crate::blob::block_blob::conditions_of_new_blob;
 use crate::blob::copy_state::status_text;

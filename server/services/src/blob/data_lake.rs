@@ -1,8 +1,8 @@
-//! Refuses requests of Data Lake Storage, which its clients send to the endpoint of Blob, with
-//! `501` and the name of the feature. Served as requests for blobs, they would fail with misleading
-//! errors, or succeed with a parameter ignored. `request/inputs.rs` has the headers of Data Lake
-//! Storage that requests for blobs would ignore. Source: Azure Data Lake Storage Gen2 REST API,
-//! "Filesystem" and "Path".
+//! Refuses requests of Data Lake Storage with `501` and the name of the feature. Its clients may
+//! send such requests to the endpoint of Blob. Served as requests for blobs, they would fail with
+//! misleading errors, or succeed with a parameter ignored. `request/inputs.rs` has the headers of
+//! Data Lake Storage that requests for blobs would ignore. Source: Azure Data Lake Storage Gen2
+//! REST API, "Filesystem" and "Path".
 
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result};

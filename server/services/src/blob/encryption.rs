@@ -30,21 +30,21 @@ pub struct KeyHeaders {
     algorithm: &'static str,
 }
 
-/// The key of the blob that a request addresses.
+/// The headers with the key of the blob that a request addresses.
 pub const OWN: KeyHeaders = KeyHeaders {
     key: "x-ms-encryption-key",
     sha256: KEY_SHA256,
     algorithm: "x-ms-encryption-algorithm",
 };
-/// The key of the source of a copy.
+/// The headers with the key of the source of a copy.
 pub const OF_SOURCE: KeyHeaders = KeyHeaders {
     key: "x-ms-source-encryption-key",
     sha256: "x-ms-source-encryption-key-sha256",
     algorithm: "x-ms-source-encryption-algorithm",
 };
 
-/// Reads the key that a request brings, with its SHA-256 and its algorithm. A request must have all
-/// three headers or none, and may have them only over HTTPS.
+/// Reads the customer-provided key of a request. A request must have all three headers or none, and
+/// may have them only over HTTPS.
 pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<CustomerKey>> {
     let names = [headers.key, headers.sha256, headers.algorithm];
     if names.iter().all(|name| context.header(name).is_none()) {
@@ -71,7 +71,7 @@ pub fn customer_key(context: &Context, headers: KeyHeaders) -> Result<Option<Cus
     Ok(Some(CustomerKey::new(key, sha256)?))
 }
 
-/// The scope that a write names, in its header or in its SAS. Reads ignore both. Source: Shared
+/// The scope that a request names, in its header or in its SAS. Only writes use it. Source: Shared
 /// access signature error codes: a header that contradicts the SAS is `InvalidHeaderValue`.
 pub fn scope(context: &Context) -> Result<Option<String>> {
     match (context.header(SCOPE), scope_of_sas(context)) {
@@ -86,8 +86,8 @@ pub fn scope_of_sas(context: &Context) -> Option<String> {
     signed.filter(|text| !text.is_empty()).map(Cow::into_owned)
 }
 
-/// The settings of a new container: the scope of blobs that name none (`None` for the account's own
-/// key), and whether blobs may not name another one. Source: Create Container, "Request headers
+/// The encryption settings of a new container: its default scope (`None` for the account's own
+/// key), and whether all its blobs must use that scope. Source: Create Container, "Request headers
 /// (encryption scopes)": both headers, or neither; Shared access signature error codes: the error
 /// for a SAS with another scope.
 pub fn scope_of_container(context: &Context) -> Result<(Option<String>, bool)> {

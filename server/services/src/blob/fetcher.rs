@@ -173,8 +173,8 @@ impl Fetcher {
         Ok(response)
     }
 
-    /// Connects to the first address that answers. The addresses share the time, because the first
-    /// may be unreachable.
+    /// Connects to the first address that answers. Each address gets an equal share of the time,
+    /// because the first may be unreachable.
     async fn connect(&self, origin: &Origin) -> io::Result<Box<dyn Stream>> {
         let no_address = "its name has no address";
         let mut connected = Err(io::Error::new(io::ErrorKind::NotFound, no_address));
@@ -206,7 +206,7 @@ impl Fetcher {
         Some(waiting.swap_remove(ready).sender)
     }
 
-    /// Keeps a connection for later requests. Its last response may still be read.
+    /// Keeps a connection for later requests. The caller may still be reading its last response.
     fn keep(&self, origin: Origin, sender: SendRequest<Upload>, used_at: Instant) {
         let mut idle = self.idle();
         idle.retain(|_, waiting| {

@@ -37,7 +37,7 @@ pub fn sent(context: &Context, name: &str) -> Option<String> {
     Some(kept(value)).filter(|text| !text.is_empty())
 }
 
-/// The text as which a blob keeps a header value (see the head of this file).
+/// The text that a blob keeps for a header value (see the head of this file).
 pub fn kept(value: &HeaderValue) -> String {
     let bytes = value.as_bytes().trim_ascii();
     match std::str::from_utf8(bytes) {

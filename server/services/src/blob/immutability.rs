@@ -48,8 +48,8 @@ pub async fn set_blob_legal_hold(request: Request) -> Result<Response<Body>> {
     Ok(response)
 }
 
-/// Reads the policy from the headers; it is unlocked unless they say otherwise. A mode without a
-/// date is refused: it would protect nothing.
+/// Reads the policy from the headers. Without a mode, the policy is unlocked. A mode without a date
+/// is refused: it would protect nothing.
 pub fn immutability_policy(context: &Context) -> Result<Option<ImmutabilityPolicy>> {
     if context.header(UNTIL).is_none() && context.header(MODE).is_none() {
         return Ok(None);

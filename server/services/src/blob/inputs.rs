@@ -1,10 +1,10 @@
-//! Groups of headers and parameters of the Blob service, which rows combine into the inputs of
-//! their operations.
+//! Groups of headers and parameters of the Blob service. The rows of `operations.rs` combine them
+//! into the inputs of their operations.
 
 use crate::request::inputs::{CHECKSUMS, Inputs, headers, parameters, union};
 
-/// The inputs of an operation on a blob: `groups`, and a snapshot or version, which the service
-/// refuses where the operation does not take one.
+/// The inputs of an operation on a blob: `groups`, and a snapshot or version. If the operation does
+/// not accept a snapshot or version, the service refuses it.
 pub const fn of_blob(groups: &[Inputs]) -> Inputs {
     union(&[SNAPSHOT_OR_VERSION, union(groups)])
 }
@@ -22,7 +22,8 @@ pub const CONTAINER_CONDITIONS: Inputs = headers(&[
 ]);
 pub const TAG_CONDITION: Inputs = headers(&["x-ms-if-tags"]);
 pub const CONDITIONS: Inputs = union(&[CONTAINER_CONDITIONS, TAG_CONDITION]);
-/// For operations on tags, in which the usual names are conditions on the tags.
+/// For operations on tags. There, the usual conditional headers apply to the tags, and these apply
+/// to the blob.
 pub const BLOB_CONDITIONS: Inputs = headers(&[
     "x-ms-blob-if-match",
     "x-ms-blob-if-modified-since",
@@ -49,7 +50,7 @@ pub const LEASE_ACTION: Inputs = headers(&[
     "x-ms-proposed-lease-id",
 ]);
 
-// What is stored.
+// Stored properties.
 
 pub const METADATA: Inputs = headers(&["x-ms-meta-"]);
 pub const PUBLIC_ACCESS: Inputs = headers(&["x-ms-blob-public-access"]);

@@ -260,8 +260,8 @@ fn write_blob(
     document.close("Blob");
 }
 
-/// Writes a name. One that XML cannot contain is percent-encoded, and marked as such. Source: List
-/// Blobs, "Remarks", `Encoded`.
+/// Writes a name. A name that XML cannot contain is percent-encoded, and marked as such. Source:
+/// List Blobs, "Remarks", `Encoded`.
 fn write_name(document: &mut Writer, name: &str) {
     if name.chars().all(is_xml_character) {
         return document.element("Name", name);

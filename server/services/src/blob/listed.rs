@@ -1,5 +1,4 @@
-//! The properties of a blob, or of a container, as listings show them, whatever the form of the
-//! listing.
+//! The properties of a blob, or of a container, as listings show them.
 
 use crate::blob::copy_state::copy_texts;
 use crate::blob::encryption::encryption_text;
@@ -42,8 +41,8 @@ impl Properties for Writer {
     }
 }
 
-/// True if metadata is encrypted with a key that the reader must bring, and so is not listed.
-/// Source: recorded answers of the hosted service.
+/// True if metadata is encrypted with a customer-provided key, and so is not listed. Source:
+/// recorded answers of the hosted service.
 pub fn hides_metadata(blob: &Blob) -> bool {
     matches!(blob.encryption, Encryption::CustomerKey(_)) && !blob.metadata.is_empty()
 }

@@ -1,10 +1,10 @@
 //! The content of a blob for a client that may read slowly.
 //!
-//! A reader holds a snapshot of the store, and so the space of everything overwritten or deleted
-//! since. A client may take hours to download a large blob and still keep the required pace. So a
-//! reader that has been open for [`SNAPSHOT_MAX`] is replaced by a new one, at the same offset. The
-//! answer continues while the blob keeps its ETag, and breaks off otherwise. Clients resume such a
-//! download under the same condition.
+//! A reader holds a snapshot of the store. The snapshot keeps the space of all data that was
+//! overwritten or deleted since. A client may take hours to download a large blob and still keep
+//! the required pace. So a reader that has been open for [`SNAPSHOT_MAX`] is replaced by a new one,
+//! at the same offset. The answer continues while the blob keeps its ETag, and breaks off
+//! otherwise. A client can resume a download on the same condition: the blob has the same ETag.
 
 use crate::blob::request::Request;
 use crate::response::error::{Failure, Result};
@@ -62,7 +62,7 @@ pub fn long_read(request: &Request, key: Option<CustomerKey>, download: Download
 /// headers.
 pub struct Reopen {
     services: Arc<Services>,
-    /// Keeps a fork in use: it does not end while a response is read from it.
+    /// Keeps the fork in use: a fork does not end while a response is read from it.
     _state: Option<Arc<crate::blob::State>>,
     account: String,
     container: String,

@@ -90,7 +90,8 @@ pub fn handle(
     if container == LOGS_CONTAINER && !operation.on_analytics_data {
         return Err(common::AUTHORIZATION_FAILURE.into());
     }
-    // The client waits for 100 Continue: without a container, refuse before it sends the body.
+    // The client waits for 100 Continue: if the container does not exist, refuse before the client
+    // sends the body.
     if body.is_awaited() && !container.is_empty() {
         let (blobs, account) = (&state.services.blobs, &context.account);
         blocking_pool::read(|| Ok(blobs.get_container_properties(account, &container)?))?;

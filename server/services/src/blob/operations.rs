@@ -61,14 +61,16 @@ const CREATE: Row = Row {
     ..WRITE
 };
 
-/// Since append blobs exist. Source: Blob service error codes, `FeatureVersionMismatch`.
+/// The first API version with append blobs. Source: Blob service error codes,
+/// `FeatureVersionMismatch`.
 const APPEND_BLOBS: Option<&Since> = Some(&Since {
     version: "2015-02-21",
     status: 409,
     code: "FeatureVersionMismatch",
     message: "The operation for AppendBlob requires at least version 2015-02-21.",
 });
-/// Since page blobs exist. Source: Blob service error codes, `InvalidVersionForPageBlobOperation`.
+/// The first API version with page blobs. Source: Blob service error codes,
+/// `InvalidVersionForPageBlobOperation`.
 const PAGE_BLOBS: Option<&Since> = Some(&Since {
     version: "2009-09-19",
     status: 400,
@@ -945,7 +947,7 @@ fn refusal(unmatched: Unmatched, asked: &Asked, context: &Context) -> Failure {
     match unmatched {
         Unmatched::Comp => Failure::parameter("comp", asked.comp, reason),
         Unmatched::Method => common::UNSUPPORTED_HTTP_VERB.into(),
-        // Put Blob or a copy with the type of the blob missing or unknown.
+        // A Put Blob or a copy whose blob type is missing or unknown.
         Unmatched::Condition => match context.required_header("x-ms-blob-type") {
             Ok(blob_type) => Failure::header("x-ms-blob-type", blob_type),
             Err(missing) => missing,

@@ -106,8 +106,9 @@ pub fn sequence_conditions(context: &Context) -> Result<SequenceConditions> {
     })
 }
 
-/// Set Blob Properties with a length or a sequence number. Blob headers all stay as they are if the
-/// request has none of them; otherwise those that it leaves out are cleared.
+/// Set Blob Properties with a length or a sequence number. If the request has no blob headers,
+/// those of the blob stay as they are. Otherwise, blob headers that are not in the request are
+/// cleared.
 pub async fn set_page_blob_properties(request: Request) -> Result<Response<Body>> {
     let length = request.context.number("x-ms-blob-content-length")?;
     let action = sequence_action(&request.context)?;
@@ -173,8 +174,8 @@ fn validators(blob: &Blob) -> Written {
     }
 }
 
-/// The earlier snapshot, by `prevsnapshot` or by its URL, which must belong to this blob. If both
-/// are given, they must agree.
+/// The earlier snapshot, from `prevsnapshot` or from a URL. The URL must be that of a snapshot of
+/// this blob. If both are given, they must agree.
 fn previous_snapshot(request: &Request) -> Result<Option<SnapshotTime>> {
     let context = &request.context;
     let parameter = "prevsnapshot";

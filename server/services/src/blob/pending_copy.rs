@@ -1,5 +1,5 @@
 //! Asynchronous copies from other servers: pending until the content has arrived, failed if it does
-//! not, and aborted at a client's request. Source: Copy Blob, "Remarks"; Abort Copy Blob.
+//! not arrive, and aborted at a client's request. Source: Copy Blob, "Remarks"; Abort Copy Blob.
 
 use crate::blob::copy_request::{copy_request, copy_response};
 use crate::blob::copy_slots::CopySlot;
@@ -119,8 +119,8 @@ const RETRY_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Ends a pending copy that got no content, with the reason in the service's form: status and code,
-/// then a sentence. While the copy is pending, the blob cannot be written, so errors of the store
-/// are retried until the copy ends or the store refuses all writes.
+/// then a sentence. While the copy is pending, the blob cannot be written. So if the store fails,
+/// tries again until the copy ends or the store refuses all writes.
 async fn fail(request: Arc<Request>, copy_id: Guid, failure: &Failure) -> Result<()> {
     let (status, code) = (failure.status.as_u16(), &failure.code);
     let description = format!("{status} {code} \"{}\"", failure.message);

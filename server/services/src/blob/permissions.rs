@@ -164,7 +164,8 @@ pub fn is_public(
     }
 }
 
-/// The public access of a container. One that does not exist is private.
+/// The public access of a container. `Private` if there is no such container, or if the server
+/// permits no public access.
 pub fn public_access(state: &State, account: &str, container: &str) -> Result<PublicAccess> {
     if !state.public_access {
         return Ok(PublicAccess::Private);

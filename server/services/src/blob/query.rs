@@ -30,18 +30,19 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::Semaphore;
 
-/// A query reports its progress after reading this many bytes, or after this time, and then waits
-/// for its next turn.
+/// Number of bytes after which a query reports its progress and waits for its next turn.
 const PROGRESS_BYTES: usize = 4 << 20;
+/// Computing time after which a query reports its progress and waits for its next turn.
 const PROGRESS_TIME: Duration = Duration::from_millis(100);
 
-/// How long a query may compute without producing a row: the first time, plus the second for each
-/// MiB that it has read.
+/// Maximum time that a query may compute without producing a row.
 const FRUITLESS_TIME_MAX: Duration = Duration::from_secs(60);
+/// Added to [`FRUITLESS_TIME_MAX`] for each MiB that the query has read.
 const FRUITLESS_TIME_MAX_PER_MIB: Duration = Duration::from_secs(1);
 
-/// Turns to compute, which all queries share after their first chunk. Queries take at most half of
-/// the processors (rounded up), and leave most threads to other work.
+/// Turns to compute, which all queries share. A query needs a turn for each chunk but the first.
+/// Turns exist for half of the processors (rounded up), so that queries leave threads to other
+/// work.
 static TURNS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Arc::new(Semaphore::new(processors.div_ceil(2)))
@@ -171,13 +172,12 @@ struct Answering {
     chunk: Bytes,
     is_last: bool,
     running: Running,
-    /// True once the head of the response may have been sent. Later errors of the store become part
-    /// of the answer.
+    /// True once the head of the response may have been sent. From then on, errors of the store
+    /// become part of the answer.
     has_begun: bool,
     ended: bool,
-    /// True if the last chunk is a record of progress. Sending one is the way to notice that a
-    /// client is gone: a client that closes its connection looks like one that has finished
-    /// sending.
+    /// True if the last chunk is a record of progress. Only sending shows whether the client is
+    /// gone: a client that closes its connection looks like a client that has finished sending.
     tells_progress: bool,
     is_gone: Arc<AtomicBool>,
     budget: Budget,
@@ -295,7 +295,7 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
         .ok_or_else(|| missing("Expression"))?;
     let input = format(&root, "InputSerialization")?;
     let input = input.unwrap_or_else(|| Format::Delimited(Dialect::default()));
-    // Without an output format, the result has the format of the content.
+    // Without an output format, the result has the input format.
     let output = format(&root, "OutputSerialization")?;
     let output = match output {
         Some(output) => output,
@@ -312,7 +312,7 @@ fn read_query(bytes: &[u8]) -> Result<Query> {
     })
 }
 
-/// The format that the element `name` describes; `None` if there is none.
+/// The format that the element `name` describes; `None` if the element is absent.
 fn format(root: &Element, name: &str) -> Result<Option<Format>> {
     let Some(format) = root.child(name).and_then(|element| element.child("Format")) else {
         return Ok(None);

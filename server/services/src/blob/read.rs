@@ -58,8 +58,8 @@ struct Begun {
     rest: LongRead,
 }
 
-/// Get Blob. Keeps browsers from running scripts in a blob: they would have the origin of the
-/// service, and could read everything that it shows.
+/// Get Blob. Keeps browsers from running scripts in a blob: such a script would have the origin of
+/// the service, and could read everything that the service shows.
 pub async fn get_blob(request: Request) -> Result<Response<Body>> {
     let mut response = download(request).await?;
     let content_type = response.headers().get(CONTENT_TYPE).map(text_of);
@@ -72,8 +72,9 @@ pub async fn get_blob(request: Request) -> Result<Response<Body>> {
 }
 
 /// True if no browser runs scripts in a document of this type. Accepts only types that all browsers
-/// parse alike: some end a type at a blank or a parenthesis, take the last of several between
-/// commas, or know other XML types. A sandbox for every type would keep browsers from showing PDF.
+/// parse alike: some browsers end a type at a blank or a parenthesis, take the last of several
+/// types between commas, or know other XML types. A sandbox for every type would keep browsers from
+/// showing PDF.
 fn is_inert(content_type: &str) -> bool {
     const TYPES: [&str; 15] = [
         "application/gzip",
@@ -373,7 +374,7 @@ impl ChunkSource for InSegments {
     }
 }
 
-/// The content of a blob that was not read yet, as a source of chunks.
+/// The part of a blob's content that was not read yet, as a source of chunks.
 pub struct Rest(pub LongRead);
 
 impl ChunkSource for Rest {
@@ -473,7 +474,8 @@ fn put_kept(response: &mut Response<Body>, name: HeaderName, text: &str) {
     }
 }
 
-/// `Content-MD5`: the blob's if the whole blob is sent, else that of the range if it was asked for.
+/// Adds the checksums. `Content-MD5` is that of the blob if the whole blob is sent, else that of
+/// the range if the request asks for it.
 fn put_checksums(response: &mut Response<Body>, begun: &Begun, wanted: Option<RangeChecksum>) {
     let stored = begun
         .blob

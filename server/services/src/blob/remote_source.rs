@@ -1,8 +1,8 @@
-//! Fetches content from other servers, for copies whose source is not a blob of this server: over
-//! HTTP or HTTPS, with the source's own credentials, in pieces of bounded size. The host must be
-//! allowed by `--allow-copy-from`, and its address by `copy_allow_list.rs`: otherwise a client that
-//! may write could make the server send requests to any address. Source: Copy Blob; Put Blob From
-//! URL; Put Block From URL; Append Block From URL; Put Page From URL.
+//! Fetches content from other servers, for copies whose source is not a blob of this server. Sends
+//! the source's own credentials over HTTP or HTTPS, and reads the content in pieces of bounded
+//! size. `--allow-copy-from` must allow the host, and `copy_allow_list.rs` its address: otherwise a
+//! client that may write could make the server send requests to any address. Source: Copy Blob; Put
+//! Blob From URL; Put Block From URL; Append Block From URL; Put Page From URL.
 
 use crate::blob::copy_slots::CopySlot;
 use crate::blob::fetcher::{Fetcher, unreachable, unverified};
@@ -178,7 +178,7 @@ fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
     first.parse() == Ok(range.first) && last.parse().is_ok_and(ends_inside)
 }
 
-/// The failure of a request whose source another server refused.
+/// The failure of a copy if the other server refused the request for the source.
 fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
     let code = headers
         .get("x-ms-error-code")

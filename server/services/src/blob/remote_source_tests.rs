@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 /// Long enough for a server on this machine to answer, and short enough to wait for in a test.
 const SHORT: Duration = Duration::from_millis(200);
 
-/// A server that gives each connection the next of these answers, and an empty one after the last.
-/// Stops when it is dropped.
+/// A server that gives each connection the next of a list of answers, and an empty answer after the
+/// last. Stops when it is dropped.
 struct Origin {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,

@@ -32,13 +32,13 @@ pub struct State {
     pub allowed_hosts: Vec<String>,
     /// Whether an operation ignores headers and parameters that it does not read (`--loose`).
     pub loose: bool,
-    /// Whether containers may be public. The hosted service lets owners of an account switch this
-    /// off; here it holds for all accounts.
+    /// Whether containers may be public. On the hosted service, each account has this setting; here
+    /// it applies to all accounts.
     pub public_access: bool,
 }
 
-/// A request whose operation is known. Names are decoded; both are empty for operations on the
-/// account.
+/// A request whose operation is known. The names of container and blob are decoded. A name that the
+/// path lacks is empty.
 pub struct Request {
     pub state: Arc<State>,
     /// Answers the requests inside a batch.

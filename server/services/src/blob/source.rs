@@ -1,6 +1,6 @@
-//! Sources: the blob that `x-ms-copy-source` names, if it is one of this server's and the request
-//! may read it. Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put Block From URL;
-//! "Authorization".
+//! Finds the source that `x-ms-copy-source` names: a blob of this server that the request may read,
+//! or content on another server. Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put
+//! Block From URL; "Authorization".
 
 use crate::auth::policy::authorize;
 use crate::auth::{Caller, bearer};
@@ -41,9 +41,10 @@ pub struct Source {
 /// Whether a source in the request's own account may be read with the request's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credentials {
-    /// It may if they are the account key and the URL has none. For Copy Blob.
+    /// Yes, if they are the account key and the source has no credentials. For Copy Blob.
     Shared,
-    /// It may not: the source is public, or its URL or a header of its own authorizes the read.
+    /// No. The source must be public, or its URL or `x-ms-copy-source-authorization` must authorize
+    /// the read.
     OfTheSource,
 }
 
@@ -66,7 +67,7 @@ pub enum Origin {
     RemoteSource(RemoteSource),
 }
 
-/// Finds the source: a blob of this server, or content on another one, if that is allowed.
+/// Finds the source: a blob of this server, or content on another server that the allow list has.
 pub async fn origin(request: &Request, credentials: Credentials) -> Result<Origin> {
     let uri = source_uri(request)?;
     match &request.state.fetcher {
@@ -152,8 +153,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
         system_now: outer.system_now,
         sas_now: outer.sas_now,
         peer: outer.peer,
-        // Not by the scheme of the URL, which the caller chose. The source is on this server, so
-        // its content takes only the way of this request's response.
+        // Not by the scheme of the URL, which the caller chose: the source is on this server, so
+        // nothing is sent to that URL.
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };
@@ -208,13 +209,14 @@ fn is_same_host(request: &Request, host: &str) -> bool {
 }
 
 /// True for the hosted service's name of an account that is served here. Tools that know only the
-/// account of the source use that name with any endpoint, such as `az storage blob copy start`.
+/// account of the source, such as `az storage blob copy start`, use that name with any endpoint.
 fn is_hosted_name_of_ours(request: &Request, host: &str) -> bool {
     let account = host.strip_suffix(".blob.core.windows.net");
     account.is_some_and(|account| request.state.services.accounts.find(account).is_some())
 }
 
-/// Whether a URL leads to this server although the allow list has its host.
+/// True if a URL leads to this server even if the allow list has its host: the host is that of the
+/// request, or this machine.
 fn is_surely_ours(request: &Request, uri: &Uri) -> Result<bool> {
     let host = uri.host().unwrap_or_default();
     Ok(is_ours(request, uri)? && (is_same_host(request, host) || is_this_machine(host)))
@@ -238,8 +240,8 @@ fn check_readable(request: &Request, context: &Context, container: &str) -> Resu
     }
 }
 
-/// The URL as sent, with only the snapshot or version in its query: readers of the blob must not
-/// see credentials.
+/// The URL as sent, without user information, and with only the snapshot or version in its query:
+/// readers of the blob must not see credentials.
 fn without_credentials(uri: &Uri) -> String {
     let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
     let authority = authority.map_or("", |authority| authority.as_str());

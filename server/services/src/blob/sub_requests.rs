@@ -1,4 +1,4 @@
-//! The interface through which a batch has its requests answered.
+//! The interface by which a batch gets the responses to the requests inside it.
 
 use crate::request::context::Context;
 use crate::response::error::Result;

@@ -15,8 +15,8 @@ use lazurite_blob::{
     BlobService, Conditions, FindBlobsByTags, FindBlobsByTagsPage, TagQuery, Tags,
 };
 
-/// Reads the conditions. Those on the blob itself have names of their own here, such as
-/// `x-ms-blob-if-match`. Source: Set Blob Tags, "Request headers".
+/// Reads the conditions. In operations on tags, conditions on the blob have their own header names,
+/// such as `x-ms-blob-if-match`. Source: Set Blob Tags, "Request headers".
 fn conditions(request: &Request) -> Result<Conditions> {
     let own = conditions_named(&request.context, "x-ms-blob-")?;
     Ok(Conditions {

@@ -59,7 +59,8 @@ pub fn tier_texts(blob: &Blob, now: SystemTime) -> Vec<(&'static str, &'static s
         (Some(tier), _) => {
             add("x-ms-access-tier", "AccessTier", tier.to_string());
             if tier == AccessTier::Smart {
-                // The tier chosen by the service. Blobs of this server do not cool down.
+                // The service chooses the tier of a blob with the tier Smart. This server always
+                // chooses Hot.
                 let name = "x-ms-smart-access-tier";
                 add(name, "SmartAccessTier", "Hot".to_owned());
             }

@@ -17,11 +17,12 @@ use lazurite_blob::{
     BlobAddress, BlobService, Checksums, Conditions, CustomerKey, Upload, UploadKind, WrittenPart,
 };
 
-/// Maximum number of bytes that an upload holds in memory: a part that is filled, and one that is
-/// written.
+/// Maximum number of bytes that an upload holds in memory: one part that is being filled, and one
+/// that is being written.
 const UPLOAD_BYTES_HELD: u64 = 512 << 10;
 
-/// If the client waits for 100 Continue, refuses an upload that would fail before its body comes.
+/// If the client waits for 100 Continue, refuses an upload that would fail, before the client sends
+/// its body.
 pub async fn check_before_body(
     request: &Request,
     body: &RequestBody,
@@ -173,7 +174,7 @@ pub fn is_structured(request: &Request) -> bool {
     request.context.header(STRUCTURED_BODY).is_some()
 }
 
-/// Fails if a body has content, whether it has a Content-Length or comes in chunks. Discards it.
+/// Fails if a body has content, with a Content-Length or in chunks. Discards the content.
 pub async fn refuse_body(body: RequestBody) -> Result<()> {
     body.refuse_content(surplus_body).await
 }

@@ -1,9 +1,10 @@
 //! The static website of an account: serves the blobs of its container `$web` to browsers.
 //!
-//! Its address is a host name on the Blob service's listener, as on the hosted service:
-//! `http://ACCOUNT.web.localhost:10000/` (there `https://ACCOUNT.z6.web.core.windows.net/`). A
-//! website is public, whatever the access of the container, and read-only. Source: Static website
-//! hosting in Azure Storage; Set Blob Service Properties, "StaticWebsite".
+//! Its address is a host name on the Blob service's listener:
+//! `http://ACCOUNT.web.localhost:10000/`. On the hosted service it is
+//! `https://ACCOUNT.z6.web.core.windows.net/`. A website is public, whatever the access of the
+//! container, and read-only. Source: Static website hosting in Azure Storage; Set Blob Service
+//! Properties, "StaticWebsite".
 
 use crate::accounts::Accounts;
 use crate::auth::Caller;
@@ -78,9 +79,10 @@ pub async fn serve(
     Ok(not_found(&parts.method))
 }
 
-/// The blobs to try for a path, in order: the blob of that name, unless the path ends in a slash,
-/// then the index document of the directory of that name. A directory named without its slash gets
-/// its index without a redirect, as on the hosted service.
+/// The blobs to try for a path, in order. For a directory (an empty path, or one that ends in a
+/// slash): its index document, or the default index document. For any other path: the blob of that
+/// name, then the index document of the directory of that name. Like the hosted service, does not
+/// redirect to the path with a slash.
 pub fn documents_of(website: &StaticWebsite, path: &str) -> Vec<String> {
     let path = path.strip_prefix('/').unwrap_or(path);
     let is_directory = path.is_empty() || path.ends_with('/');
@@ -97,7 +99,7 @@ pub fn documents_of(website: &StaticWebsite, path: &str) -> Vec<String> {
     }
 }
 
-/// True if no blob has the name, or can have it.
+/// True if the failure means that no blob has the name, or that no blob can have it.
 fn is_missing(failure: &Failure) -> bool {
     failure.status == StatusCode::NOT_FOUND
         || ["InvalidUri", "OutOfRangeInput"].contains(&&*failure.code)

@@ -161,8 +161,9 @@ fn texts(request: &Request) -> BlobHeaders {
 }
 
 /// The headers after Set Blob Properties, which clears those that are not given. A cleared type is
-/// stored as an empty text, because a blob without a stored type is read as a stream of bytes.
-/// Source: Set Blob Properties, "Request headers", `x-ms-blob-content-type`.
+/// stored as an empty text, because a blob without a stored type is read as
+/// `application/octet-stream`. Source: Set Blob Properties, "Request headers",
+/// `x-ms-blob-content-type`.
 pub fn replaced_headers(request: &Request) -> Result<BlobHeaders> {
     let mut headers = blob_headers(request)?;
     headers.content_type.get_or_insert_default();

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-/// The units of ISO 8601 in seconds, before the `T` and after it, in their required order.
+/// The units of ISO 8601 before the `T`, in seconds and in their required order.
 const DATE_UNITS: [(char, f64); 2] = [('W', 604_800.0), ('D', 86_400.0)];
+/// The units of ISO 8601 after the `T`, in seconds and in their required order.
 const TIME_UNITS: [(char, f64); 3] = [('H', 3600.0), ('M', 60.0), ('S', 1.0)];
-/// The unit suffixes in seconds. `ms` precedes `s`, which is a suffix of it.
+/// The unit suffixes in seconds. `ms` comes before `s`, because `s` is also a suffix of `ms`.
 const UNITS: [(&str, f64); 5] = [
     ("ms", 0.001),
     ("s", 1.0),
@@ -15,7 +16,8 @@ const UNITS: [(&str, f64); 5] = [
     ("d", 86_400.0),
 ];
 
-/// Parses either form; `None` if malformed. Months and years are malformed: their length varies.
+/// Parses either form; `None` if malformed. Months and years count as malformed: their length
+/// varies.
 pub fn parse(text: &str) -> Option<Duration> {
     let seconds = match text.strip_prefix('P') {
         Some(rest) => iso8601(rest)?,

@@ -7,9 +7,9 @@
 //!
 //! The clock never goes back: ETags, Timestamps and the order of messages depend on that. It is
 //! moved forward or frozen. Its state is a record in the store, so that after a restart the clock
-//! is never behind the times of the store's rows. The record is written before the clock moves.
-//! Only a freeze is recorded afterwards: until then the earlier record applies, which gives later
-//! times.
+//! is never behind the times of the store's rows. The record is written before the clock moves. A
+//! freeze is the exception: it is recorded after it has begun. If the server stops before that, the
+//! earlier record applies, and it gives later times.
 
 pub mod duration;
 mod moves;

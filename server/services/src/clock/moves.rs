@@ -13,17 +13,18 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
 /// Maximum lead of the clock over the machine's. Times further ahead would come near the latest
-/// that a record can hold.
+/// time that a record can hold.
 const LEAD_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const KEYSPACE: &str = "server.clock";
 const KEY: &[u8] = b"adjustment";
 /// The codec version, byte 0 of the record.
 const RECORD_VERSION: u8 = 1;
 
-/// The difference between the clock and the one that it follows.
+/// The difference between the clock and the clock that it follows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Adjustment {
-    /// Added to the followed clock; negative after a freeze. Ignored while the clock is frozen.
+    /// Added to the followed clock. May be negative after a freeze. Ignored while the clock is
+    /// frozen.
     offset_nanos: i64,
     frozen_at: Option<SystemTime>,
 }
@@ -46,7 +47,8 @@ impl Adjustment {
         }
     }
 
-    /// Version, offset, whether the clock is frozen, and since when (nanoseconds of Unix time).
+    /// Version, offset, whether the clock is frozen, and the time that the frozen clock shows
+    /// (nanoseconds of Unix time).
     fn encode(&self) -> Vec<u8> {
         let frozen_at = self
             .frozen_at
@@ -115,8 +117,8 @@ pub struct Shown {
 #[derive(Debug)]
 pub struct Clock {
     followed: Arc<dyn WallClock>,
-    /// False until the first move: until then, requests take no lock. Set before `adjustment`
-    /// changes.
+    /// False while the clock was never adjusted: requests then take no lock. Set before
+    /// `adjustment` changes.
     may_be_adjusted: AtomicBool,
     /// Locked while a time is computed: a freeze must not happen between the read of `followed` and
     /// the return of its time.
@@ -129,8 +131,8 @@ pub struct Clock {
     keyspace: Keyspace,
 }
 
-/// Removes the record of the clock from a copy of a store, for a copy whose clock follows that of
-/// the original. Blocks for the disk.
+/// Removes the record of the clock from a copy of a store. Used if the clock of the copy follows
+/// the clock of the original. Blocks for the disk.
 pub fn forget_moves(db: &Db) -> lazurite_engine::Result<()> {
     let keyspace = db.keyspace(KEYSPACE, KeyspaceOptions::default())?;
     let mut batch = Batch::new();
@@ -175,7 +177,7 @@ impl Clock {
     pub fn now(&self) -> SystemTime {
         let now = self.followed.now();
         // Pairs with the fence of `begin_to_adjust`: if this thread does not see the first freeze,
-        // the freeze reads the clock after `now` was read, and so stops at no earlier time.
+        // the freeze reads the clock after `now` was read, so it does not stop at an earlier time.
         fence(Ordering::SeqCst);
         if !self.may_be_adjusted.load(Ordering::Relaxed) {
             return now;
@@ -192,7 +194,7 @@ impl Clock {
         self.read().apply(system_time)
     }
 
-    /// Whether the clock differs from the one that it follows.
+    /// Whether the clock differs from the clock that it follows.
     pub fn is_adjusted(&self) -> bool {
         self.read() != Adjustment::default()
     }
@@ -219,7 +221,7 @@ impl Clock {
         }
     }
 
-    /// Moves the clock and wakes tasks that wait for a time. Waits for the disk.
+    /// Moves the clock. Except for a freeze, wakes tasks that wait for a time. Waits for the disk.
     pub fn make(&self, step: Move) -> Result<(), Refused> {
         let _one_at_a_time = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         self.begin_to_adjust();
@@ -272,7 +274,7 @@ impl Clock {
         *adjustment
     }
 
-    /// The adjustment that a move leads to. The caller holds `moving`.
+    /// The adjustment after a move. The caller holds `moving`.
     fn after(&self, step: Move) -> Result<Adjustment, Refused> {
         let (before, followed) = (self.read(), self.followed.now());
         let now = before.apply(followed);

@@ -15,8 +15,8 @@ pub fn show(clock: &Clock) -> Value {
     })
 }
 
-/// Moves the clock as the body of a PUT says. Errors: the body is malformed, or the clock may not
-/// be moved so.
+/// Moves the clock as the body of a PUT says. Errors: the body is malformed, or the move is
+/// refused.
 pub fn change(clock: &Clock, body: &[u8]) -> Result<Value> {
     clock.make(read(body)?).map_err(failure)?;
     Ok(show(clock))

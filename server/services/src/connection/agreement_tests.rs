@@ -1,5 +1,5 @@
 //! Checks that our reader of framing and the HTTP library agree on every request that the library
-//! serves: on random connections, well-formed and not, each request comes with the facts of its own
+//! serves: on random connections, well-formed and malformed, each request gets the facts of its own
 //! head.
 //!
 //! If the two disagreed where a body ends, a client could pass one request off as part of another.

@@ -1,10 +1,10 @@
 //! Runs the synchronous work of the services.
 //!
 //! Most operations take microseconds, less than a hop to another thread and back. They run on the
-//! threads that serve connections (`threads`). There are more of these threads
-//! than processors, so that others continue while one waits for a page from the disk. Operations
-//! that may take long run on threads of their own, and so do writes while the store makes writers
-//! wait. No thread waits for a sync: callers await the ticket.
+//! threads that serve connections (`threads`). There are more of these threads than processors, so
+//! that others continue while one waits for a page from the disk. Operations that may take long run
+//! on the blocking pool, and so do writes while the store makes writers wait. No thread waits for a
+//! sync: callers await the ticket.
 
 use crate::response::error::{Result, common};
 use lazurite_engine::{Db, Ticket};
@@ -55,8 +55,8 @@ pub fn on_blocking_pool<T: Send + 'static>(
 }
 
 /// Like [`on_blocking_pool`], for work that may wait for the store and must not take all threads.
-/// The outer future waits for one of the threads reserved for such work, the inner one for the
-/// work.
+/// The outer future waits for a turn: each connection thread has [`WAITING_MAX`] turns. The inner
+/// future waits for the result.
 pub async fn start_on_blocking_pool_limited<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {

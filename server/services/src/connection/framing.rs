@@ -1,18 +1,18 @@
 //! Follows the framing of the requests on one connection: the end of each head, the length of its
 //! body, the beginning of the next head.
 //!
-//! The HTTP library decides what is served; this reader only notes what the library does not
-//! report: the case of metadata names, and heads that declare two lengths. It reads the same bytes
-//! by the same rules, so it stays in step with any answer, also when a body is refused, when
-//! requests are pipelined, and when empty lines precede a request line. Source: RFC 9112, sections
-//! 2.2, 6 and 7.1.
+//! The HTTP library decides which requests are served. This reader only notes facts that the
+//! library does not report: the case of metadata names, and heads that declare two lengths. It
+//! reads the same bytes by the same rules, so the two stay in step, also if a body is refused,
+//! requests are pipelined, or empty lines precede a request line. Source: RFC 9112, sections 2.2, 6
+//! and 7.1.
 
 use axum::http::{HeaderName, HeaderValue};
 use std::collections::VecDeque;
 
 const METADATA_PREFIX: &[u8] = b"x-ms-meta-";
-/// Maximum number of bytes kept of a header line. The library refuses longer names, and no length
-/// needs more.
+/// Maximum number of bytes kept of a header line. The library refuses longer names, and the value
+/// of a Content-Length needs fewer.
 const LINE_BYTES_KEPT: usize = 8 * 1024;
 
 /// Number of lines after which metadata is kept from the HTTP library, which accepts 100 headers.
@@ -32,8 +32,8 @@ pub struct RawHead {
     pub ambiguous_length: bool,
 }
 
-/// Reads a connection's bytes, in pieces of any size, and keeps the heads that have not been taken,
-/// at most as many as the library's read buffer holds.
+/// Reads a connection's bytes, in pieces of any size. Keeps the heads that were not taken yet, at
+/// most as many as fit into the library's read buffer.
 #[derive(Debug, Default)]
 pub struct FramingReader {
     state: State,
@@ -134,7 +134,8 @@ impl FramingReader {
         self.heads.pop_front().unwrap_or_default()
     }
 
-    /// Whether a head, or the beginning of one, was read and not taken.
+    /// Whether a head, or the beginning of one, was read and not taken, or the library refuses the
+    /// request.
     pub fn has_head(&self) -> bool {
         !self.heads.is_empty() || self.is_within_head() || self.state == State::Refused
     }

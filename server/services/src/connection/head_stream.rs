@@ -1,16 +1,15 @@
 //! The stream between the socket of a connection and the HTTP library. It follows the requests
-//! ([`crate::connection::framing`]) and does for heads what the library does not:
+//! ([`crate::connection::framing`]) and does four things for heads:
 //!
 //! - It keeps the case of `x-ms-meta-*` names, which users choose and expect back. The library
-//!   turns them to lower case in both directions. The names in the head of a response have the same
-//!   length in both cases, so they are rewritten in place.
-//! - It hands more metadata to a request than the library takes headers
+//!   turns them to lower case in both directions.
+//! - It lets a request have more metadata headers than the library accepts
 //!   ([`crate::connection::long_head`]).
-//! - It replaces the answers that the library gives to heads that it cannot read: they have no
-//!   request id. An answer is recognised as the library's by its form, if a head has arrived that
-//!   became no request.
-//! - It closes a connection with half a head after thirty seconds. A connection that is idle
-//!   between requests stays open as long as the listener says.
+//! - It replaces the library's own answers to heads that the library cannot read, because these
+//!   answers have no request id. It recognises them by their form, and only if a head has arrived
+//!   that did not become a request.
+//! - It closes a connection with half a head after thirty seconds. How long a connection may be
+//!   idle between requests is up to the listener.
 
 use crate::connection::framing::{FramingReader, Marks, RawHead};
 use crate::connection::long_head::LongHead;
@@ -29,7 +28,7 @@ use tokio::time::Sleep;
 /// Maximum time between the first and the last byte of a head.
 const HEAD_SECONDS_MAX: u64 = 30;
 const HEAD_END: &[u8] = b"\r\n\r\n";
-/// An answer by the HTTP library itself has a status line and at most three headers.
+/// An answer by the HTTP library itself is shorter: a status line and at most three headers.
 const LIBRARY_ANSWER_BYTES_MAX: usize = 160;
 
 /// State shared by the stream of a connection and the requests on it.
@@ -84,9 +83,9 @@ impl HeaderNames {
         self.0.has_response_names.load(Ordering::Relaxed)
     }
 
-    /// Makes the connection end as soon as the client closes its sending direction, even if it could
-    /// still read the response. The next request resets this. Takes effect when the connection's task
-    /// runs next.
+    /// Makes the connection end as soon as the client closes its sending direction, even if the
+    /// client could still read the response. The next request resets this. Takes effect when the
+    /// connection's task runs next.
     pub fn follow_client(&self) {
         self.0.follows_client.store(true, Ordering::Relaxed);
     }

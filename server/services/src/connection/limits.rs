@@ -19,8 +19,7 @@ pub struct Connections {
     max_per_address: usize,
     open: AtomicUsize,
     by_address: Mutex<HashMap<IpAddr, usize>>,
-    /// Changes when there is no room for another connection. Connections without a request under
-    /// way then close.
+    /// Changes when there is no room for another connection. Idle connections then close.
     crowded: watch::Sender<u64>,
     freed: Notify,
 }
@@ -56,7 +55,7 @@ impl Connections {
     pub async fn room(&self) {
         while self.open.load(Ordering::Relaxed) >= self.max {
             self.crowded.send_modify(|count| *count += 1);
-            // A notification missed before this wait is made up for by the next step.
+            // If a notification comes before this wait, the next step notices.
             let _ = tokio::time::timeout(CROWDED_STEP, self.freed.notified()).await;
         }
     }

@@ -1,5 +1,5 @@
-//! Connections: accepted, secured, counted, and served on threads of their own. Independent of the
-//! operations that requests ask for.
+//! Connections: accepted, secured, counted, and served on the connection threads. Independent of
+//! the operations that requests ask for.
 
 pub mod blocking_pool;
 pub mod framing;

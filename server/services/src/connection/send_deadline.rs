@@ -18,8 +18,8 @@ const TICK: Duration = Duration::from_secs(5);
 /// While memory is short, one tick without a byte is too long.
 const TICKS_MAX: u32 = 6;
 
-/// A socket whose writes fail with `TimedOut` when the other end receives next to nothing for half
-/// a minute.
+/// A socket whose writes fail with `TimedOut` if the client receives too little within
+/// [`TICKS_MAX`] ticks.
 #[derive(Debug)]
 pub struct SendDeadline<S> {
     socket: S,

@@ -12,9 +12,9 @@ use std::time::Duration;
 /// Maximum processor time for which a request may occupy a connection thread without a pause.
 /// Longer work belongs on the blocking pool.
 ///
-/// A debug build takes about ten times the processor time of a release, and a busy machine half as
-/// much again: a transaction of a hundred entities took 13 ms. A lower limit would report the
-/// machine's load.
+/// A debug build takes about ten times the processor time of a release build, and half as much
+/// again on a busy machine: a transaction of a hundred entities took 13 ms. A lower limit would
+/// report the machine's load.
 const HELD_MAX: Duration = Duration::from_millis(40);
 
 /// A request that measures the processor time of each poll.

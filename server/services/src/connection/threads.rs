@@ -1,8 +1,8 @@
 //! ConnectionThreads: the threads that serve connections. A connection stays on its thread.
 //!
-//! Serving a request therefore wakes no other thread, which would often take longer than the
-//! request, and requests that arrive together are served together. Work that may take long, or
-//! wait, runs elsewhere ([`crate::connection::blocking_pool`]), so that a connection waits for its
+//! Serving a request therefore wakes no other thread: waking one would often take longer than the
+//! request. Requests that arrive together are served together. Work that may take long, or wait,
+//! runs elsewhere ([`crate::connection::blocking_pool`]), so that a connection waits for its
 //! neighbours only while they read or write a few rows.
 
 use std::convert::Infallible;
@@ -38,8 +38,8 @@ struct ConnectionThread {
 }
 
 impl ConnectionThreads {
-    /// Starts `threads` threads, which together have about `blocking_threads` others for long work.
-    /// Errors: those of the operating system if it has no more threads.
+    /// Starts `threads` threads, which together have at least `blocking_threads` others for long
+    /// work. Errors: those of the operating system if it has no more threads.
     pub fn start(threads: usize, blocking_threads: usize) -> io::Result<ConnectionThreads> {
         let blocking_threads = blocking_threads.div_ceil(threads).max(BLOCKING_THREADS_MIN);
         let (running, ended) = channel(1);
@@ -137,8 +137,8 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::sync::mpsc;
 
-    /// Connects a client, which `threads` serves until it closes the connection. Returns it once
-    /// `names` has the name of its thread.
+    /// Connects a client, which `threads` serves until the client closes the connection. Sends the
+    /// name of its thread to `names`, then returns the client.
     async fn connect(
         threads: &ConnectionThreads,
         listener: &TcpListener,

@@ -19,8 +19,8 @@ pub async fn is_plain(socket: &TcpStream) -> bool {
     matches!(socket.peek(&mut first).await, Ok(1) if first[0].is_ascii_alphabetic())
 }
 
-/// Answers a request in clear on a port that only serves HTTPS. Returns when the client has closed
-/// the connection.
+/// Answers an HTTP request on a port that only serves HTTPS. Returns when the client has closed the
+/// connection.
 pub async fn refuse_plain(mut socket: TcpStream) {
     let mut head = Vec::new();
     while head.len() < HEAD_BYTES_MAX && memchr::memmem::find(&head, b"\r\n\r\n").is_none() {

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
-/// Number of bytes after which a chunked body is cut: half its length is not known.
+/// Number of bytes after which a body of unknown length is cut by default.
 const CUT_BYTES_DEFAULT: u64 = 1024;
 /// Delay of the cut, so that the bytes before it reach the client.
 const CUT_DELAY: Duration = Duration::from_millis(50);
@@ -44,7 +44,7 @@ fn cut(bytes: Option<u64>, response: &mut Response<Body>) {
         return;
     }
     if let Some(length) = length {
-        // The HTTP library would take the length from the body, and a cut body has none.
+        // The HTTP library would take the length from the body, and a cut body gives none.
         let headers = response.headers_mut();
         headers
             .entry(CONTENT_LENGTH)

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The header with which a request asks for a fault of its own.
 pub const HEADER: &str = "x-lazurite-fault";
 
-/// Maximum latency: longer ones would exceed the timeout of every client.
+/// Maximum latency. It limits how long a fault holds a connection.
 const LATENCY_MAX: Duration = Duration::from_secs(60);
 const RETRY_AFTER_SECONDS_MAX: u32 = 3600;
 const MESSAGE_BUSY: &str = "The server is busy. (A fault that was asked for.)";
@@ -19,7 +19,7 @@ const MESSAGE_TIMED_OUT: &str =
 const MESSAGE_INTERNAL: &str = "The server encountered an internal error. Please retry the request. (A fault that was asked for.)";
 
 /// The errors that Azure Storage returns without a fault of the client. A status without a code
-/// means its first error here. Source: Common REST API error codes.
+/// means the first error with that status. Source: Common REST API error codes.
 const ERRORS: [(u16, &str, &str); 3] = [
     (503, "ServerBusy", MESSAGE_BUSY),
     (500, "InternalError", MESSAGE_INTERNAL),

@@ -3,12 +3,12 @@
 //!
 //! A rule of `/_lazurite/faults`, or the header `x-lazurite-fault` of one request, names a fault;
 //! both use the syntax of `kind.rs`. A fault is chosen after routing and authentication: its rule
-//! may name the operation, and unauthenticated requests are refused as always. Latency and errors
-//! come before the handler, which does not run after an error; a lost or cut response comes after
-//! it. Only errors that Azure Storage gives can be injected.
+//! may name the operation, and unauthenticated requests are refused as always. Latency, errors and
+//! resets come before the handler. The handler does not run after an error or a reset. A response
+//! is lost or cut after the handler has run. Only errors that Azure Storage gives can be injected.
 //!
-//! `targets.rs` has the limits of Azure Storage: a request that exceeds one is refused as it is
-//! there.
+//! `targets.rs` has the limits of Azure Storage. A request that exceeds a limit is refused as on
+//! Azure Storage.
 //!
 //! Without rules and targets, a request costs two loads of atomic flags and a look for the header.
 
@@ -30,9 +30,9 @@ use crate::response::error::{Failure, Result, common};
 /// The fault of a request, if it has one. Errors: the header is malformed, or not accepted from
 /// this caller.
 ///
-/// The header needs credentials and a client on this machine, unless `--faults` opens it to others.
-/// It affects only its own request, but holds a connection for up to a minute, and a header that a
-/// gateway forwards must not make a server fail.
+/// The header needs credentials. It also needs a client on this machine, unless `--faults` opens it
+/// to others. A fault affects only its own request, but holds a connection for up to a minute, and
+/// a header that a gateway forwards must not make a server fail.
 pub fn choose(
     faults: &Faults,
     context: &Context,

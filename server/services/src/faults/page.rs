@@ -91,7 +91,7 @@ pub fn add(faults: &Faults, body: &[u8]) -> Result<Value> {
     Ok(show(faults))
 }
 
-/// Removes all rules with a seed. Error: `404` if there is none.
+/// Removes all rules with a seed. Error: `404` if no rule has it.
 pub fn remove(faults: &Faults, seed: &str) -> Result<Value> {
     if !seed.parse().is_ok_and(|seed| faults.remove(seed)) {
         let message = format!("No rule has the seed {seed}.");
@@ -183,7 +183,7 @@ fn service_of(name: &str) -> std::result::Result<ServiceKind, String> {
     })
 }
 
-/// The REST name of an operation, of `service` or of any if that is `None`.
+/// The REST name of an operation of `service`, or of any service if `service` is `None`.
 fn operation_of(
     name: &str,
     service: Option<ServiceKind>,

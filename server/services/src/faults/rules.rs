@@ -43,8 +43,9 @@ impl Rule {
             })
     }
 
-    /// The fault of a request that matches, if it is chosen. The n-th matching request is drawn by
-    /// the seed and n alone; the rule's `count` limits how many of those drawn are chosen.
+    /// The fault of a matching request, if the request is chosen. Whether the n-th matching request
+    /// is drawn depends only on the seed and n. The rule's `count` limits how many of the drawn
+    /// requests are chosen.
     fn strike(&self) -> Option<Fault> {
         let number = self.matched.fetch_add(1, Ordering::Relaxed);
         let mut numbers = Numbers::new(self.seed, number);
@@ -161,7 +162,7 @@ impl Faults {
         })
     }
 
-    /// Removes the rules with a seed, keeping the counts of the others. `false` if there is none.
+    /// Removes the rules with a seed, keeping the counts of the others. `false` if no rule has it.
     pub fn remove(&self, seed: u64) -> bool {
         self.change(|current| {
             let before = current.len();
@@ -232,7 +233,7 @@ mod tests {
         (0..1000).map(|_| rule.strike().is_some()).collect()
     }
 
-    /// Seeds repeat their faults in later releases. Source: the reference values of SplitMix64.
+    /// A seed gives the same faults in every release. Source: the reference values of SplitMix64.
     #[test]
     fn numbers_are_those_of_splitmix64() {
         let mut numbers = Numbers(0);

@@ -1,10 +1,10 @@
-//! The scalability targets of Azure Storage, as limits that a server can be asked to have:
-//! `--as-azure`, and the field `targets` of `/_lazurite/faults`.
+//! The scalability targets of Azure Storage, as limits that can be set: with `--as-azure`, or in
+//! the field `targets` of `/_lazurite/faults`.
 //!
-//! [`Targets`] are the limits, with the number of requests that reached each; [`Usage`] is how much
-//! of them the requests of one store have used, in memory of a bounded size. Rates are counted in
-//! real time, one second's worth at once; the names of deleted resources become free again by the
-//! clock of the store. Entries that no longer fit are forgotten, which allows more than the target.
+//! [`Targets`] has the limits, and the number of requests that reached each. [`Usage`] counts the
+//! requests of one store. Its size is bounded: entries that no longer fit are forgotten, which
+//! allows more than the target. Rates are measured in real time, and the allowance of one second
+//! may be used at once. The names of deleted resources become free again by the clock of the store.
 
 use crate::faults::HEADER;
 use crate::response::error::{Failure, Result};
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Maximum number of entries in one generation of a map of [`Usage`]. The generation before is kept
-/// too.
+/// Maximum number of entries in one generation of a map of [`Usage`]. The previous generation is
+/// kept too.
 const ENTRIES_MAX: usize = 32 * 1024;
 /// The message of `ServerBusy`. Source: Common REST API error codes, `ServerBusy`.
 const MESSAGE_BUSY: &str =
@@ -39,17 +39,17 @@ pub enum Target {
     QuerySeconds,
     /// Maximum number of partitions that a page of a query reads.
     PagePartitions,
-    /// Seconds after its deletion for which a table's name is not free.
+    /// Seconds for which the name of a deleted table is not free.
     TableReuseSeconds,
-    /// Seconds after its deletion for which a container's name is not free.
+    /// Seconds for which the name of a deleted container is not free.
     ContainerReuseSeconds,
-    /// Seconds after its deletion for which a queue's name is not free.
+    /// Seconds for which the name of a deleted queue is not free.
     QueueReuseSeconds,
 }
 
 /// Every target with its name in JSON, the value that Azure Storage publishes, and the smallest
-/// that can be set. Sources: Scalability targets for standard storage accounts, Blob, Queue and
-/// Table Storage; Query timeout and pagination; Delete Table; Delete Container; Delete Queue.
+/// value that can be set. Sources: Scalability targets for standard storage accounts, Blob, Queue
+/// and Table Storage; Query timeout and pagination; Delete Table; Delete Container; Delete Queue.
 const TARGETS: [(Target, &str, u32, u32); 9] = [
     (Target::AccountRequests, "accountRequests", 20_000, 1),
     (Target::PartitionEntities, "partitionEntities", 2000, 1),
@@ -98,7 +98,7 @@ impl Targets {
         self.limits[target as usize]
     }
 
-    /// Counts a request that met the limit.
+    /// Counts a request that reached the limit.
     pub fn hit(&self, target: Target) {
         self.hits[target as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -188,7 +188,7 @@ pub enum Subject<'a> {
     Other,
 }
 
-/// How much of the targets the requests of one store have used.
+/// What the requests of one store have used, by resource.
 #[derive(Debug, Default)]
 pub struct Usage {
     hasher: RandomState,
@@ -197,7 +197,8 @@ pub struct Usage {
     deleted: Mutex<Recent<SystemTime>>,
 }
 
-/// A bounded map of two generations that forgets the entries unused for longest.
+/// A bounded map of two generations. When the present one is full, it replaces the past one, which
+/// is forgotten.
 #[derive(Debug)]
 struct Recent<V> {
     present: HashMap<u64, V>,
@@ -261,8 +262,8 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Takes `count` tokens if at least one is left; otherwise returns the seconds until one is. A
-    /// debt is limited to one second's worth.
+    /// Takes `count` tokens if at least one is left; otherwise returns the seconds until one is, at
+    /// least 1. A debt is limited to the allowance of one second.
     fn take(&mut self, count: u32, rate: u32, now: Instant) -> std::result::Result<(), u32> {
         self.refill(rate, now);
         if self.tokens >= 1.0 {
@@ -297,8 +298,8 @@ impl Meter<'_> {
             Subject::Messages { queue } => {
                 self.take(Target::QueueMessages, account, (queue, ""), 1)
             }
-            // Any use of a table whose name is not free yet is refused, but of containers and
-            // queues only the creation. Source: Delete Table, "Remarks".
+            // While the name of a table is not free, every request for the table is refused. For
+            // containers and queues, only the creation is. Source: Delete Table, "Remarks".
             Subject::Table { table } => self.check_free(Named::Table, account, table),
             Subject::Other => Ok(()),
         }
@@ -317,7 +318,7 @@ impl Meter<'_> {
         self.take(Target::PartitionEntities, account, subject, count)
     }
 
-    /// Counts the messages of a response after the first, which was counted with the request.
+    /// Counts the messages of a response except the first, which was counted with the request.
     pub fn owe_messages(&self, account: &str, queue: &str, count: usize) {
         let Some(rate) = self.targets.limit(Target::QueueMessages) else {
             return;
@@ -404,21 +405,21 @@ impl Usage {
         *lock(&self.deleted) = Recent::default();
     }
 
-    /// Ignores case, because names of tables do; the other names have only lower case.
+    /// Ignores case, because the names of tables ignore case. The other names have only lower case.
     fn name_key(&self, named: Named, account: &str, name: &str) -> u64 {
         let name = name.to_ascii_lowercase();
         self.hasher.hash_one((named, account, name))
     }
 }
 
-/// A panic leaves no entry of the maps half changed.
+/// Locks even after a panic, which leaves no entry of the maps half changed.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts the rows that a page of a query examines against the targets of their partitions. Source:
-/// Performance and scalability checklist for Table storage, "Query density": a query that keeps few
-/// of the entities that it scans reaches the target with few results.
+/// Charges the rows that a page of a query examines to their partitions. Source: Performance and
+/// scalability checklist for Table storage, "Query density": a query that keeps few of the entities
+/// that it scans reaches the target with few results.
 pub struct PageRows<'a> {
     meter: &'a Meter<'a>,
     account: &'a str,
@@ -454,9 +455,9 @@ impl<'a> PageRows<'a> {
         }
     }
 
-    /// Counts the last partition. If it is the page's only one, counts at least `azure_examined`
-    /// rows: those that Azure would examine where this server examines fewer. Errors: `ServerBusy`
-    /// if one of the partitions had no allowance left.
+    /// Charges the last partition. If it is the only partition of the page, charges at least
+    /// `azure_examined` rows: Azure may examine more rows than this server. Errors: `ServerBusy` if
+    /// one of the partitions had no allowance left.
     pub fn finish(mut self, azure_examined: Option<u64>) -> Result<()> {
         if let (Some((_, rows)), false) = (&mut self.present, self.has_left_partition) {
             let azure_rows = azure_examined.unwrap_or_default();

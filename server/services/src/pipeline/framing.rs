@@ -1,5 +1,5 @@
-//! Refuses a head that is too long or ambiguous, before anything else is looked at, and begins to
-//! follow the body.
+//! Refuses a head that is too long or ambiguous, before any other check, and begins to follow the
+//! body.
 
 use crate::auth::identity;
 use crate::pipeline::exchange::{Exchange, Step};

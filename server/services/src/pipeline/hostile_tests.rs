@@ -1,6 +1,6 @@
-//! Gives random input to all parsers of unauthenticated bytes: none may panic, and together they
-//! hash and answer at most a few times as many bytes as were sent. Half of the inputs are composed
-//! of parts of requests, so that they pass the first check.
+//! Gives random input to all parsers of unauthenticated bytes. No parser may panic. The bytes that
+//! are hashed and answered may be at most a few times the bytes that were sent. Half of the inputs
+//! are composed of parts of requests, so that they pass the first check.
 
 use crate::accounts::Accounts;
 use crate::browser_guard;
@@ -23,12 +23,12 @@ use proptest::prelude::*;
 /// Number of inputs of each test. A failure prints the seed.
 const CASES: u32 = 2048;
 
-/// Number of inputs of each test with inputs as long as a request may be.
+/// Number of inputs of each test with long inputs.
 const LONG_CASES: u32 = 96;
 
-/// Maximum number of bytes hashed and answered for each byte of a request, because an account has
-/// two keys and a name two spellings. The second number is added for short requests, whose forms
-/// are all tried.
+/// Maximum number of bytes hashed and answered for each byte of a request: an account has two keys,
+/// and a name two spellings. `WORK_BYTES_FREE` is added for short requests: all their forms are
+/// tried.
 const WORK_FACTOR_MAX: usize = 4;
 const WORK_BYTES_FREE: usize = 512 * 1024;
 
@@ -101,7 +101,7 @@ const PIECES: [&str; 65] = [
     "18446744073709551616",
 ];
 
-/// Pieces of requests, repeated up to half of what all headers together may have.
+/// Pieces of requests, repeated up to half of the maximum size of all headers together.
 fn long_text() -> impl Strategy<Value = String> {
     (vec(prop::sample::select(&PIECES[..]), 1..24), 1usize..4096).prop_map(|(pieces, times)| {
         let mut text = pieces.concat().repeat(times);
@@ -367,8 +367,8 @@ fn credentials_cost_little_for_any_request() {
     read_within_bounds(&context, target.len());
 }
 
-/// Each name that a signature covers used to copy its value into the string to sign, however often
-/// it was listed.
+/// Each name in `srh` or `srq` copies a value into the string to sign. A repeated name must not
+/// copy its value again.
 #[test]
 fn names_that_a_signature_covers_cost_no_more_than_they_hold() {
     let fields = "sv=2026-04-06&sr=b&sp=r&se=2099-01-01&skoid=a&sktid=b&skt=2020-01-01&ske=2099-01-01&sks=b&skv=2026-04-06&sig=AAAA";

@@ -4,9 +4,9 @@
 use crate::response::error::Result;
 use crate::state::{Store, Write};
 
-/// Runs an operation on a store. An operation that changes state passes its `write`: it is refused
-/// with `503` if the store is retired, or its target reset, before it begins or while it runs,
-/// because its changes are lost.
+/// Runs an operation on a store. An operation that changes state passes its `write`. It is refused
+/// with `503` if the store is retired, or its target is reset, before it begins or while it runs:
+/// its changes are lost.
 pub async fn while_in_service<T>(
     store: &Store,
     write: Option<Write<'_>>,

@@ -1,5 +1,6 @@
-//! Checks that the rights matrix (`tests/e2e/matrix.rs`) has a row for every operation, and the
-//! refusal matrix (`tests/e2e/refusals/rows.rs`) one for every operation that changes state.
+//! Checks that the rights matrix (`tests/e2e/matrix.rs`) has a row for every operation, and that
+//! the refusal matrix (`tests/e2e/refusals/rows.rs`) has a row for every operation that changes
+//! state.
 
 use crate::request::operation::Operation;
 use crate::{blob, queue, table};
@@ -13,7 +14,7 @@ fn between<'a>(source: &'a str, start: &str, end: &str) -> &'a str {
     rest.split_once(end).expect(end).0
 }
 
-/// The names for which the matrix has no row.
+/// The names for which `function` of the rights matrix has no row.
 fn missing(function: &str, names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
     let rows = between(MATRIX, function, "\n}\n").to_lowercase();
     let rows: String = rows.split_whitespace().collect();

@@ -47,7 +47,7 @@ pub fn follow(exchange: Exchange<'_>, response: Answer) -> Answer {
     observers.follow(&store, facts, answer.reception, response)
 }
 
-/// Tells the observers that the client disconnected before there was a response.
+/// Reports to the observers that the client disconnected before there was a response.
 pub fn abandon(exchange: Exchange<'_>) {
     let Exchange {
         store,

@@ -1,4 +1,4 @@
-//! The list of observers, and the end of an exchange, which all of them see at once.
+//! The list of observers. Passes them the facts of each exchange, up to its end.
 //!
 //! To add an observer, implement [`Observer`] in a file of the feature, and add a line to the list.
 

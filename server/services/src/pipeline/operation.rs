@@ -1,4 +1,5 @@
-//! Runs the operation and counts it as a write of its target, so that a reset can wait for it.
+//! Runs the operation. If it changes state, counts it as a write of its target, so that a reset can
+//! wait for it.
 
 use crate::auth::{Caller, bearer};
 use crate::pipeline::call::Call;

@@ -7,8 +7,7 @@ use crate::{blob, queue, table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// `operationId`, method and path of every operation in the published specifications, with its
-/// service.
+/// Service, `operationId`, method and path of every operation in the published specifications.
 const PUBLISHED: &str = include_str!("../../../tests/published_operations.txt");
 /// Service and `operationId` of every operation, followed by its headers, in lower case, and its
 /// parameters, which begin with `?`.
@@ -16,8 +15,8 @@ const PUBLISHED_INPUTS: &str = include_str!("../../../tests/published_inputs.txt
 const DIFFERENCES: &str = include_str!("../../../docs/differences.md");
 const LIST: &str = include_str!("../../../docs/operations.md");
 
-/// Operations whose path in the specification is made up, only to differ from the other paths of
-/// its method.
+/// Operations whose path in the specification is invented, only to differ from the paths of other
+/// operations with the same method.
 const PATHS_MADE_UP: [&str; 8] = [
     "Blob_StartCopyFromURL",
     "Blob_CopyFromURL",

@@ -1,5 +1,5 @@
-//! Answers requests to the pages below `/_lazurite/`, and sends browsers there that open the
-//! address of the server itself.
+//! Answers requests to the pages below `/_lazurite/`. Redirects browsers from the root of a port to
+//! the console.
 
 use crate::advisor;
 use crate::pages;
@@ -29,8 +29,8 @@ pub async fn answer(exchange: &mut Exchange<'_>) -> Step {
     Ok(())
 }
 
-/// True if the router serves a request. Not for the advisor's pages below the host name of an
-/// account, which are for the owner of its key.
+/// True if the router serves a request. False for the advisor's pages below the host name of an
+/// account, which are for the owner of the account.
 fn is_page(exchange: &Exchange<'_>) -> bool {
     let parts = &exchange.parts;
     let path = parts.uri.path();

@@ -1,5 +1,5 @@
-//! Turns failures into responses in the format of the service, and logs those that are the server's
-//! own.
+//! Turns failures into responses in the format of the service, and logs failures of the server
+//! itself.
 
 use crate::pipeline::exchange::{Exchange, Stop};
 use crate::pipeline::wrong_service;
@@ -19,7 +19,7 @@ pub fn render(
 ) -> Response<Body> {
     match outcome {
         Ok(mut response) => {
-            // A batch of which nothing was done carries the reason in its response.
+            // A batch in which nothing was done has the reason in an extension of its response.
             let refusal = response.extensions_mut().remove::<Box<WhyRefused>>();
             exchange.facts.refusal = refusal.map(Arc::from);
             response
@@ -66,8 +66,8 @@ fn in_terms_of_memory(failure: Failure) -> Failure {
     )
 }
 
-/// Errors of Table are JSON for OData requests, and XML for access control lists and service
-/// properties.
+/// The format of a service's errors. Errors of Table are JSON for OData requests, and XML for
+/// operations with a `comp` such as `acl` or `properties`.
 pub fn error_format(
     service: ServiceKind,
     target: &Uri,

@@ -11,8 +11,8 @@ use crate::state::Store;
 use crate::{blob, queue, table};
 use std::sync::Arc;
 
-/// The operation that a request asks for, or the refusal of a request that asks for none. A refusal
-/// is kept until the caller is known, so that anonymous callers do not learn which paths exist.
+/// The operation that a request asks for, or the refusal if it asks for no operation. A refusal is
+/// kept until the caller is known, so that anonymous callers do not learn which paths exist.
 pub enum Route {
     Blob(Result<blob::Route>),
     Queue(Result<queue::Route>),

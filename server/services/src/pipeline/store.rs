@@ -14,7 +14,7 @@ use axum::http::header::HOST;
 use std::sync::Arc;
 
 /// Finds the store of a request. Errors: there is no such fork; the request came to a port for the
-/// server's own requests and is not one.
+/// server's own requests, but the server did not send it.
 pub async fn find(exchange: &mut Exchange<'_>) -> Step {
     if exchange.client.is_own && !is_own_request(&exchange.parts.headers) {
         let message = "This port is for the server itself.";

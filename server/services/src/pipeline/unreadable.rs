@@ -1,5 +1,5 @@
-//! The answer to a head that the HTTP library cannot read. It has an id, and the observers see it,
-//! but no step does: there is no request.
+//! The answer to a head that the HTTP library cannot read. The answer has a request id, and the
+//! observers see it. No step runs, because there is no request.
 
 use crate::app::App;
 use crate::codec::date;

@@ -5,8 +5,8 @@ use crate::pipeline::exchange::{Exchange, Step};
 use crate::request::context::ServiceKind;
 use std::sync::Arc;
 
-/// Answers requests for a website. The future of the answer is boxed, like all but those of the
-/// services, so that the futures of other requests stay small.
+/// Answers requests for a website. The future of the answer is boxed, so that the futures of other
+/// requests stay small.
 pub async fn answer(exchange: &mut Exchange<'_>) -> Step {
     let origin = &exchange.facts.origin;
     if origin.service != ServiceKind::Blob {

@@ -62,7 +62,7 @@ fn of_agent(agent: &str) -> Option<ServiceKind> {
         .map(|(_, service)| service)
 }
 
-/// The service to which the path or the parameters can only belong; `None` if that is not certain.
+/// The only service that the path or the parameters can belong to; `None` if that is not certain.
 fn of_target(target: &Uri) -> Option<ServiceKind> {
     let path = target.path().trim_start_matches('/');
     // A table's resources are directly below the account; blobs deeper down may have any name.

@@ -47,8 +47,8 @@ fn holds(process: &Path, sockets: &[String]) -> bool {
     })
 }
 
-/// The name of a process: the first word of its command line, without directories. The kernel cuts
-/// its own name of the process to 15 letters.
+/// The name of a process: the first word of its command line, without directories. Not the name
+/// that the kernel keeps, because that is cut to 15 bytes.
 pub fn process_name(process_id: u32) -> Option<String> {
     let command = std::fs::read(format!("/proc/{process_id}/cmdline")).ok()?;
     let first = command.split(|byte| *byte == 0).next()?;

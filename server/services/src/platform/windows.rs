@@ -80,8 +80,8 @@ pub fn append_private(path: &Path, _: bool) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Bytes of disk that a file takes, and its identity: always `None`, because the standard library
-/// has none that all hard links of a file share.
+/// Length of a file in bytes, and `None` in place of an id: the standard library has no id that the
+/// hard links of a file share.
 pub fn disk_use(found: &Metadata) -> (u64, Option<(u64, u64)>) {
     (found.len(), None)
 }

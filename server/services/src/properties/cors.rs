@@ -59,9 +59,9 @@ impl CorsRule {
     }
 }
 
-/// True if an origin is the allowed one, or a subdomain of it. Case matters, as documented:
-/// browsers send host names in lower case. Source: Set Blob Service Properties, "Request body",
-/// `AllowedOrigins`.
+/// True if `origin` is the allowed origin, or one of the subdomains that `allowed` covers with
+/// `*.`. Case matters, as documented: browsers send host names in lower case. Source: Set Blob
+/// Service Properties, "Request body", `AllowedOrigins`.
 fn is_origin(allowed: &str, origin: &str) -> bool {
     let Some((scheme, domain)) = allowed.split_once("://*.") else {
         return allowed == origin;
@@ -442,7 +442,8 @@ mod tests {
                 "{name} in {pairs:?}"
             );
         }
-        // A later rule would allow the header, but only the first that covers the origin counts.
+        // A later rule would allow the header, but only the first rule that covers origin and
+        // method counts.
         assert_eq!(
             asked("http://a.com", "GET", "range").unwrap_err(),
             "CorsPreflightFailure"

@@ -30,9 +30,9 @@ pub struct Change {
 }
 
 impl Change {
-    /// Reads a document. Errors: `InvalidXmlDocument` for another document, or a part that is given
-    /// twice or too often; `UnsupportedXmlNode` for a part that the service does not have;
-    /// `MissingRequiredXmlNode`; `InvalidXmlNodeValue`.
+    /// Reads a document. Errors: `InvalidXmlDocument` for another document, a part that is given
+    /// twice, or CORS rules over their limits; `UnsupportedXmlNode` for a part that the service
+    /// does not have; `MissingRequiredXmlNode`; `InvalidXmlNodeValue`.
     pub fn read(service: ServiceKind, root: &Element) -> Result<Change> {
         if root.name != "StorageServiceProperties" {
             return Err(common::INVALID_XML_DOCUMENT.into());

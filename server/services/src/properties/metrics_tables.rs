@@ -1,5 +1,5 @@
 //! The tables of Storage Analytics metrics: their names, and which of them the properties of a
-//! service ask for. Source: Storage Analytics metrics table schema.
+//! service require. Source: Storage Analytics metrics table schema.
 
 use crate::codec::date;
 use crate::properties::model::{Metrics, ServiceProperties};

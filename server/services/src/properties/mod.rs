@@ -1,6 +1,6 @@
 //! The properties of a service that its account can set: logging, metrics, CORS rules, and for Blob
 //! the default version, retention and the static website. One model and one document for all three
-//! services; a service only keeps the bytes.
+//! services; a service only stores the bytes.
 //!
 //! All properties are read when the server starts, and later changed only here, so that requests
 //! find them in memory.
@@ -40,9 +40,9 @@ pub struct PropertiesStore {
     slots: BTreeMap<String, [Slot; 3]>,
 }
 
-/// The properties of a service as of the call. Held by a guard instead of a reference count, which
-/// all requests would write to. arc-swap has eight fast guards per thread: do not hold one across
-/// an await.
+/// The properties of a service as of the call to [`PropertiesStore::get`]. A guard, because all
+/// requests would write to a reference count. arc-swap has eight fast guards per thread: do not
+/// hold one across an await.
 pub type Properties = Guard<Arc<ServiceProperties>>;
 
 #[derive(Debug, Default)]
@@ -228,9 +228,9 @@ fn make_container(services: &Services, account: &str, container: &str) -> Result
     }
 }
 
-/// Get Blob Service Stats, and the same of Table and Queue. Without `--secondary-lag` the secondary
-/// endpoint reads the primary itself, so it is always up to date. Source: Get Blob Service Stats,
-/// "Response body".
+/// Get Blob Service Stats, and the same operation of Queue and Table. Without `--secondary-lag` the
+/// secondary endpoint reads the primary itself, so it is always up to date. Source: Get Blob
+/// Service Stats, "Response body".
 pub fn get_service_stats(context: &Context) -> Response<Body> {
     let mut document = Writer::new();
     document.open("StorageServiceStats");

@@ -69,7 +69,7 @@ impl Logging {
     }
 }
 
-/// The two forms of a line.
+/// The two forms of a line in a log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogVersion {
     #[default]
@@ -97,7 +97,7 @@ pub struct Metrics {
     pub retention_days: Option<u16>,
 }
 
-/// Days for which deleted blobs are kept; `None`: they are removed at once.
+/// How long deleted blobs are kept. If `days` is `None`, they are removed at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct DeleteRetention {
     pub(super) days: Option<u16>,

@@ -101,7 +101,8 @@ fn read_message(document: &[u8]) -> Result<String> {
     read.ok_or_else(|| common::MISSING_REQUIRED_XML_NODE.with("XmlNodeName", "MessageText"))
 }
 
-/// A message in a response: Put and Get show the receipt, Get and Peek the content.
+/// A message in a response. Responses to Put and Get have `holder`, those to Get and Peek
+/// `content`.
 struct Shown<'a> {
     id: &'a str,
     inserted_at: SystemTime,
@@ -135,7 +136,8 @@ fn messages_document<'a>(messages: impl IntoIterator<Item = Shown<'a>>) -> Strin
     document.finish()
 }
 
-/// Writes a document whose texts have this total length, on the blocking pool if that is long.
+/// Writes a document whose texts have `text_bytes` bytes together, on the blocking pool if the
+/// document is long.
 async fn written(
     text_bytes: usize,
     write: impl FnOnce() -> String + Send + 'static,
@@ -192,9 +194,10 @@ pub async fn get_messages(request: Request) -> Result<Response<Body>> {
 }
 
 /// The header of a Peek that begins at a given place of the queue and includes hidden messages, for
-/// the owner of the account. `lazurite export` reads all messages this way. Its value is `start` at
-/// first, then [`PEEK_NEXT`] of the previous response.
+/// the owner of the account. `lazurite export` reads all messages this way. The value is `start` in
+/// the first request, then that of [`PEEK_NEXT`] in the previous response.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
+/// The header of a response to such a Peek: the place at which the next one begins.
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// Maximum number of messages in a response: as many as a Peek may request.
 const PEEKED_MAX: usize = lazurite_queue::MESSAGES_PER_GET_MAX as usize;

@@ -212,7 +212,7 @@ pub static OPERATIONS: &[Row] = &[
         name: "UpdateMessage",
         published: &["MessageId_Update"],
         resource: Resource::Message,
-        // Either letter suffices: the documentation asks for type `o`, Azurite for `c`.
+        // Either type suffices: the documentation asks for `o`, Azurite for `c`.
         permissions: any_sas("oc", "u"),
         // Optional, because an update without a body keeps the text.
         body: BodyRule::Optional,

@@ -37,7 +37,7 @@ impl Request {
         &self.context.account
     }
 
-    /// Counts the messages of a response against the target of the queue.
+    /// Charges the messages of a response to the target of the queue.
     pub fn owe_messages(&self, count: usize) {
         if let Some(meter) = self.state.services.meter() {
             meter.owe_messages(self.account(), &self.queue, count);

@@ -23,8 +23,8 @@ pub struct Address {
 /// Maximum length of a part of a host or path that an error repeats, in characters.
 const REPEATED_CHARACTERS_MAX: usize = 64;
 
-/// The first label of the host is the account if there is one of that name, otherwise the first
-/// path segment. `None` if neither names one.
+/// Finds the account: the first label of the host if it names an account, otherwise the first path
+/// segment. `None` if neither names an account.
 pub fn address(
     service: ServiceKind,
     accounts: &Accounts,
@@ -83,7 +83,8 @@ fn behind_secondary<'p>(accounts: &Accounts, path: &'p str) -> Option<&'p str> {
         .then(|| &path[1 + location.len()..])
 }
 
-/// The account that the first label of a host name with dots names. Ignores case.
+/// The account that the first label of a host name with dots names. Tries the label as sent, then
+/// in lower case.
 fn account_of_host(accounts: &Accounts, host: &str) -> Option<Addressed> {
     if accounts.path_style_only || !host.contains('.') {
         return None;

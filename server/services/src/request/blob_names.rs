@@ -5,10 +5,10 @@ use crate::request::parameters::{decode, decode_utf8};
 use crate::response::error::{Failure, Result, common};
 use memchr::memchr;
 
-/// Container and blob of a request to Blob, decoded; both are empty for the account. One segment
-/// without `restype` is a blob of `$root`. Routing and signatures both use this, so that the signed
-/// resource is the served one. Source: Naming and Referencing Containers, Blobs, and Metadata,
-/// "Resource URI syntax".
+/// Container and blob of a request to Blob, decoded; both are empty for the account. A single
+/// segment is a blob of `$root` if nothing in the request, such as `restype`, shows that it is a
+/// container. Routing and signatures both use this, so that the signed resource is the served one.
+/// Source: Naming and Referencing Containers, Blobs, and Metadata, "Resource URI syntax".
 pub fn blob_names(context: &Context) -> Result<(String, String)> {
     let (container, blob) = blob_names_as_sent(context)?;
     // The service treats a backslash as a slash.

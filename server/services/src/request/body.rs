@@ -33,12 +33,12 @@ pub const SMALL_DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 const PAUSE_BYTES: usize = 256 << 10;
 
 const PACE_SECONDS: u64 = 30;
-/// While memory is short, a client may be silent for at most this long, and must send this many
-/// bytes a second to keep memory that others wait for.
+/// Maximum time for which a client may be silent while memory is short.
 const SILENCE_IN_NEED_SECONDS: u64 = 5;
+/// Bytes a second that a client must send while memory is short, to keep memory of the budget.
 const RATE_IN_NEED: u64 = 128 << 10;
 
-/// If at most this much of a body is left unread, the connection stays usable.
+/// If at most this many bytes of a body are left unread, the connection stays usable.
 const KEEP_OPEN_BYTES_MAX: u64 = 1 << 20;
 /// How long an unread body is read and dropped so that the client gets its answer. Closing at once
 /// would reset the connection, and the answer would be lost. Some clients send a gigabyte before
@@ -136,8 +136,8 @@ impl RequestBody {
         self
     }
 
-    /// The body of a response from another server. Its connection is not reused, so that the rest
-    /// is never drained.
+    /// The body of a response from another server. If it is dropped before its end, the rest is not
+    /// read, and its connection is not reused.
     pub fn bounded(body: Incoming, bounds: Bounds) -> RequestBody {
         let mut bounded = RequestBody::empty();
         bounded.body = Some(body);
@@ -161,7 +161,7 @@ impl RequestBody {
     }
 
     /// Waits until there is memory for `bytes` of a body that is read in chunks and not kept whole.
-    /// Does not wait if that is few enough to be free.
+    /// Does not wait for [`FREE_BYTES`] or less.
     pub async fn reserve_chunks(&mut self, bytes: usize) -> Result<()> {
         self.reserve(bytes).await
     }
@@ -352,13 +352,13 @@ impl Drop for RequestBody {
     }
 }
 
-/// Reads a document whole. One that is too long is refused by its declared length, or as soon as it
-/// exceeds `limit`.
+/// Reads a document whole. Refuses a document that is too long: by its declared length, or as soon
+/// as it exceeds `limit`.
 pub async fn collect(body: RequestBody, limit: usize) -> Result<Bytes> {
     Ok(collect_held(body, limit).await?.0)
 }
 
-/// Like [`collect`], but also returns the memory grant that a document has unless it is small.
+/// Like [`collect`], but also returns the memory grant of the document; `None` if it is small.
 pub async fn collect_held(
     mut body: RequestBody,
     limit: usize,
@@ -383,8 +383,8 @@ pub async fn collect_held(
             return Err(too_large());
         }
         if came > FREE_BYTES && body.grant.is_none() {
-            // A declared length costs nothing until the bytes arrive. Room for all of it is
-            // reserved at once: a growing buffer is copied each time, and occupies the thread.
+            // A declared length costs nothing until the bytes arrive. Room for all of them is
+            // reserved at once: a buffer is copied each time it grows, which occupies the thread.
             body.reserve(length.unwrap_or(limit)).await?;
             document.reserve(length.map_or(0, |length| length.saturating_sub(document.len())));
         }

@@ -1,4 +1,4 @@
-//! The checksums that a request claims. Compares them with bodies that no handler compares.
+//! The checksums that a request claims. Compares them with the body if the handler does not.
 
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
@@ -13,12 +13,12 @@ pub struct ChecksumHeaders {
     crc64: &'static str,
 }
 
-/// The checksums of the request's body.
+/// The headers with the checksums of the request's body.
 pub const OF_BODY: ChecksumHeaders = ChecksumHeaders {
     md5: "content-md5",
     crc64: "x-ms-content-crc64",
 };
-/// The checksums of the source of a copy.
+/// The headers with the checksums of the source of a copy.
 pub const OF_SOURCE: ChecksumHeaders = ChecksumHeaders {
     md5: "x-ms-source-content-md5",
     crc64: "x-ms-source-content-crc64",

@@ -153,7 +153,8 @@ impl Context {
         }))
     }
 
-    /// The context of a request inside this one, for the same account; its path omits the account.
+    /// The context of a request inside this one, for the same account. The path of the inner
+    /// request omits the account.
     pub fn within(&self, arrival: &RequestOrigin, parts: &Parts) -> Result<Box<Context>> {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let version = version(&parts.headers, &query)?;
@@ -364,7 +365,7 @@ pub mod tests {
         Accounts::parse(&format!("myaccount:{key};{development}")).unwrap()
     }
 
-    /// A request as a client would send it to that account: path style for the development account,
+    /// A request as a client would send it to `account`: path style for the development account,
     /// host style otherwise.
     pub fn request(
         service: ServiceKind,

@@ -15,7 +15,8 @@ use crate::response::headers::METADATA_PREFIX;
 
 /// A header or query parameter that some operation reads.
 pub struct Input {
-    /// The name; of headers in lower case. [`METADATA_PREFIX`] stands for all that begin with it.
+    /// The name, in lower case for headers. [`METADATA_PREFIX`] stands for all names that begin
+    /// with it.
     pub name: &'static str,
     pub unread: Unread,
 }
@@ -30,7 +31,7 @@ pub enum Unread {
     /// `400 ConditionHeadersNotSupported` if the operation changes something, because the change
     /// would be made whether the condition holds or not.
     Condition,
-    /// Refused with `400` if the operation changes something: the input would not be stored.
+    /// Refused with `400` if the operation changes something: the input would have no effect.
     Refused,
     /// Compared with the body
     /// ([`Operation::check_content`](crate::request::operation::Operation::check_content)).
@@ -368,8 +369,8 @@ fn rows(inputs: &'static [Input], mut set: u128) -> impl Iterator<Item = &'stati
     })
 }
 
-/// Refuses a request with an input that its operation does not read, if the tables say so, and
-/// hides all such inputs from the handler.
+/// Refuses a request with an input that its operation does not read, if the tables say so. Hides
+/// all inputs that the operation does not read from the handler.
 pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: bool) -> Result<()> {
     let unread = unread(context.headers.iter(), &context.query, reads, changes_state);
     let unread = unread.map_err(|failure| match context.service {
@@ -394,7 +395,7 @@ pub fn admit(context: &mut Context, reads: Inputs, changes_state: bool, loose: b
     Ok(())
 }
 
-/// Like [`admit`], for an operation inside a batch; hides nothing. `query` is that of its target.
+/// Like [`admit`], for a part of a batch; hides nothing. `query` is that of the part's target.
 pub fn check_part(
     part: &SubRequest,
     query: &Query,
@@ -412,10 +413,10 @@ pub fn check_part(
 }
 
 /// The inputs of a request that are not in `reads`. A header without a value counts as absent; a
-/// parameter without one does not. Header names must be in lower case. Errors:
+/// parameter without a value counts as present. Header names must be in lower case. Errors:
 /// `MultipleConditionHeadersNotSupported` or `InvalidHeaderValue` for a header in `reads` that is
 /// given twice, because a handler would see only one; `InvalidHeaderValue` or
-/// `InvalidQueryParameterValue` for an empty one of [`NEVER_EMPTY`].
+/// `InvalidQueryParameterValue` for an empty input of [`NEVER_EMPTY`].
 fn unread<N: AsRef<str>, V: AsRef<[u8]>>(
     headers: impl Iterator<Item = (N, V)>,
     query: &Query,
@@ -471,8 +472,8 @@ fn repeated(header: &Input) -> Failure {
 }
 
 impl Input {
-    /// Refuses the input of an operation that does not read it; `kind` is the element of the error
-    /// that names it.
+    /// Refuses this input if its treatment is a refusal. Call it for an input that the operation
+    /// does not read. `kind` is the element in which the error names the input.
     fn check_unread(&self, kind: &'static str, changes_state: bool) -> Result<()> {
         let unsupported = |feature| Failure::unsupported(format!("{feature} ({})", self.name));
         let refused = |code, message| Failure::new(400, code, message).with(kind, self.name);

@@ -14,7 +14,7 @@ pub const HEADER_BYTES_MAX: usize = 32 * 1024;
 /// Maximum number of headers besides metadata: as many as the HTTP library accepts.
 pub const HEADERS_MAX: usize = 100;
 
-/// Refuses a head that is too long or ambiguous, before its other checks.
+/// Refuses a head that is too long or ambiguous. Call it before any other check.
 pub fn check_framing(uri: &Uri, headers: &HeaderMap, raw: &RawHead) -> Result<()> {
     let close =
         |failure: Failure| failure.with_header(CONNECTION, HeaderValue::from_static("close"));

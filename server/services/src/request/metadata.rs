@@ -32,9 +32,9 @@ pub fn metadata(context: &Context) -> Result<Vec<(String, String)>> {
     Ok(metadata)
 }
 
-/// Checks that names are C# identifiers of ASCII letters, as header names have no others, that no
-/// two differ in case only, and that values are ASCII. Source: azure-sdk-for-net, issue 50747: the
-/// service refuses other values.
+/// Checks the size of metadata, that names are C# identifiers in ASCII, that no two names differ
+/// only in case, and that values are ASCII. Source: azure-sdk-for-net, issue 50747: the service
+/// refuses other values.
 pub fn check(metadata: &[(String, String)]) -> Result<()> {
     let bytes: usize = metadata
         .iter()

@@ -1,9 +1,9 @@
 //! The row of an operation: everything that the server decides about a request before its handler
 //! runs.
 //!
-//! Each service has one table of rows, `operations.rs`. Routing, permissions, anonymous access, the
-//! guard against foreign web pages, the read-only secondary, versions, bodies, memory for long
-//! responses, and the names in logs and metrics are all read from it.
+//! Each service has one table of rows, `operations.rs`. The table decides routing, permissions,
+//! anonymous access, the guard against foreign web pages, the read-only secondary, versions,
+//! bodies, memory for long responses, and the names in logs and metrics.
 
 use crate::codec::multipart::SubRequest;
 use crate::request::body::RequestBody;
@@ -20,10 +20,10 @@ use std::collections::HashMap;
 
 /// One REST operation of a service. `R` is the type of request that its handler takes.
 pub struct Operation<R: 'static> {
-    /// The title of its page in the documentation, without blanks: `PutBlockList`.
+    /// The title of the operation's page in the documentation, without blanks: `PutBlockList`.
     pub name: &'static str,
     /// The operations of the published specification that the row serves. Empty if the
-    /// specification does not have it.
+    /// specification does not have the operation.
     pub published: &'static [&'static str],
 
     // Routing. The first row that matches serves the request.
@@ -60,7 +60,7 @@ pub struct Operation<R: 'static> {
     pub unsupported: &'static [(&'static str, &'static str)],
     /// Whether the operation names a blob that need not exist yet.
     pub creates_blob: bool,
-    /// Whether a success has the OData format that the request accepts.
+    /// Whether a successful response has the OData format that the request accepts.
     pub has_odata_response: bool,
     pub long_response: LongResponse,
 
@@ -194,7 +194,7 @@ pub const fn account_sas(resource_types: &'static str, letters: &'static str) ->
     ))
 }
 
-/// Permissions that either kind of SAS may have.
+/// The same permissions for account SAS and service SAS.
 pub const fn any_sas(resource_types: &'static str, letters: &'static str) -> Permissions {
     Permissions::Fixed(RequiredPermissions::same(resource_types, Any(letters)))
 }
@@ -206,9 +206,9 @@ pub const OWNER: Permissions = Permissions::Fixed(RequiredPermissions::OWNER);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anonymous {
     Refused,
-    /// In a container with public access to its blobs, or to the container as well.
+    /// In a container whose public access is `blob` or `container`.
     OnPublicBlobs,
-    /// In a container with public access to its list of blobs as well.
+    /// In a container whose public access is `container`.
     OnPublicContainers,
 }
 
@@ -274,12 +274,13 @@ pub struct Facts {
     pub name: &'static str,
     pub changes_state: bool,
     pub long_response: bool,
-    /// The name and class for logs and metrics; `None`: neither shows the request.
+    /// The name and class for logs and metrics; `None` if neither shows the request.
     pub logged: Option<Logged>,
 }
 
 impl Facts {
-    /// The facts of a request for no operation. It counts as a write unless its method only reads.
+    /// The facts of a request that asks for no operation. It counts as a write unless its method
+    /// only reads.
     pub fn unrouted(context: &Context) -> Facts {
         Facts {
             name: "",
@@ -310,7 +311,8 @@ impl Facts {
 }
 
 impl<R> Operation<R> {
-    /// Base row: an operation that reads, for the owner alone. The rows override what differs.
+    /// Base row: an operation that reads, for the owner alone. Rows override the fields that
+    /// differ.
     pub const READ: Operation<R> = Operation {
         name: "",
         published: &[],
@@ -380,9 +382,9 @@ impl<R> Operation<R> {
         Some(RequiredPermissions { also, ..needs })
     }
 
-    /// Runs the handler. If the operation takes no body, a chunked body is refused once it proves
-    /// to have content. `surplus` makes the refusal, from the number of bytes that the body is
-    /// known to have.
+    /// Runs the handler. If the operation takes no body, refuses a chunked body once content
+    /// arrives. `surplus` makes the refusal, from the number of bytes that the body is known to
+    /// have.
     pub fn begin(
         &'static self,
         request: R,
@@ -410,9 +412,9 @@ impl<R> Operation<R> {
         }
     }
 
-    /// The body, which will be compared with the checksums that the request claims, unless the
-    /// handler compares them. `loose` omits the comparison. Call it before [`Operation::admit`],
-    /// which hides the checksums.
+    /// Makes the body compare itself with the checksums that the request claims, unless the handler
+    /// compares them. `loose` omits the comparison. Call it before [`Operation::admit`], which
+    /// hides the checksums.
     pub fn check_content(
         &self,
         context: &Context,

@@ -1,5 +1,5 @@
-//! Records that newer ones of other resources have displaced from the ring. Keeps the last few of
-//! each container, queue and table, so that a busy resource does not displace those of all others.
+//! Records that newer records have displaced from the ring. Keeps the last few records of each
+//! container, queue and table, so that a busy resource does not displace the records of all others.
 
 use crate::requests::record::Record;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,9 +30,9 @@ impl Aside {
         self.records.range(positions).map(|(_, record)| record)
     }
 
-    /// Keeps a record that leaves the ring, which has `newer` records of its resource. Returns the
-    /// record that is dropped instead: this one, the oldest of its resource, or the oldest of all
-    /// if there are more than `count_max`.
+    /// Keeps a record that leaves the ring. `newer` is the number of records in the ring of the
+    /// same resource. Returns the record that is dropped instead: this one, the oldest of its
+    /// resource, or the oldest of all if there are more than `count_max`.
     pub fn put(
         &mut self,
         record: Arc<Record>,
@@ -53,7 +53,8 @@ impl Aside {
         dropped
     }
 
-    /// Drops a resource's oldest record here if it has too many, counting those in the ring.
+    /// Drops the oldest record of a resource if there are too many of the resource, counting those
+    /// in the ring.
     pub fn trim(&mut self, resource: u64, in_ring: usize) -> Option<Arc<Record>> {
         let positions = self.positions.get(&resource)?;
         let is_over = positions.len() + in_ring > OF_RESOURCE_MAX;

@@ -1,5 +1,6 @@
-//! The head of an exchange as text: the request line, headers one a line, an empty line, and the
-//! headers of the response. Secrets are cut before a head is kept.
+//! The head of an exchange as text: the request line, the headers of the request, an empty line,
+//! and the headers of the response, each header on its own line. Secrets are removed before a head
+//! is kept.
 
 use crate::own_requests::OWN_REQUEST;
 use crate::request::context::text_of;
@@ -114,7 +115,7 @@ fn push_lines(
     }
 }
 
-/// Appends the scheme of credentials; of a shared key, the account too.
+/// Appends the scheme of credentials, and the account if they are a shared key.
 fn push_credentials(head: &mut Vec<u8>, value: &[u8]) {
     let scheme = value.iter().position(|&byte| byte == b' ').unwrap_or(0);
     let is_key = value.starts_with(b"SharedKey");
@@ -168,7 +169,7 @@ pub(super) fn lines(text: &str) -> Vec<Header> {
         .collect()
 }
 
-/// The plan of a table query and its cost, from the headers of its response.
+/// The plan of a table query and the number of rows examined, from the headers of its response.
 pub fn plan_of(headers: &HeaderMap) -> Option<String> {
     plan_with(|name| headers.get(name).map(text_of))
 }
@@ -180,9 +181,10 @@ pub fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
     Some(format!("{plan}, {examined} examined"))
 }
 
-/// Removes secrets from details of refusals, strings to sign and bodies: signatures that a refusal
-/// quotes, one of which could be valid for another request; values of secret headers; and secret
-/// parameters. Splits lines at line feeds and at `\n`, because JSON escapes them.
+/// Removes secrets from details of refusals, strings to sign and bodies. Secrets are the signatures
+/// that a refusal quotes, because one of them could be valid for another request; the values of
+/// secret headers; and secret parameters. Splits lines at line feeds and at `\n`, the form of a
+/// line feed in JSON.
 pub fn without_secrets(text: &str) -> String {
     let line = |line: &str| {
         let parts: Vec<_> = line.split("\\n").map(without_secret_value).collect();
@@ -212,7 +214,7 @@ fn without_secret_value(line: &str) -> String {
     }
 }
 
-/// A text without the signatures in its quotations.
+/// A text without the signatures that it quotes.
 fn without_quoted_signatures(text: &str) -> String {
     let quoted = "found in the HTTP request '";
     let mut parts = text.split(quoted);

@@ -1,11 +1,11 @@
 //! The last requests in memory, for the pages of Requests and `lazurite requests`.
 //!
-//! Bounded by number and by bytes. The oldest are dropped and counted, except the last ones of
-//! resources that busier ones displace (`aside.rs`). A record costs its request one copy of the
+//! Bounded by number and by bytes. The oldest records are dropped and counted, but the last records
+//! of each resource are kept for longer (`aside.rs`). A record costs its request one copy of the
 //! head, one of the start of each body (`request/body_copy.rs`), and one short lock at its end.
 //! Watchers poll, so there is no further cost without them. At high rates most requests are only
-//! counted, unless they are refused or fail: see `SECOND_RECORDS_MAX`. Secrets in heads are
-//! removed before a record is kept, those in bodies before they are shown.
+//! counted, unless they are refused or fail: see `SECOND_RECORDS_MAX`. Secrets in heads are removed
+//! before a record is kept, secrets in bodies before a body is shown.
 //!
 //! Bodies take at most half of the ring's bytes. To make room, the bodies of the oldest records are
 //! dropped before the records are.
@@ -34,7 +34,7 @@ use std::time::Instant;
 /// fail are kept, without their headers: a busy server spends no time on records that are dropped
 /// before they can be read.
 const SECOND_RECORDS_MAX: u32 = 2000;
-/// One in this many records may be one that newer records of other resources have displaced.
+/// At most one in this many records is a displaced one (`aside.rs`).
 const ASIDE_SHARE: usize = 4;
 
 /// The counts of the ring since the server started.
@@ -56,11 +56,13 @@ pub struct Ring {
     bytes_max: usize,
     errors: AtomicU64,
     opened: Instant,
-    /// The current second since the start, and its number of kept requests. Threads that begin a
-    /// second at the same time may let a few more pass.
+    /// The current second, counted from `opened`.
     second: AtomicU64,
+    /// Number of requests kept in the current second. Threads that begin a second at the same time
+    /// may let a few more pass.
     in_second: AtomicU32,
-    /// On its own cache line: a busy server writes it for each request and reads its neighbours.
+    /// On its own cache line: a busy server writes this field for each request, and reads the
+    /// fields beside it.
     skipped: OwnLine<AtomicU64>,
     copies: Arc<CopyBudget>,
     kept: Mutex<Kept>,
@@ -102,7 +104,7 @@ impl Kept {
     }
 
     /// Drops the oldest record that need not be kept aside for its resource. The newest record
-    /// always stays. Returns the dropped record; `None` if there is no other.
+    /// always stays. Returns the dropped record; `None` if only the newest is left.
     fn drop_oldest(&mut self, aside_max: usize) -> Option<Arc<Record>> {
         let mut dropped = None;
         while dropped.is_none() && self.records.len() > 1 {
@@ -115,7 +117,8 @@ impl Kept {
         Some(dropped)
     }
 
-    /// Adds the newest record. Returns one that was dropped because its resource had too many.
+    /// Adds the newest record. Returns a record that was dropped because there were too many of its
+    /// resource.
     fn push(&mut self, record: Record) -> Option<Arc<Record>> {
         let resource = record.resource;
         self.bytes += record.bytes();
@@ -186,8 +189,8 @@ impl Ring {
 
     /// Makes the ring keep up to `body_bytes_max` bytes of each body; 0: none.
     pub fn with_bodies(mut self, body_bytes_max: usize) -> Ring {
-        // Requests under way may hold copies, which dropping older records does not free. So copies
-        // may take a little more than the half of the bytes that bodies may have in the ring.
+        // Requests under way may hold copies, and dropping older records does not free these. So
+        // all copies may take more than the half of the bytes that bodies may have in the ring.
         self.copies = Arc::new(CopyBudget::new(body_bytes_max, self.bytes_max / 4 * 3));
         self
     }
@@ -268,7 +271,7 @@ impl Ring {
         }
     }
 
-    /// At most `count_max` records after position `after`, of which those that `is_shown` accepts.
+    /// Of the first `count_max` records after position `after`, those that `is_shown` accepts.
     pub fn after(&self, after: u64, count_max: usize, is_shown: impl Fn(&Record) -> bool) -> Batch {
         let kept = self.kept();
         // Copied first: `is_shown` may be slow, and every request needs the lock.
@@ -289,8 +292,8 @@ impl Ring {
     }
 
     /// The newest records after position `after` that `is_wanted` accepts, at most `count_max`,
-    /// newest first; and the position of the newest of all. `is_wanted` runs under the lock that
-    /// every request takes at its end.
+    /// newest first; and the position of the newest record of all. `is_wanted` runs under the lock
+    /// that every request takes at its end.
     pub fn newest(
         &self,
         after: u64,

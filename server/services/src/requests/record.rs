@@ -34,8 +34,9 @@ pub struct Record {
     pub operation: &'static str,
     pub status: u16,
     pub refusal: Option<Arc<WhyRefused>>,
-    /// Number of bytes of the request's body: received, and declared in its head.
+    /// Number of bytes of the request's body that arrived.
     pub request_bytes: u64,
+    /// Length of the request's body as its head declares it, in bytes; `None` if it does not.
     pub declared_bytes: Option<u64>,
     /// Number of bytes of the response's body that were handed to the connection.
     pub response_bytes: u64,
@@ -98,14 +99,14 @@ impl Record {
         value_in(&self.head[request_end + 2..], name)
     }
 
-    /// The start of the request's body, then that of the response; `None` if bodies are not kept.
-    /// May hold secrets.
+    /// The start of the request's body, then that of the response's body; `None` if bodies are not
+    /// kept. May contain secrets.
     pub fn bodies(&self) -> Option<[Copied; 2]> {
         let bodies = self.bodies.as_ref()?;
         Some([bodies.request.get(), bodies.response.get()])
     }
 
-    /// Refused, failed, broken off, or a batch of which nothing was done.
+    /// Refused, failed, broken off, or a batch in which nothing was done.
     pub fn is_error(&self) -> bool {
         self.status >= 400 || self.refusal.is_some() || self.ended == HowEnded::BrokenOff
     }
@@ -138,7 +139,7 @@ impl Record {
             return path;
         }
         let rest = rest.trim_start_matches('/');
-        // azure-data-tables for Python repeats the account after that of its secondary location.
+        // azure-data-tables for Python repeats the account after `ACCOUNT-secondary`.
         let is_location = self.service == ServiceKind::Table && first.ends_with(SECONDARY);
         match rest.split_once('/') {
             Some((second, rest)) if is_location && names(second) => rest,

@@ -15,7 +15,7 @@ pub struct RequestUnderWay {
     /// `None` if this second has had so many requests that this one is only counted.
     head: Option<Vec<u8>>,
     bodies: Option<Bodies>,
-    /// Whether the response may be copied: it is no key or token.
+    /// Whether the response may be copied: it contains no key or token.
     copies_response: bool,
 }
 

@@ -40,7 +40,7 @@ impl WhyRefused {
         own + details + texts.sum::<usize>() + signed
     }
 
-    /// The reason for a failure, in the words of its response. Signatures are removed.
+    /// The reason for a failure, in the words of its response. Secrets are removed.
     pub fn of(failure: &Failure) -> Box<WhyRefused> {
         let details: Vec<_> = failure
             .details

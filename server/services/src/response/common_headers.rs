@@ -16,9 +16,9 @@ pub struct CommonHeaders {
 }
 
 impl CommonHeaders {
-    /// The ids and version that most responses repeat; a client's id has at most 1,024 visible
-    /// characters. Source: Versioning for the Azure Storage services; List Blobs, "Response
-    /// headers", `x-ms-client-request-id`.
+    /// The version and the client's request id. An id is not repeated if it has more than 1,024
+    /// characters or an invisible one. Source: Versioning for the Azure Storage services; List
+    /// Blobs, "Response headers", `x-ms-client-request-id`.
     pub fn of<B>(request: &Request<B>) -> CommonHeaders {
         let header = |name: &HeaderName| request.headers().get(name).cloned();
         let visible = |value: &HeaderValue| {

@@ -1,6 +1,6 @@
-//! URLs in listings. Versions before 2013-08-15 have the URL of each listed resource, and of the
-//! container; later versions have only the endpoint of the service. Source: List Containers, List
-//! Blobs and List Queues, "Remarks" and "Response body".
+//! URLs in listings. API versions before 2013-08-15 have the URL of each listed resource, and of
+//! the container. Later versions have only the endpoint of the service. Source: List Containers,
+//! List Blobs and List Queues, "Remarks" and "Response body".
 
 use crate::codec::xml::Writer;
 use crate::request::context::Context;

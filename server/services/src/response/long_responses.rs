@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// Number of bytes reserved before a document's length is known: those of a full page.
+/// Number of bytes reserved for a document before its length is known.
 const EXPECTED_BYTES: usize = 1 << 20;
 
 /// Waits until there is room for the response, if it may be long. Error: `ServerBusy` after half a

@@ -45,13 +45,13 @@ pub trait ChunkSource: Send + Unpin + 'static {
 #[derive(Debug)]
 pub struct Room {
     bytes: usize,
-    /// `None`: content is copied, so that it does not keep a larger buffer in memory, and each part
-    /// is read only after the one before it was sent.
+    /// `None` if the budget is used up. Content is then copied, so that it does not keep a larger
+    /// buffer in memory, and each part is read only after the previous part was sent.
     grant: Option<Arc<MemoryGrant>>,
 }
 
 impl Room {
-    /// Takes what is available now: a minimum that is not counted if the budget is used up.
+    /// Takes a share of the budget. If the budget is used up, takes a minimum that is not counted.
     pub fn take() -> Room {
         match memory::grant() {
             Some((bytes, grant)) => Room {
@@ -154,8 +154,8 @@ fn read_ahead<S: ChunkSource>(
             chunks.push_back(room.hold(chunk));
         }
         let left = room.bytes.saturating_sub(bytes);
-        // Stops if no whole chunk fits: a part of one would keep all of it in memory. A short rest
-        // is read nevertheless.
+        // Stops if no whole chunk fits: a part of a chunk would keep the whole chunk in memory. A
+        // short rest is read nevertheless.
         let is_last = length.is_some_and(|length| length <= (bytes + PIECE_BYTES) as u64);
         let is_full = left < CHUNK_BYTES && !is_last && !chunks.is_empty();
         if is_full || source.is_urgent() && !chunks.is_empty() {
@@ -232,7 +232,7 @@ impl Drop for Outgoing {
 }
 
 impl<S: ChunkSource> Streamed<S> {
-    /// Starts a read if the ready chunks are not all and there is room.
+    /// Starts a read if more chunks follow the ready ones, and there is room.
     fn begin_to_read(&mut self, task: &Context<'_>) {
         let ready: u64 = self.ready.iter().map(|chunk| chunk.len() as u64).sum();
         let is_all = self.remaining.is_some_and(|remaining| remaining <= ready);

@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 /// Forks do not outlive the process, so their writes need not reach the disk.
 pub(super) const FORK_DURABILITY: Durability = Durability::Memory;
-/// Limits of a fork, of which there may be a thousand: bytes of the cache, of a memtable and of all
-/// memtables, and open SSTables.
+/// Limits of a fork. They are low, because there may be many forks.
 const FORK_CACHE_BYTES_MAX: usize = 4 << 20;
 const FORK_MEMTABLE_BYTES_MAX: usize = 2 << 20;
 const FORK_MEMTABLE_SECONDS_MAX: u64 = 600;
@@ -35,7 +34,7 @@ pub struct DataDirectory {
 
 impl DataDirectory {
     /// Opens the current store, creating one in an empty directory, and removes leftovers of other
-    /// stores. Blocks while the log is replayed. Errors: those of [`Db::open_with`]; `Corrupt` and
+    /// stores. Blocks while the WAL is replayed. Errors: those of [`Db::open_with`]; `Corrupt` and
     /// `UnknownFormat` for the file that names the stores.
     pub fn open(path: &Path, config: Config, environment: Environment) -> Result<DataDirectory> {
         let (directories, file) = Directories::open(environment.fs.clone(), path)?;
@@ -102,8 +101,8 @@ impl Opener {
             durability: FORK_DURABILITY,
             // A merge would cost each fork time and disk; the source merges once.
             merges_inherited: false,
-            // Keeps deletions in the memtable: once flushed, they would be merged with all that
-            // they hide, which would not free the space of shared files.
+            // Keeps deletions in the memtable: once flushed, they would be merged with all data
+            // that they hide, and the space of shared files would not become free.
             memtable_seconds_max: FORK_MEMTABLE_SECONDS_MAX,
             cache_bytes_max: FORK_CACHE_BYTES_MAX,
             memtable_bytes_max: FORK_MEMTABLE_BYTES_MAX,

@@ -3,12 +3,12 @@
 //!
 //! The file `STORES` names the current store and the snapshots by the numbers of their directories
 //! in `stores/`. A data directory without the file has its store at its top, as in older releases.
-//! The file is written before the first directory is made, so a directory without the file is
-//! damage. Directories that the file does not name are remains: of an operation that a kill
-//! interrupted, or of forks. The next start removes them once the current store is open.
+//! The file is written before the first numbered directory is made, so numbered directories without
+//! the file mean damage. Directories that the file does not name are remains: of an operation that
+//! a kill interrupted, or of forks. The next start removes them once the current store is open.
 //!
-//! The lock of the data directory is the lock of the store at its top; without such a store, the
-//! lock is held here.
+//! While the store at the top is open, its lock is the lock of the data directory. Otherwise,
+//! [`Directories`] holds the lock.
 
 use crate::state::stores_file::{FILE_BYTES_MAX, StoreNumber, StoresFile, TOP, Unreadable};
 use lazurite_engine::fs::{Fs, Lock, LockGuard};
@@ -222,7 +222,7 @@ impl Directories {
     }
 
     /// Replaces the present file with that of [`Directories::prepare`]. After an error the present
-    /// one stays.
+    /// file stays.
     pub fn replace(&self) -> Result<()> {
         let path = self.root.join(FILE);
         let renamed = self.fs.rename(&self.root.join(FILE_NEW), &path);
@@ -230,13 +230,13 @@ impl Directories {
     }
 
     /// Makes the last [`Directories::replace`] durable. After an error a power cut may bring back
-    /// the file before it.
+    /// the previous file.
     pub fn sync(&self) -> Result<()> {
         let synced = self.fs.sync_directory(&self.root);
         synced.map_err(|error| Error::sync(&self.root, error))
     }
 
-    /// Locks the data directory, whose top holds no open store. Error: `Locked`.
+    /// Locks the data directory. No store at its top may be open. Error: `Locked`.
     pub fn lock(&self) -> Result<()> {
         let path = self.root.join(LOCK);
         let locked = self.fs.lock(&path);
@@ -256,12 +256,12 @@ impl Directories {
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Removes a closed store, perhaps not durably. The next start removes what is left.
+    /// Removes a closed store, perhaps not durably. The next start removes the rest.
     pub fn remove(&self, number: StoreNumber) {
         let path = self.path(number);
         let removed = if number == TOP {
-            // Closing the store released the directory's lock; take it again, in case another
-            // process did.
+            // Closing the store released the directory's lock. Another process may have taken the
+            // lock since, so take it before removing files.
             self.lock().and_then(|()| clear_store(&self.fs, &path))
         } else {
             remove_store(&self.fs, &path)

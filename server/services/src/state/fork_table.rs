@@ -135,7 +135,7 @@ impl Forks {
         forks.drain().map(|(_, fork)| fork.store).collect()
     }
 
-    /// Removes the forks without requests for their lifetime. Returns their stores.
+    /// Removes the forks that no request has used for their lifetime. Returns their stores.
     pub(super) fn take_unused(&self) -> Vec<Arc<Store>> {
         let mut forks = self.by_name.write().unwrap_or_else(PoisonError::into_inner);
         let is_unused = |fork: &mut Fork| {
@@ -159,8 +159,8 @@ impl Forks {
     }
 }
 
-/// Maximum number of forks. All of them together may use a quarter of the open files that the
-/// system allows, and leave the rest to the store and connections.
+/// Maximum number of forks if the process may have `files` open files (`None`: no limit). All forks
+/// together may use a quarter of these, and leave the rest to the store and connections.
 pub fn forks_by_open_files(files: Option<u64>) -> usize {
     let forks = files.unwrap_or(u64::MAX) / 4 / FORK_HANDLES_MAX;
     usize::try_from(forks).unwrap_or(usize::MAX).max(1)

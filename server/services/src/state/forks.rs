@@ -1,9 +1,9 @@
 //! Forks: temporary copies of the store, each a store of its own. A fork is addressed under the
 //! names of all accounts, as `ACCOUNT--FORK` with the account's own key.
 //!
-//! A fork shares the files of its source by hard links and keeps no log. It ends with the process,
+//! A fork shares the files of its source by hard links and keeps no WAL. It ends with the process,
 //! when it is released, or when no request has used it for a while. The file `STORES` does not name
-//! its directory, so the next start removes it if a kill has left it.
+//! its directory, so if a kill has left the directory, the next start removes it.
 
 use crate::accounts::is_fork_name;
 use crate::response::error::{Failure, Result};
@@ -19,11 +19,12 @@ use lazurite_engine::copy_store;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum number of bytes of memtables that a fork may rebuild from the log, because each fork
+/// Maximum number of bytes of memtables that a fork may rebuild from the WAL, because each fork
 /// holds them in memory. If there are more, the store is flushed first.
 const REPLAYED_BYTES_MAX: u64 = 256 << 10;
-/// Bounds of the interval at which unused forks are looked for.
+/// Minimum interval at which unused forks are looked for.
 const LOOK_MIN: Duration = Duration::from_millis(100);
+/// Maximum interval at which unused forks are looked for.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Number of random bytes in a generated name.
 const NAME_BYTES: usize = 5;
@@ -50,7 +51,7 @@ impl Stores {
         Ok(HeldFork { name, store })
     }
 
-    /// Fails if a held fork was released, or another one has been made under its name. Errors:
+    /// Fails if a held fork was released, or another fork has been made under its name. Error:
     /// `ForkNotFound`.
     pub fn check_held(&self, fork: &HeldFork) -> Result<()> {
         let present = self.forks.find(&fork.name);
@@ -60,9 +61,9 @@ impl Stores {
         Err(fork_not_found(&fork.name))
     }
 
-    /// The store of a fork, which is made now if the server makes forks at first use. The caller
-    /// must have authenticated the request. Errors: `ForkNotFound`; `SnapshotNotFound`; `503` if
-    /// there are too many.
+    /// The store of a fork. Makes the fork if the server makes forks at first use. The caller must
+    /// have authenticated the request. Errors: `ForkNotFound`; `SnapshotNotFound`; `503` if there
+    /// are too many forks.
     pub async fn fork_at_first_use(self: &Arc<Stores>, name: String) -> Result<Arc<Store>> {
         let Some(source) = self.forks.settings.at_first_use.clone() else {
             return Err(fork_not_found(&name));
@@ -81,8 +82,8 @@ impl Stores {
         .await
     }
 
-    /// Makes a fork; without a name, under a random one. Errors: `InvalidForkName`;
-    /// `ForkAlreadyExists`; `SnapshotNotFound`; `503` if there are too many.
+    /// Makes a fork. If `name` is `None`, its name is random. Errors: `InvalidForkName`;
+    /// `ForkAlreadyExists`; `SnapshotNotFound`; `503` if there are too many forks.
     pub async fn fork_from(
         self: &Arc<Stores>,
         name: Option<String>,
@@ -107,7 +108,8 @@ impl Stores {
             .flatten()
     }
 
-    /// Ends a fork once the requests that use it are complete. Error: `ForkNotFound`.
+    /// Ends a fork once the requests that use it are complete, or after a minute. Error:
+    /// `ForkNotFound`.
     pub fn release_fork(&self, name: &str) -> Result<()> {
         let store = self.forks.take(name).ok_or_else(|| fork_not_found(name))?;
         self.end_fork(store);
@@ -163,8 +165,8 @@ impl Stores {
         }
     }
 
-    /// The directory of a snapshot, whose log the first fork turns into SSTables, so that later
-    /// forks need not replay it.
+    /// The directory of a snapshot, for a fork. The first fork turns the WAL of the snapshot into
+    /// SSTables, so that later forks need not replay the WAL.
     fn snapshot_for_forks(&self, file: &StoresFile, name: &str) -> Result<StoreNumber> {
         if self.forks.find(name).is_some() && file.snapshot(name).is_none() {
             let message = format!(
@@ -206,8 +208,8 @@ impl Stores {
     }
 }
 
-/// Flushes a store if each of its forks would otherwise hold much in memory, or replay a long log.
-/// The log can be long although the memtables are small.
+/// Flushes a store if each of its forks would otherwise hold much in memory, or replay a long WAL.
+/// The WAL can be long although the memtables are small.
 fn flush_for_forks(services: &Services) -> lazurite_engine::Result<()> {
     let stats = services.stats();
     if stats.memtable_bytes > REPLAYED_BYTES_MAX || stats.wal_bytes > FORK_LOG_BYTES_MAX {

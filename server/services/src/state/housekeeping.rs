@@ -11,9 +11,10 @@ use tokio::task::JoinHandle;
 /// Maximum number of steps in a sweep of blobs. Each step is of bounded size.
 const SWEEP_STEPS_MAX: u32 = 64;
 
-/// How often expired data is removed; less often in forks, which end soon and of which there may be
-/// a thousand.
+/// Interval at which expired data is removed from stores other than forks.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which expired data is removed from a fork. It is longer, because forks end soon and
+/// there may be many.
 const FORK_SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The background tasks of one store.
@@ -60,7 +61,7 @@ impl Housekeeping {
 
 /// Periodically deletes expired messages, abandoned blocks, rows of deleted tables and purged
 /// blobs. Continues under load, when space is needed most. Its writes wait for the store like all
-/// others, before they take a lock.
+/// other writes, before they take a lock.
 async fn sweep(services: Arc<Services>, interval: Duration) {
     let mut more = false;
     let [mut queues_log, mut tables_log, mut blobs_log] =

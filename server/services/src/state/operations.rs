@@ -1,11 +1,13 @@
 //! Operations on the whole store: reset, and snapshots with their restoration.
 //!
-//! One runs at a time: each holds the lock on the list of stores from its first read to its end.
-//! Requests do not hold it. An operation that has begun is completed, even if its client leaves.
+//! One operation runs at a time: it holds the lock on the list of stores from its first read to its
+//! end. Other requests do not take the lock. An operation that has begun is completed, even if its
+//! client leaves.
 //!
-//! To swap stores, the next store is opened; the current one is retired, so that no write to it is
-//! acknowledged any more; the file that names the current store is replaced; requests find the next
-//! store. So every acknowledged write was made before the swap, or to the next store.
+//! A swap of stores has four steps. The next store is opened. The current store is retired, so that
+//! no write to it is acknowledged any more. The file that names the current store is replaced.
+//! Requests find the next store. So every acknowledged write was made before the swap, or to the
+//! next store.
 
 use crate::clock::system_time;
 use crate::connection::on_blocking_pool;
@@ -21,7 +23,7 @@ use lazurite_engine::{Db, copy_store};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Memtables with more bytes are not flushed before a snapshot, so that it need not wait long.
+/// Memtables with more bytes are not flushed before a snapshot, which would otherwise wait long.
 const FLUSHED_FIRST_BYTES_MAX: u64 = 4 << 20;
 
 /// A snapshot as a listing shows it.
@@ -116,9 +118,9 @@ impl Stores {
         on_blocking_pool(move || operation(&stores, &mut file)).await
     }
 
-    /// Makes the store with this number the current one. If that fails, removes it. If only the last
-    /// sync fails, returns the error although the store is in service: a power cut may bring back the
-    /// former one.
+    /// Makes the store with this number the current one. If that fails, removes the store. If only
+    /// the last sync fails, returns the error although the store is in service: a power cut may
+    /// bring back the former store.
     fn put_in_service(&self, file: &mut StoresFile, number: StoreNumber) -> Result<()> {
         let opened = self.open_store(number);
         let store = opened.inspect_err(|_| self.directories.remove(number))?;
@@ -199,8 +201,8 @@ impl Stores {
     }
 }
 
-/// Flushes a store before a snapshot if its memtables are small but its log is long, which the
-/// first fork of the snapshot would have to replay. A full disk does not prevent the snapshot.
+/// Flushes a store before a snapshot if its memtables are small but its WAL is long: the first fork
+/// of the snapshot would have to replay the WAL. A full disk does not prevent the snapshot.
 fn flush_for_snapshot(services: &Services) -> lazurite_engine::Result<()> {
     let stats = services.stats();
     if stats.memtable_bytes > FLUSHED_FIRST_BYTES_MAX || stats.wal_bytes <= FORK_LOG_BYTES_MAX {

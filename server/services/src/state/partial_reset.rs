@@ -75,8 +75,8 @@ fn invalid(message: String) -> Failure {
 
 impl Stores {
     /// Deletes the named data, including deleted data that can be restored, whatever leases or
-    /// policies protect it. The names are free at once; durable on return. Errors: names that
-    /// contradict each other; those of missing resources.
+    /// policies protect it. The names are free at once; durable on return. Errors: names contradict
+    /// each other; a name is unknown.
     pub async fn reset_part(self: &Arc<Stores>, wanted: WantedReset) -> Result<()> {
         self.exclusively(move |stores, _| {
             let (service, name) = wanted.part()?;
@@ -95,7 +95,8 @@ impl Stores {
         .await
     }
 
-    /// The account to reset and the store that has it. The only account may be left out.
+    /// The account to reset and the store that has it. `account` may be `None` if there is only
+    /// one.
     fn store_of(&self, account: Option<&str>) -> Result<(Arc<Store>, String)> {
         let accounts = self.accounts();
         let names: Vec<_> = accounts.names().collect();

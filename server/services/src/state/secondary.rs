@@ -4,8 +4,9 @@
 //! A few times in each lag, and before each move of the clock, the server flushes the store and
 //! makes a checkpoint of it: a directory of hard links, which costs milliseconds. The first request
 //! that reads a checkpoint opens it as a store of its own, which nothing writes to. Old checkpoints
-//! are removed once no request reads them, the others at the next start. If the store was not
-//! written to, its last checkpoint is as good as a new one, and none is made.
+//! are removed once no request reads them. The others are removed when the server stops, or at its
+//! next start. If the store was not written to, its last checkpoint is as good as a new one, and
+//! none is made.
 
 use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;
@@ -28,8 +29,9 @@ const COPIES_PER_LAG: u32 = 8;
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Maximum number of checkpoints. Moves of the clock add to the regular ones.
 const COPIES_MAX: usize = 32;
-/// Bytes of the block cache and of the memtables of an opened checkpoint.
+/// Maximum number of bytes of the block cache of an opened checkpoint.
 const CACHE_BYTES: usize = 8 << 20;
+/// Maximum number of bytes of a memtable of an opened checkpoint.
 const MEMTABLE_BYTES: usize = 1 << 20;
 
 /// The store that a request to the secondary endpoint reads, and how far it lags behind.
@@ -56,7 +58,7 @@ pub struct Secondary {
 #[derive(Debug, Default)]
 struct Copies {
     present: VecDeque<Arc<Copied>>,
-    /// Too old to be found, but a request that found them earlier may still open them.
+    /// Requests no longer find these, but a request that found one earlier may still open it.
     retired: Vec<Arc<Copied>>,
     /// No request opens these any more, but some may still read them.
     ending: Vec<EndingCopy>,
@@ -80,7 +82,8 @@ struct Copied {
 }
 
 impl Secondary {
-    /// Makes the first checkpoint and starts the task. Waits for the disk. The error is a sentence.
+    /// Makes the first checkpoint. [`Secondary::tick`] starts the task that makes others. Waits for
+    /// the disk. The error is a sentence.
     pub fn start(
         lag: Duration,
         place: Place,

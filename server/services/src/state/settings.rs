@@ -25,7 +25,7 @@ pub struct Settings {
     pub public_access: bool,
     pub blob_versioning: bool,
     pub container_retention_days: Option<u16>,
-    /// Maximum time that log entries wait to be written.
+    /// Time after which gathered log entries and figures are written.
     pub log_interval: Duration,
     pub forks: ForkSettings,
 }

@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// Refuses to acknowledge a write once another store is about to replace this one. A request
-    /// that writes calls this before and after.
+    /// that writes calls this before and after the write.
     pub fn check_in_service(&self) -> Result<()> {
         if self.is_retired.load(Ordering::SeqCst) {
             let message = "The store is being reset or restored. Send the request again.";

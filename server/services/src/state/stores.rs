@@ -24,8 +24,8 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 /// Interval at which the wait for these requests checks whether the server stops.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
-/// The store of a request. The current store is held by a guard instead of a reference count, which
-/// all requests would write to.
+/// The store of a request. A guard, because all requests would write to the reference count of the
+/// current store.
 pub type StoreGuard = Guard<Arc<Store>>;
 
 /// The stores of the process.
@@ -48,7 +48,7 @@ pub struct Stores {
     pub(super) is_closing: Arc<AtomicBool>,
     /// Held during a comparison of stores, so that there is one at a time.
     pub(super) comparing: Arc<tokio::sync::Mutex<()>>,
-    /// The secondary endpoint's checkpoints; `None`: it reads the current store.
+    /// The secondary endpoint's checkpoints; `None` if the endpoint reads the current store.
     secondary: OnceLock<Arc<Secondary>>,
 }
 
@@ -164,8 +164,8 @@ impl Stores {
     }
 
     /// Replaces the current store, which must be retired already. With `removes_former`, the former
-    /// one is removed once nothing uses it; not if a power cut could bring back the file that names
-    /// it.
+    /// store is removed once nothing uses it. Pass false if a power cut could bring back the file
+    /// that names the former store.
     pub(super) fn replace(&self, store: Arc<Store>, removes_former: bool) {
         let before = self.current.swap(store.clone());
         self.start_housekeeping_of(&store);
@@ -223,7 +223,8 @@ impl Stores {
     }
 }
 
-/// Releases a store, and removes it once no request or task uses it, or after [`DRAIN_MAX`].
+/// Releases a store, and removes it once no request or task uses it, after [`DRAIN_MAX`], or when
+/// the server stops.
 async fn remove_unused(
     store: Arc<Store>,
     directories: Arc<Directories>,

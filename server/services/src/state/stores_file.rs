@@ -51,9 +51,9 @@ pub enum Unreadable {
     Damaged(usize, &'static str),
 }
 
-/// True if a snapshot may have this name: 1 to 64 letters, digits, dots, hyphens and underscores of
-/// ASCII, of which the first is a letter or a digit. Not `now`, which means the current store where
-/// a snapshot can be named.
+/// True if a snapshot may have this name: 1 to 64 ASCII letters, digits, dots, hyphens and
+/// underscores; the first is a letter or a digit. `now` is no name of a snapshot: in requests it
+/// means the current store.
 pub fn is_snapshot_name(name: &str) -> bool {
     let is_mark = |byte: u8| matches!(byte, b'.' | b'-' | b'_');
     let is_first = |byte: &u8| byte.is_ascii_alphanumeric();

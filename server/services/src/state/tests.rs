@@ -75,7 +75,7 @@ async fn snapshots(stores: &Arc<Stores>) -> Names {
     listed.into_iter().map(|snapshot| snapshot.name).collect()
 }
 
-/// An operation on a store with containers `a` and `b`, and a snapshot `one` from before `b`.
+/// An operation on a store with containers `aaa` and `bbb`, and a snapshot `one` from before `bbb`.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Reset,
@@ -217,7 +217,7 @@ async fn directory_whose_sync_failed_keeps_the_former_store_for_the_next_start()
     let stores = prepared(Arc::new(faults.clone()), Durability::Disk).await;
     stores.reset().await.unwrap();
     put(&stores, "ccc").await;
-    // No sync for the directory of stores precedes this one: an earlier reset has created it.
+    // No sync of the directory of stores comes first: an earlier reset has created the directory.
     faults.set(Some(Fault {
         operation: Some(Operation::SyncDirectory),
         nth: 1,
@@ -295,8 +295,8 @@ async fn store_that_is_retired_acknowledges_nothing_and_is_removed_when_unused()
     close(&stores).await.unwrap();
 }
 
-/// Counts the calls of this kind below the directory of stores that the making of a fork takes, for
-/// a snapshot with this many names.
+/// Makes a fork of a snapshot with `names` containers. Returns the number of calls of `operation`
+/// below the directory of stores that this takes.
 async fn calls_of_a_fork(operation: Operation, names: usize) -> u64 {
     let faults = FaultFs::new(Arc::new(MemoryFs::volatile()));
     let stores = open(Arc::new(faults.clone()), Durability::Process).unwrap();
@@ -416,7 +416,7 @@ async fn check_against_model(seed: u64, durability: Durability) {
     let mut stores = open(Arc::new(fs.clone()), durability).unwrap();
     let mut current = Names::new();
     let mut kept: BTreeMap<String, Names> = BTreeMap::new();
-    // A fork must not show what is written later to its source or to other forks.
+    // A fork must not show later writes to its source or to other forks.
     let mut forked: BTreeMap<String, Names> = BTreeMap::new();
     for number in 0..90 {
         let name = ["one", "two", "three"][random.below(3)].to_owned();

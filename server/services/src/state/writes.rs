@@ -1,9 +1,9 @@
-//! Counts the writes of a store that are under way, so that a reset of a part of it can wait for
-//! them.
+//! Counts the writes of a store that are under way, so that a reset of a part of the store can wait
+//! for them.
 //!
-//! A reset first announces its scope: a write that begins then is refused. Next it waits until the
-//! writes under way have ended; these happened before it. A write that lasts longer is refused at
-//! its end: the data that it wrote is gone.
+//! A reset first announces its scope. From then on, a write that begins in the scope is refused.
+//! Next the reset waits until the writes under way have ended, for at most a second. A write that
+//! lasts longer is refused at its end: the data that it wrote is gone.
 
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
@@ -16,7 +16,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 const SLOTS: usize = 64;
 /// The index of the counter for writes that name no container, queue or table.
 const UNNAMED: usize = 0;
-/// Maximum length of a name of a container, queue or table. A longer name counts as none.
+/// Maximum length of a valid name of a container, queue or table. Of a longer name, only this many
+/// bytes are hashed.
 const NAME_BYTES_MAX: usize = 63;
 /// Maximum time for which a reset waits for writes under way.
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -86,7 +87,8 @@ impl Hashes {
         }
     }
 
-    /// Whether a write to `target` may be within this scope. A name that either lacks may be any.
+    /// Whether a write to `target` may be within this scope. An absent service or name, on either
+    /// side, matches every other.
     fn may_cover(self, target: Hashes) -> bool {
         let is_same = |own: u32, other: u32| own == 0 || other == 0 || own == other;
         self.account == target.account
@@ -110,7 +112,7 @@ pub struct Write<'a> {
     slot: u32,
     /// The length of `overtaking` when the write began.
     overtaken: u32,
-    /// The target; `None` if the write may be to any.
+    /// The target; `None` if the write may be to any target.
     target: Option<Hashes>,
 }
 
@@ -183,8 +185,8 @@ impl Writes {
         Ok(write)
     }
 
-    /// Runs the deletion of a scope while no write to it is acknowledged. One at a time. Blocks
-    /// until the writes under way have ended, for at most a second.
+    /// Runs the deletion of a scope while no write to the scope is acknowledged. Call it for one
+    /// scope at a time. Blocks until the writes under way have ended, for at most a second.
     pub fn while_resetting<T>(&self, scope: &Scope, delete: impl FnOnce() -> T) -> T {
         let name = scope.name.as_deref().unwrap_or_default();
         let hashes = Hashes::new(&scope.account, scope.service, name);
@@ -295,7 +297,7 @@ mod tests {
         let writes = Writes::default();
         let count = |slot: usize| writes.slots[slot].load(Ordering::SeqCst);
         let under_way = [None, target(""), target("things")].map(|target| writes.begin(target));
-        // A reset of any name waits for those that name nothing.
+        // A reset of any name waits for writes that name nothing.
         assert_eq!(count(UNNAMED), 2);
         assert_eq!((0..SLOTS).map(count).sum::<u32>(), 3);
         drop(under_way);

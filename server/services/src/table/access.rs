@@ -9,7 +9,7 @@ use crate::table::request::Request;
 use lazurite_table::{AccessRange, is_metrics_table};
 
 /// Checks that the caller may perform the operation. The server owns the tables of metrics: clients
-/// read them and delete from them. Source: Storage Analytics metrics.
+/// may only read them and delete from them. Source: Storage Analytics metrics.
 pub fn check_access(
     operation: &Operation<Request>,
     context: &Context,

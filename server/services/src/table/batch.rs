@@ -56,7 +56,8 @@ enum Outcome {
     Applied(Applied),
 }
 
-/// `route_to` finds the rows of the operations. A parameter, because its table contains this row.
+/// `route_to` finds the rows of the operations. It is a parameter, because the table of rows
+/// contains the row of this function.
 pub async fn execute(
     request: Request,
     body: RequestBody,
@@ -70,7 +71,8 @@ pub async fn execute(
     );
     let (document, share) = collect_held(body, DOCUMENT_BYTES_MAX).await?;
     let share = long_responses::beside_body(share).await?;
-    // Parsed where it is applied, so with one hop. A long batch does not hold a connection thread.
+    // Parsed on the blocking pool too, so that a long batch does not hold a connection thread.
+    // Parsing and applying in one call takes only one hop.
     let outcome =
         on_blocking_pool(move || read_and_apply(request, &media_type, document, route_to));
     let applied = match outcome.await? {
@@ -94,7 +96,7 @@ pub async fn execute(
             response
         }
         Err(failed) => {
-            // Like `run::write` for a refusal: what the refusal is based on must be durable.
+            // As in `blocking_pool::write`: the state that a refusal reports must be durable.
             db.ticket().await?;
             let why = failed.why();
             let mut response = batch_response(&id, &[failed.into_response(&id, now)], true);
@@ -205,7 +207,7 @@ fn read_change(
     })
 }
 
-/// The route of an operation in a changeset. Error: `InvalidInput` unless it is on an entity.
+/// The route of an operation in a changeset. Error: `InvalidInput` if it is not on an entity.
 fn route_of_change(sub: &SubRequest, route_to: Router) -> Result<Route> {
     let header = |name: &str| sub.header(name).map(Cow::into_owned);
     let address = address(&sub.target)?;
@@ -240,7 +242,7 @@ fn query(target: &str) -> Result<Query> {
     Ok(Query::parse(query)?)
 }
 
-/// Refuses a `comp`: batches only contain operations on entities, which have none.
+/// Refuses a `comp`: batches only contain operations on entities, which have no `comp`.
 fn check_no_comp(query: &Query) -> Result<()> {
     match query.get("comp") {
         Some(comp) if !comp.is_empty() => {
@@ -367,7 +369,8 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         Err(error) => {
             let failure = Failure::from(error.error);
             if failure.status.is_server_error() {
-                // An error of the server is no operation's fault, so it names none.
+                // An error of the server is no operation's fault, so the response names no
+                // operation.
                 return Err(failure);
             }
             let level = rest.get(error.index).map(|(_, level)| *level);

@@ -82,8 +82,8 @@ pub async fn query_entities(request: Request) -> Result<Response<Body>> {
     .await
 }
 
-/// Reads the rows of a page, and counts the examined rows against the targets of their partitions.
-/// Errors: those of the query; `ServerBusy`.
+/// Reads the rows of a page, and charges the examined rows to their partitions. Errors: those of
+/// the query; `ServerBusy`.
 fn visit(
     request: &Request,
     query: &Query<'_>,
@@ -110,7 +110,7 @@ fn visit(
     Ok(page)
 }
 
-/// The keys at which a page begins, as the response with the page before gave them.
+/// The keys at which a page begins, from the response with the previous page.
 fn continuation(context: &Context) -> Result<Option<(String, String)>> {
     let key = |name| {
         let text = context.query.get(name);
@@ -128,7 +128,7 @@ fn continuation(context: &Context) -> Result<Option<(String, String)>> {
 /// Adds headers with the cost of a query, here and on the hosted service.
 fn put_cost(response: &mut Response<Body>, cost: &Cost) {
     put(response, "x-lazurite-plan", plan_name(cost.access));
-    // How the hosted service runs a filter that contradicts itself is not known.
+    // It is not known how the hosted service runs a filter that contradicts itself.
     if cost.azure_access != AccessKind::Nothing {
         let plan = plan_name(cost.azure_access);
         put(response, "x-lazurite-azure-plan", plan);
@@ -177,7 +177,7 @@ pub async fn get_entity(request: Request) -> Result<Response<Body>> {
 
 pub async fn insert_entity(request: Request, body: RequestBody) -> Result<Response<Body>> {
     let prefer = Prefer::parse(request.context.header("prefer").as_deref());
-    // Keeps the error of an invalid body: a missing table is reported first.
+    // Keeps the error of an invalid body: its refusal has the header `preference-applied` too.
     let body = collect_parsed(body, DOCUMENT_BYTES_MAX, |body| Ok(read_entity(body))).await?;
     let answer = match body {
         Ok(body) => match inserted(body) {
@@ -269,7 +269,8 @@ async fn insert(
 }
 
 /// The entity of an Insert body, which must contain both keys, as strings. The other writes have
-/// the keys in their address, and accept any type for them in the body, because clients send such.
+/// the keys in their address. They accept keys of any type in the body, because clients send such
+/// keys.
 pub fn inserted(body: EntityBody) -> Result<Entity> {
     if body.has_typed_key {
         return Err(lazurite_table::Error::InvalidInput(InvalidInput::Request).into());
@@ -376,7 +377,7 @@ pub fn check_range(range: Option<&AccessRange>, keys: &EntityKeys) -> Result<()>
     }
 }
 
-/// Parses `$top`, up to 1000; 0 asks for an empty page. Error: higher numbers.
+/// Parses `$top`: 0 (an empty page) to 1000; `None` if it is absent or blank. Error: other text.
 pub fn top(context: &Context) -> Result<Option<u32>> {
     let Some(text) = context
         .query

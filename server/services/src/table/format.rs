@@ -19,8 +19,8 @@ pub fn level(context: &Context) -> Result<Level> {
     level_of(&format)
 }
 
-/// Refuses a `$format` that OData does not have: the response would be in another one. `Accept` is
-/// only a preference, and may name unknown formats.
+/// Refuses a `$format` that OData does not have: the response would be in another format. `Accept`
+/// is only a preference, and may name unknown formats.
 fn check_format(format: &str) -> Result<()> {
     let lower = format.to_ascii_lowercase();
     let (kind, parameters) = lower.split_once(';').unwrap_or((&lower, ""));

@@ -22,11 +22,11 @@ use axum::http::Method;
 use lazurite_table::{IfMatch, Write, check_table_name};
 use std::sync::LazyLock;
 
-/// Any letter suffices: a batch checks each operation inside, and an unknown path has none.
+/// Any letter suffices: a batch checks each operation inside, and an unknown path has no operation.
 const ANY_OF_ENTITIES: Permissions = any_sas("o", "raud");
 const ADD_AND_UPDATE: Permissions = Permissions::Fixed(RequiredPermissions::same("o", All("au")));
 
-/// The inputs that decide whether a write replaces, merges or upserts: see [`conditional_write`].
+/// The inputs that decide whether a write updates or upserts an entity: see [`conditional_write`].
 const IF_MATCH: Inputs = headers(&["if-match", "if-none-match"]);
 const PREFER: Inputs = headers(&["prefer"]);
 const FORMAT: Inputs = parameters(&["$format"]);

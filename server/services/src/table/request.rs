@@ -46,7 +46,7 @@ impl Request {
         &self.context.account
     }
 
-    /// Counts entities of a partition against its target. Error: `ServerBusy`.
+    /// Charges entities to the target of their partition. Error: `ServerBusy`.
     pub fn take_entities(&self, partition_key: &str, count: u32) -> Result<()> {
         let meter = self.state.services.meter();
         meter.map_or(Ok(()), |meter| {

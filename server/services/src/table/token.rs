@@ -1,7 +1,7 @@
 //! Continuation tokens: keys with any characters as header and query text.
 //!
-//! `1!<length>!<payload>`, the payload being the key in base64 with `*`, `_` and `-` for `+`, `/`
-//! and `=`. The form is the service's own, as observed.
+//! A token is `1!<length>!<payload>`. The payload is the key in base64, with `*`, `_` and `-` for
+//! `+`, `/` and `=`. The form is the service's own, as observed.
 
 use crate::response::error::{Failure, Result};
 use base64::Engine as _;

@@ -18,7 +18,8 @@ pub struct Failure {
     pub details: Vec<(&'static str, String)>,
     /// Headers of the response besides the common ones.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The string that the client signed, if known. For the console; the client does not get it.
+    /// The string that the client signed by mistake, if known. Only for the console: the client
+    /// does not get it.
     pub client_signed: Option<Box<ClientSigned>>,
 }
 

@@ -13,13 +13,14 @@ use std::time::SystemTime;
 pub enum ErrorFormat {
     /// The format of Blob and Queue.
     Xml,
-    /// The format of Table for operations that are not OData: ACLs and service properties.
+    /// The format of Table for operations that are not OData, such as ACLs and service properties.
     TableXml,
     /// The format of Table for everything else; the text is the metadata level of the content type.
     TableJson(&'static str),
 }
 
-/// The response of a failure. If `bodiless`, or for 304, the body is empty: a header has the code.
+/// The response of a failure. If `bodiless`, or for 304, the body is empty, and only a header has
+/// the code.
 pub fn render(
     failure: Failure,
     error_format: ErrorFormat,

@@ -165,9 +165,9 @@ impl Comparison<'_> {
 }
 
 impl Comparison<'_> {
-    /// Facts that differ if the contents do; otherwise the values of Content-MD5. Equal ETag,
-    /// length and MD5 mean equal content; other contents of equal length are read. Equal ETags
-    /// alone prove nothing: stores that began as one snapshot may issue the same ones.
+    /// Facts that differ if the contents differ; otherwise the values of Content-MD5. Equal ETag,
+    /// length and MD5 mean equal content. Other contents of equal length are read. Equal ETags
+    /// alone prove nothing: stores that began as one snapshot may issue the same ETags.
     fn content_facts(
         &self,
         container: &str,

@@ -5,8 +5,9 @@ use crate::state::diff::walk::Pair;
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// Maximum number of changes in a response, and the number if the request sets no limit.
+/// Maximum number of changes in a response.
 pub const LIMIT_MAX: usize = 10_000;
+/// Maximum number of changes in a response if the request sets no limit.
 pub const LIMIT_DEFAULT: usize = 1000;
 /// Size of a response, in bytes, from which on no more changes are listed.
 const BYTES_MAX: usize = 4 << 20;
@@ -123,7 +124,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// The differences between the facts of the two sides; `None` if there are none.
+    /// The change of a resource; `None` if both sides have the resource with the same facts.
     pub fn of(resource: Resource, facts: Pair<Vec<Fact>>) -> Option<Change> {
         let (kind, old, new) = match facts {
             Pair::Old(old) => (Kind::Deleted, old, Vec::new()),

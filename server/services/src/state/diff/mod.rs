@@ -2,8 +2,8 @@
 //!
 //! Both are copied by hard links first, like forks, so that a comparison sees each at one moment
 //! while requests continue. The copies are read side by side in key order, through the operations
-//! of the services. Only data that clients can set is compared, not ETags, times of the last
-//! change, leases, properties of the services, and deleted data that can be restored.
+//! of the services. Only data that clients store is compared. ETags, times of the last change,
+//! leases, properties of the services, and deleted data that can be restored are left out.
 
 mod blobs;
 mod changes;

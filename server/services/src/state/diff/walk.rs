@@ -28,7 +28,7 @@ impl<T> Pair<T> {
         }
     }
 
-    /// The item of one side. For what is equal on both sides, such as the key.
+    /// The item of one side, to read a fact that is equal on both sides, such as the key.
     pub fn any(&self) -> &T {
         match self {
             Pair::Old(item) | Pair::New(item) | Pair::Both(item, _) => item,
