@@ -17,7 +17,7 @@ use crate::service_kind::ServiceKind;
 use serde_json::Value;
 use std::path::Path;
 
-/// The result of an import: the counts, and sentences about existing items and those left out.
+/// The result of an import: the counts, and sentences about existing items and items left out.
 pub struct Imported {
     pub counts: String,
     /// The counts as a JSON object.

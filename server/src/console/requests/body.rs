@@ -36,7 +36,8 @@ impl ShownBody {
     fn new(content_type: Option<String>, copied: Copied) -> ShownBody {
         let content_type = content_type.unwrap_or_default();
         let is_whole = copied.is_whole();
-        // A batch is always shown as text: in bytes, secret headers of its operations would stay.
+        // A batch is always shown as text. As bytes, it would keep the secret headers of its
+        // operations.
         let decoded = preview::decode(&content_type, &copied.bytes).map(|text| text.text);
         let is_batch = content_type.starts_with("multipart/");
         let decoded = decoded.or_else(|| is_batch.then(|| String::from_utf8_lossy(&copied.bytes)));

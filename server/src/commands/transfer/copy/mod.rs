@@ -1,9 +1,9 @@
-//! `lazurite copy`: all that an account stores, from one server that speaks the protocols to
-//! another.
+//! `lazurite copy`: copies all that an account stores from one server to another. Both speak the
+//! protocols of Azure Storage.
 //!
-//! It lists like an export and sends the requests of an import, without files between them. Nothing
-//! is held as a whole: a blob goes in pieces, a table in pages, a queue in the pages of its
-//! messages. Each item is checked before the journal notes it.
+//! It lists like an export and sends the requests of an import, without files between them. It
+//! holds no item as a whole: it copies a blob in pieces, a table in pages of entities, and a queue
+//! in pages of messages. Each item is checked before the journal notes it.
 
 mod blobs;
 mod journal;
