@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// The subdirectory that Lazurite creates for its data.
 const OWN_NAME: &str = ".lazurite";
-/// A file of every store. If the store was reset or restored, its data directory has instead the
-/// file that names its stores.
+/// A file of every store. After a reset or a restore, the data directory has the file that names
+/// its stores instead.
 const STORE_MARK: &str = "CURRENT";
 
 /// The chosen data directory, with a note for the log if it is not the one that was named.
@@ -35,8 +35,8 @@ pub fn check(location: &Path) -> Result<(), String> {
                 let file = path.display();
                 return refusal(format!("it takes a directory, and {file} is a file"));
             }
-            // A missing directory is made later. One that cannot be entered is refused when it is
-            // opened, with the name of its owner.
+            // A missing directory is made later. A directory that cannot be entered is refused when
+            // the store is opened, with the name of its owner.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {}
             Err(error) if error.kind() == PermissionDenied => break,
             Err(error) => return refusal(format!("cannot open it: {error}")),
