@@ -1,4 +1,5 @@
-//! The page computes with the formulas of the crate `lazurite-cost` and uses the words of the report.
+//! The page computes with the formulas of the crate `lazurite-cost`, and uses the words of the
+//! report.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
