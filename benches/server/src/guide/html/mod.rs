@@ -19,7 +19,8 @@ use crate::guide::report::{PRICE_MODEL, Report};
 use crate::guide::tables::{COLUMNS, PRICE_COLUMN, cells, deaths, own_column};
 
 const STYLE: &str = include_str!("style.css");
-/// In this order: the cost model, its sentences, its charts, and the inputs that recompute the page.
+/// The cost model, its sentences, its charts, and the inputs that recompute the page, in this
+/// order.
 const SCRIPTS: [&str; 4] = [
     include_str!("cost.js"),
     include_str!("words.js"),
