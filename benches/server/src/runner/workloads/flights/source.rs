@@ -30,8 +30,8 @@ pub(super) fn flights_csv() -> Outcome<PathBuf> {
     Ok(csv)
 }
 
-/// Installs into a directory of its own, so that concurrent runs do not interfere: other runs see
-/// only the rename at the end.
+/// Installs into a temporary directory and renames the file at the end, so that concurrent runs do
+/// not interfere.
 fn install(cache: &Path, csv: &Path) -> Outcome<()> {
     fs::create_dir_all(cache)?;
     let scratch = tempfile::tempdir_in(cache)?;
