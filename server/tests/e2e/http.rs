@@ -24,8 +24,8 @@ pub(crate) const TABLE_VERSION: &str = "2019-02-02";
 /// Maximum time from a refusal to the end of the connection.
 const CLOSING_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A request to one service. It is signed with the well-known key unless it carries `Authorization`
-/// or is `unsigned`.
+/// A request to one service. It is signed with the well-known key, unless it has a header
+/// `Authorization` or is `unsigned`.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) service: Service,

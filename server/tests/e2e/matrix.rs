@@ -13,10 +13,11 @@ use crate::http::{Connection, Request, Response};
 use crate::rights::{account_sas_for, service_sas};
 use crate::server::{Server, Service};
 
-/// An operation of the documentation's tables: a request, and the letters each of which permits it.
-/// Empty: no letter does. Sources: Create an account SAS, "Account SAS permissions by operation";
-/// Create a service SAS, "Permissions for a directory, container, or blob", "Permissions for a
-/// queue", "Permissions for a table"; Set Blob Tier, Lease Blob, "Authorization".
+/// An operation of the documentation's tables: a request, and the letters of which each permits it.
+/// Without letters, no SAS permits it. Sources: Create an account SAS, "Account SAS permissions by
+/// operation"; Create a service SAS, "Permissions for a directory, container, or blob",
+/// "Permissions for a queue", "Permissions for a table"; Set Blob Tier, Lease Blob,
+/// "Authorization".
 struct Row {
     name: &'static str,
     request: Request,
@@ -779,8 +780,8 @@ impl<'a> Matrix<'a> {
 }
 
 /// Tries account SAS of all types and of other services, service SAS and user delegation SAS of
-/// every kind of resource and of others, anonymous callers of public and of private containers,
-/// bearers of tokens and of the account's key.
+/// every kind of resource and of other resources, anonymous callers of public and of private
+/// containers, and bearers of tokens and of the account's key.
 #[test]
 fn each_operation_is_opened_by_its_letters_and_by_no_other() {
     let location = TempDir::new().unwrap();

@@ -16,8 +16,7 @@ const MIB: usize = 1 << 20;
 /// Number of stalled clients of each kind.
 const CLIENTS: usize = 150;
 
-/// The budget for bodies, and 100 KiB for each connection. 65 MiB in all were observed; before
-/// there was a budget, three times as many.
+/// The budget for bodies, and 100 KiB for each connection. 65 MiB in all were observed.
 const MEMORY_MAX: usize = 40 * MIB + 3 * CLIENTS * (100 << 10);
 
 /// A connection with an incomplete request.
@@ -113,7 +112,8 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
         std::thread::sleep(Duration::from_millis(200));
     }
     // Half a minute of waiting for memory, half a minute for the client, and the time that a busy
-    // machine takes to deliver the answer. Without the limits they would wait for ever.
+    // machine takes to deliver the answer. Without the limits, the connections would stay open for
+    // ever.
     let until = began + Duration::from_secs(180);
     // The server may keep sending to a reader that still makes progress.
     while open_files(&server) > files + CLIENTS / 10 {

@@ -1,9 +1,10 @@
-//! `kill -9` under load, again and again on one directory: acknowledged writes survive, and those
-//! under way are there whole or not at all. Some restarts are killed too, while they recover; each
-//! may be at another level of durability. A stop by signal under the same load loses nothing
-//! either.
+//! `kill -9` under load, again and again on one directory: acknowledged writes survive, and writes
+//! under way are there whole or not at all. Some restarts are killed too, while they recover. Each
+//! restart may be at another level of durability. A stop by signal under the same load loses
+//! nothing either.
 //!
-//! `LAZURITE_KILLS` sets how often in a run (2 by default), `LAZURITE_TEST_SEED` repeats a run.
+//! `LAZURITE_KILLS` sets the number of kills in a run (2 by default), `LAZURITE_TEST_SEED` repeats
+//! a run.
 //!
 //! Each writer is a thread with a connection of its own. It sets `pending` before a request and
 //! moves it to its expected state once the answer arrives. So after a kill at most one request of

@@ -1,5 +1,5 @@
-//! Entity group transactions: the parts of their answers, and which operation failed, after which
-//! nothing has changed.
+//! Entity group transactions: the parts of their answers, and the operation that failed. After a
+//! failure, nothing has changed.
 
 use serde_json::{Value, json};
 

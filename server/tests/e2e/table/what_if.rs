@@ -50,7 +50,7 @@ impl Recording {
             .collect()
     }
 
-    /// The file, once it has so many lines.
+    /// Ends the recording once the file has `count` lines. Returns its directory and its lines.
     fn end(mut self, count: usize) -> (TempDir, Vec<Value>) {
         wait_until("all requests are recorded", || self.lines().len() >= count);
         self.child.kill().unwrap();
