@@ -100,8 +100,8 @@ pub fn ready(
         let title = address.service.title();
         let authority = address.authority();
         listening(scheme, address.service, &authority, out);
-        // azurite-blob, azurite-queue and azurite-table use other words than azurite: scripts wait
-        // for either.
+        // The words of azurite-blob, azurite-queue and azurite-table. The line above has those of
+        // azurite. Scripts wait for either line.
         if program.stands_alone() {
             out.line(format!(
                 "Azurite {title} service successfully listens on {scheme}://{authority}"

@@ -183,8 +183,8 @@ impl LocalCa {
         })
     }
 
-    /// Makes a key, and a certificate for this machine's names, the accounts' and others, followed
-    /// by its chain.
+    /// Makes a key, and a certificate for the names of this machine and of the accounts, and for
+    /// `others`. The chain follows the certificate.
     pub fn issue(
         &self,
         accounts: &[String],

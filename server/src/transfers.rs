@@ -2,10 +2,12 @@
 //! server, by the same requests.
 //!
 //! An export reads a fork, which shows the store at one moment and ends with the export. The files
-//! of an export, and those of an imported archive, are in a directory `.transfer-…` of the data
-//! directory. It is removed afterwards; after a kill, the next start removes it. An export ends
-//! when its client leaves. An import continues without its client once the archive has arrived, and
-//! can be stopped.
+//! of an export, and those of an imported archive, are in a directory `.transfer-…`, which is
+//! removed afterwards. It is below the data directory, where the next start removes it after a
+//! kill. For a store in memory, it is below the system's temporary directory.
+//!
+//! An export ends when its client leaves. An import continues without its client once the archive
+//! has arrived, and can be stopped.
 
 use crate::commands::{
     Client, Existing, ImportError, LEFT_OUT_KEPT, Progress, Source, TransferError, UnpackLimits,

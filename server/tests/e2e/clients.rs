@@ -537,8 +537,8 @@ pub(crate) fn succeed(command: &mut Command, missing: &str) -> Result<(), String
     Err(format!("{command:?} failed:\n{}\n{missing}", text(&output)))
 }
 
-/// Runs a program to its end, and kills it after `time_max`. Panics with `missing` if there is no
-/// such program.
+/// Runs a program to its end. After `time_max`, kills it and panics. Panics with `missing` if there
+/// is no such program.
 pub(crate) fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
     command
         .stdin(Stdio::null())

@@ -13,9 +13,10 @@ use crate::http::{Connection, Request, Response};
 use crate::rights::{account_sas_for, service_sas};
 use crate::server::{Server, Service};
 
-/// An operation of the documentation's tables: a request, and the letters of which each permits it.
-/// Without letters, no SAS permits it. Sources: Create an account SAS, "Account SAS permissions by
-/// operation"; Create a service SAS, "Permissions for a directory, container, or blob",
+/// An operation of the documentation's tables: a request, and the letters that permit it in an
+/// account SAS and in a service SAS. One letter suffices, unless `all` is true. Without letters, no
+/// SAS of that kind permits the operation. Sources: Create an account SAS, "Account SAS permissions
+/// by operation"; Create a service SAS, "Permissions for a directory, container, or blob",
 /// "Permissions for a queue", "Permissions for a table"; Set Blob Tier, Lease Blob,
 /// "Authorization".
 struct Row {

@@ -1,5 +1,5 @@
-//! Exports and imports over HTTP: the archive of the commands, who may have it, and what remains
-//! when one ends early.
+//! Exports and imports over HTTP: the archive of the commands, who may have the archive, and what
+//! remains when an export or import ends early.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;

@@ -5,7 +5,7 @@
 //! - the name of a pattern, for its figures;
 //! - `break-even` and the name of a pattern, for the sentence that says when the advised design
 //!   costs less;
-//! - `summary`, for one sentence on each pattern whose sentence has no time;
+//! - `summary`, for one sentence on each pattern whose results do not depend on the machine;
 //! - `azurite`, for the differences on Azurite.
 //!
 //! Times are left out, because they depend on the machine. A noisy run writes no block whose
@@ -136,7 +136,7 @@ fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
     }))
 }
 
-/// The sentences of the patterns that do not depend on the machine.
+/// A sentence on each pattern whose results do not depend on the machine.
 fn summary(report: &Report) -> String {
     let findings = report.findings.iter();
     let lines = findings

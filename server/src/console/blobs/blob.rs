@@ -260,8 +260,8 @@ fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
         .then_some(ByteRange { first, last })
 }
 
-/// Serves the content: as a download, or in a form that the page of the blob can show if it is a
-/// picture, a video or a sound. Players ask for ranges.
+/// Serves the content of a blob as a download. If the query asks for it, serves a picture, a video
+/// or a sound for display in the page of the blob. Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

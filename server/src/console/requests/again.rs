@@ -1,5 +1,5 @@
-//! Sends a request again, changed or not, signed with a key of its account. It is sent over the
-//! network like a client's, and so has its own page afterwards.
+//! Sends a request again, changed or not, signed with a key of its account. The new request
+//! goes over the network, like that of a client, and so gets a page of its own.
 
 use crate::accounts::name_of_fork;
 use crate::console::context::Console;

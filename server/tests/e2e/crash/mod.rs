@@ -24,8 +24,8 @@ use crate::http::{Connection, Response};
 use crate::random::{Random, environment_number, test_seeds};
 use crate::server::{Launch, Ports, Server, Service};
 
-/// How long a stop may take while requests come in and other tests keep the processors busy. Alone
-/// it takes far less than the five seconds that are promised.
+/// How long a stop may take while requests come in and other tests keep the processors busy.
+/// Without other tests, a stop takes far less than the five seconds that are promised.
 const STOPPING_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// One kind of work, with the state that its acknowledged requests imply.

@@ -93,8 +93,8 @@ fn key() -> LessSafeKey {
 /// Nonce and ciphertext in base64. The ciphertext also authenticates the keys of the entity, so
 /// that it cannot be moved to another entity.
 fn seal(one: &Employee, text: &str) -> String {
-    // A nonce must never be repeated under one key. 12 random bytes are not, in four billion
-    // values.
+    // A nonce must never be used twice under one key. Random nonces of 12 bytes practically never
+    // repeat among four billion values.
     let mut nonce = [0; NONCE_LEN];
     SystemRandom::new()
         .fill(&mut nonce)

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 /// A lifetime of this length counts as unlimited: a thousand years.
 const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
 /// Headers of Lazurite for reading all messages of a queue: the position of the first message to
-/// show, and that of the next page. Other services ignore them.
+/// show, and the position of the next page. Other services ignore both headers.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// A header of Lazurite with a message's dequeue count. Other services ignore it.
