@@ -84,9 +84,10 @@ fn broken_off(data: &Path, advice: &str) -> String {
     )
 }
 
-/// Imports, and writes the report once everything is on the disk. Returns `None`, without an
-/// import, if anything was ever written to the store, even for accounts that this start does not
-/// name. The reason: after an interrupted import, the next start empties the whole store.
+/// Imports, and writes the report once everything is on the disk. If the mark is there, empties the
+/// store first. Otherwise, returns `None` without an import if anything was ever written to the
+/// store, even for accounts that this start does not name: after an interrupted import, the next
+/// start would delete that.
 async fn import(
     data: &Path,
     source: &Path,

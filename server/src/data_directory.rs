@@ -21,8 +21,8 @@ pub struct Choice {
     pub note: Option<String>,
 }
 
-/// Refuses a location that is a file, is below one, or cannot be looked at. The error is a
-/// sentence.
+/// Refuses a location that is a file, is below one, or cannot be examined. Missing rights are no
+/// reason: opening the store refuses them. The error is a sentence.
 pub fn check(location: &Path) -> Result<(), String> {
     let refusal = |reason: String| Err(format!("--location {}: {reason}", location.display()));
     for path in location.ancestors() {
@@ -109,8 +109,7 @@ fn chosen(path: PathBuf, location: &Path, what: &str) -> Choice {
     }
 }
 
-/// Hides a directory that Lazurite has made by itself from version control. A failure does not
-/// matter to the store.
+/// Hides a directory `.lazurite` from version control. A failure does not matter to the store.
 pub fn hide_from_version_control(path: &Path) {
     let ignore = path.join(".gitignore");
     if path.file_name().is_some_and(|name| name == OWN_NAME) && !ignore.exists() {

@@ -465,8 +465,9 @@ async fn close(app: Arc<App>) -> Result<(), String> {
     }
 }
 
-/// Reads keys and certificate again. Changes nothing if a file cannot be read, or if the server
-/// would refuse the keys at start on these addresses.
+/// Reads keys and certificate again. Does not change the keys if they cannot be read, or if the
+/// server would refuse them at start on these addresses. Does not change the certificate if it
+/// cannot be read.
 fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tls>) {
     let keys = cli.accounts().and_then(|newer| {
         announce::check_exposure(cli, &newer, addresses)?;

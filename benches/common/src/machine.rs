@@ -88,8 +88,8 @@ impl MachineWatch {
     }
 }
 
-/// Seconds that passed, and seconds of all processors: busy (stolen ones included), stolen, and
-/// busy with our processes.
+/// Elapsed seconds, and processor seconds, summed over all processors: busy (including stolen),
+/// stolen, and used by our processes.
 struct Spent {
     seconds: f64,
     busy: f64,

@@ -9,8 +9,8 @@ use crate::machine::SPREAD_MAX;
 use crate::statistics::{mann_whitney, median};
 use crate::text::number;
 
-/// A difference counts only if chance alone produces one as large with a lower probability than
-/// this.
+/// A difference counts only if chance alone produces such a difference with less than this
+/// probability.
 const PROBABILITY_MAX: f64 = 0.01;
 /// A difference counts only if it is at least this share of the older figure.
 const CHANGE_MIN: f64 = 0.05;

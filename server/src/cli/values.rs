@@ -15,7 +15,7 @@ const ADDRESSABLE_BYTES: f64 = (1_u64 << if usize::BITS > 32 { 47 } else { 32 })
 
 const BYTES_PER_MEGABYTE: f64 = 1_048_576.0;
 
-/// A host, as it stands in a URL: a name or an address, without scheme, port and path. The error is
+/// A host, as written in a URL: a name or an address, without scheme, port and path. The error is
 /// a clause.
 pub fn host(text: &str) -> Result<String, String> {
     if is_host(text) {

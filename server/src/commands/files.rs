@@ -260,8 +260,8 @@ impl Content {
     }
 }
 
-/// Puts content of any length as a block blob, in blocks if it is longer than one. One block is
-/// held in memory.
+/// Puts content of any length as a block blob, in one request if it is shorter than a block,
+/// otherwise in blocks. One block is held in memory.
 fn put_blocks(
     client: &Client,
     path: &str,

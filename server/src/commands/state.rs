@@ -62,8 +62,8 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
     (method, page, String::new())
 }
 
-/// The body of a reset, which names the part to reset; empty for everything. Unless another account
-/// is named, it is that of the connection string, which may be a fork.
+/// The body of a reset, which names the part to reset; empty for everything. If the arguments name
+/// no account, the body names that of the connection string, which may be a fork.
 fn reset_body(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {
         return String::new();

@@ -496,9 +496,9 @@ pub(crate) fn node() -> PathBuf {
     made.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// The directory `target/clients/NAME`, which `make` fills from the pinned lists in it. A stamp of
-/// the sources is written last, so an interrupted or outdated directory is made again. A lock keeps
-/// other test processes waiting meanwhile. The error is that of `make`.
+/// The directory `target/clients/NAME`. Copies the pinned lists into it, and `make` installs from
+/// them. A stamp of the sources is written last, so an interrupted or outdated directory is made
+/// again. A lock keeps other test processes waiting meanwhile. The error is that of `make`.
 pub(crate) fn made_once(
     name: &str,
     lists: &[&str],

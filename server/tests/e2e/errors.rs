@@ -58,9 +58,9 @@ fn transaction(rows: &[(&str, &str)]) -> Request {
 }
 
 /// Not answered: `EntityNotFound` (a missing entity is `ResourceNotFound`, as on the hosted
-/// service), `TableBeingDeleted` (only with `--as-azure`: `targets`), `JsonFormatNotSupported`
-/// (every version gets JSON), `InvalidValueType` (a value that does not fit its type is
-/// `InvalidInput`).
+/// service), `TableBeingDeleted` (only with `--as-azure`: `crate::targets`),
+/// `JsonFormatNotSupported` (every version gets JSON), `InvalidValueType` (a value that does not
+/// fit its type is `InvalidInput`).
 #[test]
 fn each_row_of_the_tables_error_table() {
     let server = Server::fresh();
@@ -285,8 +285,8 @@ fn put(parameters: &str, text: &str) -> Request {
 }
 
 /// Not answered: `MessageTooLarge` (the service says `RequestBodyTooLarge`), `QueueBeingDeleted`
-/// (only with `--as-azure`: `targets`), `QueueDisabled` and `QueueNotEmpty` (no request causes
-/// them).
+/// (only with `--as-azure`: `crate::targets`), `QueueDisabled` and `QueueNotEmpty` (no request
+/// causes them).
 #[test]
 fn each_row_of_the_queues_error_table() {
     let server = Server::fresh();

@@ -126,8 +126,7 @@ impl Request {
         self
     }
 
-    /// The request with only these values of an input: of a header, or of a parameter if the name
-    /// begins with `?`.
+    /// Replaces all values of a header, or of a parameter if `name` begins with `?`.
     pub(crate) fn input(mut self, name: &str, values: &[&str]) -> Request {
         let Some(name) = name.strip_prefix('?') else {
             self.headers

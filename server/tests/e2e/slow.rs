@@ -237,8 +237,8 @@ fn slow_uploads_with_one_sas_leave_room_for_the_uploads_of_others() {
     drop(held);
 }
 
-/// More batches than there is memory for at once: each has room for its whole body or waits for it
-/// without holding any.
+/// More batches than there is memory for at once. Each gets room for its whole body, or waits for
+/// the room and holds no memory meanwhile.
 #[test]
 fn batches_that_come_together_do_not_wait_for_each_other() {
     let server = Server::fresh();

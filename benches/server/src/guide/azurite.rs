@@ -74,8 +74,8 @@ fn in_short(wrong: &str) -> String {
     wrong[..end].trim_end().to_owned()
 }
 
-/// Sentences about designs that need more or fewer requests; none for a race, in which chance
-/// decides the number.
+/// Sentences about designs that need more or fewer requests on Azurite; none for a race, in which
+/// chance decides the number.
 fn other_requests(ours: &Finding, theirs: &Finding) -> Vec<String> {
     if ours.pattern.goal == Measure::Refused {
         return Vec::new();

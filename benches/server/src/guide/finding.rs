@@ -116,8 +116,8 @@ impl Finding {
         Some(saving(before, after, goal.fewer()))
     }
 
-    /// The change of the measure that the pattern is about; `None` if the measure is on the bill or
-    /// differs between machines.
+    /// The change of the measure that the pattern is about; `None` if the measure is on the bill,
+    /// or depends on the machine or on chance.
     pub(super) fn change_beside_price(&self) -> Option<String> {
         let is_beside = !self.pattern.goal.is_billed() && !self.depends_on_machine();
         self.change().filter(|_| is_beside)

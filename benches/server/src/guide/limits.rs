@@ -1,8 +1,8 @@
 //! The patterns under Azure's limits: pages of queries end at partitions, and clients back off when
 //! the server answers 503.
 //!
-//! The limits apply to real time, so the number of back-offs depends on the machine. The pages do
-//! not.
+//! The limits apply to real time, so the number of back-offs depends on the machine. The number of
+//! pages does not.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -122,8 +122,8 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     /// Runs a pattern once with each of the smaller data, smallest first, and then `runs` times
-    /// with all data. Counts are those of the first run with all data, times are medians over these
-    /// runs.
+    /// with all data. Counts are those of the first run with all data. Times are medians over all
+    /// runs with all data.
     fn run_repeatedly(
         &self,
         pattern: &'static Pattern,

@@ -142,7 +142,7 @@ impl Counted<'_> {
     }
 }
 
-/// The steps of one write, from the counts of `writes` writes. A write does the same whatever the
+/// The steps of one write, from the counts of `writes` writes. The steps do not depend on the
 /// number of items.
 fn write_steps(usage: &Usage, writes: f64) -> Vec<Step> {
     let step = |(class, count): (&Class, &u64)| {
@@ -230,8 +230,8 @@ mod tests {
         };
         let prices = Prices::default();
         let bill = counted.design().bill(prices.load_per_month, &prices);
-        // 10,000,000 rows at 2,000 a second are 5,000 seconds: 1,000 pages for each of 10,000,000
-        // questions, at 0.00036 for 10,000.
+        // 10,000,000 rows at 2,000 a second take 5,000 seconds, so 1,000 pages of 5 seconds, for
+        // each of 10,000,000 questions. 10,000 pages cost 0.00036.
         assert!((bill.total_of(Part::Reads) - 360.0).abs() < 0.01, "{bill}");
         // 10,000,000 entities, or 100,000 batches.
         assert!((bill.total_of(Part::Writes) - 0.36).abs() < 1e-9, "{bill}");

@@ -77,8 +77,8 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     }
 }
 
-/// Writes JSON, page and figures of documentation, as far as they are requested. If one cannot be
-/// written, the others are written nevertheless.
+/// Writes JSON, page and figures of documentation, as far as they are requested. If one of the
+/// three cannot be written, the other two are written nevertheless.
 fn write_files(args: &GuideArgs, report: &Report) -> Outcome<()> {
     let json = write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
     let html = write(args.html.as_deref(), || html::page(report));

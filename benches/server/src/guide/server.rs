@@ -143,7 +143,7 @@ impl GuideServer {
         }
     }
 
-    /// Watches the machine. The CPU time of this process, and of a server that it started, counts
+    /// Watches the machine. The CPU time of this process, and of a spawned server of ours, counts
     /// as our own.
     pub(super) fn watch_machine(&self) -> MachineWatch {
         match &*self.running.lock().expect("no restart panics") {

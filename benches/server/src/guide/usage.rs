@@ -171,7 +171,7 @@ impl Usage {
     }
 
     /// Rows that the hosted service would examine for all queries, as far as the server reports
-    /// them.
+    /// them; at least the rows that the server itself examined.
     pub(super) fn rows_of_queries(&self) -> u64 {
         let azure = self.azure_examined.map_or(0, AzureRows::rows);
         azure.max(self.examined.unwrap_or_default())

@@ -35,9 +35,9 @@ const DEVICES: [&str; 22] = [
 /// Chooses the files of the blobs of a container, in the order of their names.
 ///
 /// The path of a file is the name of its blob. Characters that some file systems do not allow are
-/// escaped as `%` and two hexadecimal digits for each byte. If the path is too long, or if it
-/// equals the path of another file or a directory in lower case, the file is `%/` and the hash of
-/// the name.
+/// escaped as `%` and two hexadecimal digits for each byte. If the path is too long, or if in
+/// lower case it equals the path of another file or of a directory, the file is `%/` and the hash
+/// of the name.
 #[derive(Default)]
 pub struct BlobFiles {
     files: HashSet<u128>,

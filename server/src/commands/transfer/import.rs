@@ -100,7 +100,7 @@ fn check_format(source: &Source<'_>) -> Result<()> {
 }
 
 /// Refuses names that no import reads, at the top and among the service properties: they would be
-/// left out silently. Notes and hidden files next to the data are allowed.
+/// left out silently. Markdown files and hidden files at the top are allowed.
 fn check_places(source: &Source<'_>) -> Result<()> {
     for (name, is_file) in source.list_top()? {
         let is_known = if is_file {

@@ -82,7 +82,7 @@ impl Import<'_> {
     }
 
     /// Makes a container, queue or table with its settings. Returns whether it is new; `None` if it
-    /// exists and stays as it is.
+    /// exists and stays as it is. One that was refused and left out counts as new.
     pub fn make(&self, kind: ResourceKind, name: &str) -> Result<Option<bool>> {
         let settings = kind.settings(name);
         let mut fields = self.source.read_settings(&settings)?;

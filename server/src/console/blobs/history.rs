@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Maximum number of snapshots and versions on a page.
 const KEPT_SHOWN: u32 = 100;
 
-/// The current blob, its snapshots and its versions, as stored, oldest first: at most one more than
-/// [`KEPT_SHOWN`].
+/// The current blob, its snapshots and its versions, also deleted ones, oldest first: at most one
+/// more than [`KEPT_SHOWN`].
 pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<ListedBlob>> {
     // Other names with this prefix follow the states of this one.
     let request = ListBlobs {

@@ -95,8 +95,8 @@ pub fn shown(record: &Record) -> Option<[ShownBody; 2]> {
     ])
 }
 
-/// The text of the request's body, if it was kept whole, has no secrets, has at most `bytes_max`
-/// bytes, and fits a form field.
+/// The text of the request's body, with LF as line breaks. `None` if it was not kept whole, has
+/// secrets or more than `bytes_max` bytes, or does not fit a form field.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
     let [request, _] = shown(record)?;
     let is_fitting = |text: &&str| request.is_whole && !request.is_cut && text.len() <= bytes_max;

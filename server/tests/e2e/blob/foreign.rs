@@ -11,7 +11,7 @@ use super::{put_blob, request};
 use crate::http::Connection;
 use crate::server::{Launch, PATIENCE, Server, Service};
 
-/// A server that sends its first client this answer, and keeps the connection open. The channel
+/// A server that sends `answer` to its first client, and keeps the connection open. The channel
 /// yields the connection.
 fn source(answer: &'static str) -> (u16, Receiver<TcpStream>) {
     source_at("127.0.0.1:0", answer)

@@ -157,8 +157,9 @@ fn receive(lab: &Lab) -> Result<Option<Message>, Error> {
     Ok(messages.into_iter().next())
 }
 
-/// A worker with a message. It dies after `steps` steps, or at once if it does not understand the
-/// message.
+/// A worker with a message. It dies after `steps` steps if these are fewer than [`STEPS`], and at
+/// once if it does not understand the message. It puts aside a message that was delivered too
+/// often.
 fn carry_out(lab: &Lab, message: &Message, steps: u32) -> Result<(), Error> {
     let queue = lab.name("moves");
     let delete = || {

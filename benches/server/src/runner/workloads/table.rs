@@ -150,8 +150,8 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
 
 const DEEP_OPERATIONS: usize = 5;
 
-/// The operations with `count` entities stored. Reads come first. Some systems remove pages from
-/// memory that were not read for a minute, and a later read would measure the disk.
+/// The operations with `count` entities stored. Reads come first. Some systems remove a page
+/// from memory if it is not read for a minute, and a later read would measure the disk.
 fn deep_plans(depth: &str, count: u64) -> [Plan<'static>; DEEP_OPERATIONS] {
     let rows = || Rows::small(0);
     let name = |operation: &str| format!("table {operation} among {depth}");

@@ -87,7 +87,8 @@ impl<'a> Conversion<'a> {
     }
 
     /// The index of an account, which is the name of its directory. If the account is not imported,
-    /// counts the document and returns `None`.
+    /// returns `None`, and counts the document under the account's name, for at most
+    /// [`OTHER_ACCOUNTS_MAX`] names.
     pub(super) fn directory(&mut self, account: &str) -> Option<usize> {
         let index = self.accounts.iter().position(|name| *name == account);
         if index.is_none()

