@@ -83,7 +83,8 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Writes the port file first: it is complete when the lines appear. The error is a sentence.
+/// Announces that the server is ready. Writes the port file first, so that it is complete when the
+/// lines appear. The error is a sentence.
 pub fn ready(
     cli: &Cli,
     program: &Program,

@@ -14,7 +14,7 @@ const OWN_NAME: &str = ".lazurite";
 /// its stores instead.
 const STORE_MARK: &str = "CURRENT";
 
-/// The chosen data directory, with a note for the log if it is not the one that was named.
+/// The chosen data directory, with a note to print if it is not the one that was named.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
     pub path: PathBuf,

@@ -36,7 +36,7 @@ pub struct MachineUse {
     pub load: f64,
     /// Cores that other processes kept busy; 0 if the server's process is unknown.
     pub other_cores: f64,
-    /// The share of all processors' time that the host gave to others.
+    /// The share of all processors' time that the host gave to other machines.
     pub stolen: f64,
     processors: f64,
 }

@@ -112,7 +112,7 @@ pub struct OldRun {
 enum Change {
     Better,
     Worse,
-    /// No difference that chance does not explain.
+    /// The difference may be chance, or is too small to count.
     None,
     /// There are so few repetitions that no difference would count.
     TooFew,

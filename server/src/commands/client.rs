@@ -122,7 +122,8 @@ fn release_when_interrupted(target: Target, fork: String) {
 pub struct Reply(http_client::Reply);
 
 impl Client {
-    /// For a connection string, by default that of the environment. The error is a sentence.
+    /// A client of a connection string, by default that of the environment. The error is a
+    /// sentence.
     pub fn new(text: Option<&str>) -> Result<Client, String> {
         let (_, text) = connection_string(text);
         Ok(Client {

@@ -91,7 +91,7 @@ pub(super) struct Target {
     pub(super) credentials: Credentials,
     /// The endpoints, by title of the service.
     pub(super) endpoints: Vec<(&'static str, Endpoint)>,
-    /// The secret for the server's requests to itself, if this is such a connection string.
+    /// The secret of the server's requests to itself; `None` in the connection strings of users.
     pub(super) own_secret: Option<String>,
 }
 

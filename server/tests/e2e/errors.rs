@@ -42,7 +42,7 @@ fn create(name: &str) -> Request {
     table("POST", "/Tables").json(format!(r#"{{"TableName":"{name}"}}"#))
 }
 
-/// A transaction that deletes these entities (partition, row), whether or not they exist.
+/// A transaction that inserts or merges these entities (partition, row).
 fn transaction(rows: &[(&str, &str)]) -> Request {
     let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_string();
     for (partition, row) in rows {

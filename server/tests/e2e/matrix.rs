@@ -565,7 +565,8 @@ fn blob(method: &str, target: &str) -> Request {
     Request::new(Service::Blob, method, target)
 }
 
-/// Each letter alone and with the row's additional letters, and all letters.
+/// Each letter alone, each letter with the row's additional letters, the row's own letters, and all
+/// letters.
 fn permissions(row: &Row) -> BTreeSet<String> {
     let alone = LETTERS.chars().map(|letter| letter.to_string());
     let beside = LETTERS
@@ -576,7 +577,7 @@ fn permissions(row: &Row) -> BTreeSet<String> {
     alone.chain(beside).chain(more).collect()
 }
 
-/// Those of [`permissions`], and all letters but one.
+/// The results of [`permissions`], and for each letter, all letters but this one.
 fn more_permissions(row: &Row) -> BTreeSet<String> {
     let missing = LETTERS.chars().map(|letter| LETTERS.replace(letter, ""));
     permissions(row).into_iter().chain(missing).collect()

@@ -34,7 +34,8 @@ fn stall_on(server: &Server, service: Service, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// Number of bytes received before the server closed; `None` if it is still open at `until`.
+/// Number of bytes received before the server closed the connection; `None` if the connection is
+/// still open at `until`.
 fn sent_before_close(stream: &mut TcpStream, until: Instant) -> Option<usize> {
     let patience = until.saturating_duration_since(Instant::now());
     let patience = patience.max(Duration::from_millis(100));

@@ -11,7 +11,7 @@ const FIRST_NAMES: [&str; 8] = [
 const LAST_NAMES: [&str; 10] = [
     "Jones", "Smith", "Miller", "Garcia", "Chen", "Novak", "Silva", "Okafor", "Haddad", "Larsen",
 ];
-/// Number of employees that are asked for; a few more at some scales.
+/// Number of employees that are asked for; at some scales more, up to 39.
 const ASKED_MAX: usize = 20;
 
 #[derive(Clone)]

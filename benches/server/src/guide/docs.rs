@@ -27,7 +27,7 @@ use crate::guide::tables::{COLUMNS, TIME_COLUMN, cells, deaths, own_column};
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end -->";
-/// The block with the sentences of all patterns.
+/// The block with a sentence on each pattern whose results do not depend on the machine.
 const SUMMARY: &str = "summary";
 /// The prefix before the name of a pattern, for the block that says when its advised design costs
 /// less.
@@ -94,7 +94,7 @@ fn fill(
     Ok(filled)
 }
 
-/// The text of a block; `None` if its pattern did not run. Errors: no pattern has the name.
+/// The text of a block; `None` if the block stays as it is. Error: no pattern has the name.
 fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
     if FOREIGN.contains(&name) {
         return Ok(None);

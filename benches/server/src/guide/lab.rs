@@ -40,7 +40,7 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// Kills the server and starts it again, if this program started it.
+    /// Restarts the server: see [`GuideServer::restart`].
     pub(super) fn restart_server(&self) -> Result<(), Error> {
         let restarted = self.server.restart();
         restarted.map_err(|error| Error::Unreachable(error.to_string()))

@@ -83,7 +83,8 @@ pub(super) const BARS: &[Bar] = &[
     bar("state: any operation", "max_ms", AtMost(50.0)),
     bar("state: any operation", "disk_mb", AtMost(20.0)),
     bar("pages: slowest page", "first_ms", AtMost(50.0)),
-    // A search examines everything. One in a queue stops here and reports its progress.
+    // A search examines everything. A search in a queue stops after a second and reports its
+    // progress.
     bar("pages: slowest search", "first_ms", AtMost(1000.0)),
     bar("pages: longest", "kib", AtMost(150.0)),
     bar("space-deletion: deleted", "seconds", AtMost(60.0)),

@@ -46,7 +46,8 @@ pub fn text_block(message: &StoredMessage, size: String) -> Markup {
     }
 }
 
-/// Whether a text is Base64 of another text, and that other text if so, otherwise the text itself.
+/// `true` and the decoded text if a text is Base64 of another text; otherwise `false` and the text
+/// itself.
 pub fn inner_text(text: &str) -> (bool, String) {
     let from_base64 = STANDARD
         .decode(text.trim())

@@ -112,7 +112,7 @@ impl Writers {
         }
     }
 
-    /// Compares the store with the expected state. The first call creates the resources before.
+    /// Compares the store with the expected state. The first call creates the resources first.
     fn verify(&mut self, server: &Server) {
         for writer in &mut self.writers {
             let mut connection = Connection::open(server, writer.service()).unwrap();

@@ -272,7 +272,7 @@ fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {
     assert_eq!(answer.text().matches("HTTP/1.1 204").count(), 2);
 }
 
-/// Otherwise the row would be written to a store that the client does not mean.
+/// If such a row were written, it would be in a store that the client does not mean.
 #[test]
 fn operations_that_name_another_account_or_fork_are_refused() {
     let location = tempfile::TempDir::new().unwrap();

@@ -60,7 +60,7 @@ impl Recording {
     }
 }
 
-/// 60 entities of the partition `all`, of 12 cities.
+/// Inserts 60 entities of 12 cities into the partition `all`.
 fn fill(server: &Server) {
     for number in 0..60 {
         let (row, city) = (format!("{number:02}"), format!("c{}", number % 12));

@@ -95,7 +95,7 @@ fn keys(lab: &Lab, day: &str) -> Result<Vec<Value>, Error> {
     Ok(found.into_iter().map(Value::Object).collect())
 }
 
-/// The RowKeys in those of the tables that still exist.
+/// The RowKeys in the tables that still exist.
 fn left(lab: &Lab, tables: &[&str]) -> Result<Answers, Error> {
     let mut rows = Answers::new();
     for table in tables {

@@ -143,7 +143,7 @@ pub(super) fn insert(scene: &Scene, rows: Rows) -> impl Load + use<> {
     repeated(next, any)
 }
 
-/// Replaces random entities, about half of which do not exist before.
+/// Upserts random entities. About half of their keys are not among the stored ones.
 pub(super) fn upsert(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let mut template = Template::new(scene.account, write_request("PUT", entity_path()));
     let (mut random, mut body) = (Random::new(scene.serial), Vec::new());

@@ -99,7 +99,7 @@ fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     }
 }
 
-/// Counts of a container's items that another client's requests cannot create.
+/// Counts of snapshots, versions and states of a container's blobs that are not copied.
 #[derive(Default)]
 struct NotCopied {
     snapshots: u64,
