@@ -1,10 +1,10 @@
-//! Adoption: the first start on a directory of Azurite's imports its data into a new store next to
-//! it.
+//! Adoption: the first start on a data directory of Azurite imports the data into a new store next
+//! to that directory.
 //!
 //! Three files in the data directory record the progress. The mark exists from before the first
-//! write until the end. A start that finds it empties the store, which no client has used yet, and
-//! begins again. The report is written at the end and stays; a start that finds it imports nothing.
-//! The directory of lines is intermediate. Azurite's files are only read.
+//! write until the end. A start that finds the mark empties the store, which no client has used
+//! yet, and begins again. The report is written at the end and stays; a start that finds the report
+//! imports nothing. The directory of lines is intermediate. Azurite's files are only read.
 
 use crate::app::App;
 use crate::cli::Cli;
@@ -84,9 +84,10 @@ fn broken_off(data: &Path, advice: &str) -> String {
     )
 }
 
-/// Imports, and writes the report once everything is on the disk. `None` if anything was ever
-/// written to the store, even for accounts that this start does not name: the next start after an
-/// interruption empties the store.
+/// Imports, and writes the report once everything is on the disk. If the mark is there, empties the
+/// store first. Otherwise, returns `None` without an import if anything was ever written to the
+/// store, even for accounts that this start does not name: after an interrupted import, the next
+/// start would delete that.
 async fn import(
     data: &Path,
     source: &Path,

@@ -83,7 +83,8 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// Writes the port file first: it is complete when the lines appear. The error is a sentence.
+/// Announces that the server is ready. Writes the port file first, so that it is complete when the
+/// lines appear. The error is a sentence.
 pub fn ready(
     cli: &Cli,
     program: &Program,
@@ -100,8 +101,8 @@ pub fn ready(
         let title = address.service.title();
         let authority = address.authority();
         listening(scheme, address.service, &authority, out);
-        // azurite-blob, azurite-queue and azurite-table use other words than azurite: scripts wait
-        // for either.
+        // The words of azurite-blob, azurite-queue and azurite-table. The line above has those of
+        // azurite. Scripts wait for either line.
         if program.stands_alone() {
             out.line(format!(
                 "Azurite {title} service successfully listens on {scheme}://{authority}"

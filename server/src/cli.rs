@@ -69,7 +69,7 @@ pub struct Cli {
     )]
     pub location: PathBuf,
 
-    /// The directory of Azurite's that is next to the store. Set at start.
+    /// The directory of Azurite next to the store. Set at start.
     #[arg(skip)]
     pub azurite: Option<PathBuf>,
 
@@ -574,9 +574,9 @@ impl Cli {
         })
     }
 
-    /// Reads what [`Cli::parser`] has parsed. Refuses `--location` or `--durability` beside
-    /// `--inMemoryPersistence` on the command line. If the environment sets one of the two, the
-    /// store is in memory, and flags of the command line without effect are noted.
+    /// Reads the arguments that [`Cli::parser`] has parsed. Refuses `--location` or `--durability`
+    /// beside `--inMemoryPersistence` if both are on the command line. If the environment sets one
+    /// of the two, the store is in memory, and flags of the command line without effect are noted.
     pub fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
         let mut cli = Cli::from_arg_matches(matches)?;
         let is_typed = |flag: &str| matches.value_source(flag) == Some(ValueSource::CommandLine);
@@ -684,7 +684,8 @@ impl Cli {
         }
     }
 
-    /// The configured accounts, from a file in its present state. The error is a sentence.
+    /// The configured accounts. Reads the file of `--accounts-file` again at each call. The error
+    /// is a sentence.
     pub fn accounts(&self) -> Result<Accounts, String> {
         if let Some(path) = &self.accounts_file {
             let at = |reason: String| format!("--accounts-file {}: {reason}", path.display());

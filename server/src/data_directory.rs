@@ -10,19 +10,19 @@ use std::path::{Path, PathBuf};
 
 /// The subdirectory that Lazurite creates for its data.
 const OWN_NAME: &str = ".lazurite";
-/// A file of every store. If the store was reset or restored, its data directory has instead the
-/// file that names its stores.
+/// A file of every store. After a reset or a restore, the data directory has the file that names
+/// its stores instead.
 const STORE_MARK: &str = "CURRENT";
 
-/// The chosen data directory, with a note for the log if it is not the one that was named.
+/// The chosen data directory, with a note to print if it is not the one that was named.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
     pub path: PathBuf,
     pub note: Option<String>,
 }
 
-/// Refuses a location that is a file, is below one, or cannot be looked at. The error is a
-/// sentence.
+/// Refuses a location that is a file, is below one, or cannot be examined. Missing rights are no
+/// reason: opening the store refuses them. The error is a sentence.
 pub fn check(location: &Path) -> Result<(), String> {
     let refusal = |reason: String| Err(format!("--location {}: {reason}", location.display()));
     for path in location.ancestors() {
@@ -35,8 +35,8 @@ pub fn check(location: &Path) -> Result<(), String> {
                 let file = path.display();
                 return refusal(format!("it takes a directory, and {file} is a file"));
             }
-            // A missing directory is made later. One that cannot be entered is refused when it is
-            // opened, with the name of its owner.
+            // A missing directory is made later. A directory that cannot be entered is refused when
+            // the store is opened, with the name of its owner.
             Err(error) if matches!(error.kind(), NotFound | NotADirectory) => {}
             Err(error) if error.kind() == PermissionDenied => break,
             Err(error) => return refusal(format!("cannot open it: {error}")),
@@ -109,8 +109,7 @@ fn chosen(path: PathBuf, location: &Path, what: &str) -> Choice {
     }
 }
 
-/// Hides a directory that Lazurite has made by itself from version control. A failure does not
-/// matter to the store.
+/// Hides a directory `.lazurite` from version control. A failure does not matter to the store.
 pub fn hide_from_version_control(path: &Path) {
     let ignore = path.join(".gitignore");
     if path.file_name().is_some_and(|name| name == OWN_NAME) && !ignore.exists() {

@@ -193,7 +193,7 @@ impl Store {
     }
 
     /// Stops the server: finishes requests under way, then closes the store. The error is the first
-    /// that closing met.
+    /// failure of that.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }

@@ -72,7 +72,7 @@ pub fn run_program() -> ExitCode {
 }
 
 fn say_error(sentence: &str) {
-    // Names and texts of others are in it, which could act on a terminal.
+    // The sentence can have names and texts of others, which could act on a terminal.
     let lines: Vec<_> = sentence
         .split('\n')
         .map(commands::terminal::plain)

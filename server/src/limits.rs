@@ -1,7 +1,7 @@
 //! The limits of the operating system on this process.
 //!
-//! The store, its forks and connections share the open files. Each has its own part, so that none
-//! takes those of another.
+//! The store, its forks and the connections share the open files of the process. Each has its own
+//! part, so that none takes the open files of another.
 
 use crate::platform;
 use crate::state::{FORK_HANDLES_MAX, forks_by_open_files};

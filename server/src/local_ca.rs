@@ -2,9 +2,9 @@
 //! signs a certificate for this machine's names at every start.
 //!
 //! Programs that trust the authority would trust anyone who has its key, so only its owner can read
-//! the file. In case the key is stolen, the certificate permits only names and addresses of this
-//! machine and of private networks. A second file has the certificate without the key, for users to
-//! trust.
+//! the file with the key. In case the key is stolen, the certificate permits only names and
+//! addresses of this machine and of private networks. A second file has the certificate without the
+//! key, for users to trust.
 
 use crate::clock;
 use crate::{platform, private_files};
@@ -57,7 +57,7 @@ const PERMITTED_NETWORKS: [(&str, u8); 8] = [
     ("fe80::", 10),
 ];
 /// The beginning of the line with further permitted names. An authority without that line may
-/// certify all names: older releases made such.
+/// certify all names: older releases made such authorities.
 const PERMITS: &str = "# permits ";
 
 /// The path of the certificate that users trust, if the user's directory is known.
@@ -183,8 +183,8 @@ impl LocalCa {
         })
     }
 
-    /// Makes a key, and a certificate for this machine's names, the accounts' and others, followed
-    /// by its chain.
+    /// Makes a key, and a certificate for the names of this machine and of the accounts, and for
+    /// `others`. The chain follows the certificate.
     pub fn issue(
         &self,
         accounts: &[String],
@@ -204,8 +204,9 @@ impl LocalCa {
                     self.path.display()
                 ));
             }
-            // This machine's name may have changed since. And with constrained names, Rustls
-            // refuses a certificate with `*` directly below a single label.
+            // This machine's name may have changed since the authority was made. And with
+            // constrained names, Rustls refuses a certificate with `*` directly below a single
+            // label.
             names.retain(|name| permitted.covers(name) && name != "*.localhost");
         }
         let mut params = CertificateParams::new(names).map_err(failed)?;
@@ -313,7 +314,7 @@ fn directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Stri
     Ok(base.join("lazurite"))
 }
 
-/// The part before the key.
+/// The part of the text before the key.
 fn certificate_part(text: &str) -> &str {
     const END: &str = "-----END CERTIFICATE-----";
     match text.find(END) {

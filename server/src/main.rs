@@ -9,8 +9,8 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Freed memory goes back to the system within a third of a second instead of ten, even if no
-/// thread allocates. Otherwise the memory that many slow clients needed for a moment would stay.
+/// Freed memory goes back to the system within 0.3 seconds instead of 10, even if no thread
+/// allocates. Otherwise the memory that many slow clients needed for a moment would stay.
 /// The allocator reads this when the program starts.
 #[cfg(all(unix, feature = "jemalloc"))]
 #[allow(

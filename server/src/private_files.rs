@@ -69,8 +69,8 @@ pub fn check_directory(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Why this process cannot write to a directory, or to the parent that it would be made in: who
-/// owns it, and what to do. `None` if it can.
+/// The reason why this process cannot write to a directory, or to the parent of a missing one: a
+/// sentence with the owner and a remedy. `None` if it can, or if the system shows no owners.
 pub fn missing_right(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     let existing = path.ancestors().find(|ancestor| ancestor.exists())?;
@@ -118,7 +118,8 @@ fn is_trusted(found: &Metadata) -> bool {
     }
 }
 
-/// Whether a process of the user `own` may trust what `owner` owns: the same user, or root.
+/// Whether a process of the user `own` may trust files of the user `owner`. Root trusts all users,
+/// others trust themselves and root.
 fn trusts(own: u32, owner: u32) -> bool {
     own == 0 || [0, own].contains(&owner)
 }

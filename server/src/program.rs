@@ -86,7 +86,8 @@ impl Program {
         }
     }
 
-    /// Starts with Azurite's version if started as Azurite: tools expect a text such as `3.37.0`.
+    /// The text of `--version`. Under a name of Azurite, it begins with Azurite's version: tools
+    /// expect a text such as `3.37.0`.
     fn version(&self) -> String {
         let own = env!("CARGO_PKG_VERSION");
         if self.is_azurite {

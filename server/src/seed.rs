@@ -17,9 +17,9 @@ pub struct Flag {
     pub is_carried: bool,
 }
 
-/// Imports what the path holds into the first account. Existing items stay as they are, so that a
-/// seed does nothing at the second start. Returns sentences about what was done; the error is a
-/// sentence.
+/// Imports the contents of the path into the first account. Existing items stay as they are, so
+/// that a seed does nothing at the second start. Returns sentences about what was done; the error
+/// is a sentence.
 pub async fn seed(
     app: &Arc<App>,
     threads: &Arc<ConnectionThreads>,

@@ -44,9 +44,9 @@ use tokio::task::JoinSet;
 /// further requests wait for a thread. Machines with many processors may have more.
 const BLOCKING_THREADS_MAX: usize = 64;
 
-/// Threads that serve connections, beyond one for each processor. Short operations run on them;
-/// while one waits for a page of a file, the spare one keeps the processor busy. Each further one
-/// costs thread switches.
+/// Number of threads that serve connections, beyond one for each processor. Short operations run on
+/// them. While one thread waits for a page of a file, the spare thread keeps the processor busy.
+/// Each further spare thread costs thread switches.
 const THREADS_SPARE: usize = 1;
 
 /// Interval at which lease holders are looked for when the server would otherwise stop.
@@ -360,8 +360,7 @@ impl Host<'_> {
                 Ok(Control::Signals(signals))
             }
             Host::Process(guest) => {
-                // The receiver is gone if the caller no longer waits for the start; the server has
-                // stopped by then.
+                // Ignored: the caller may no longer wait for the start.
                 let _ = guest.ready.send(addresses.to_vec());
                 Ok(Control::Guest(guest.stop))
             }
@@ -465,8 +464,9 @@ async fn close(app: Arc<App>) -> Result<(), String> {
     }
 }
 
-/// Reads keys and certificate again. Changes nothing if a file cannot be read, or if the server
-/// would refuse the keys at start on these addresses.
+/// Reads keys and certificate again. Does not change the keys if they cannot be read, or if the
+/// server would refuse them at start on these addresses. Does not change the certificate if it
+/// cannot be read.
 fn reload(cli: &Cli, accounts: &Accounts, addresses: &[Address], tls: Option<&Tls>) {
     let keys = cli.accounts().and_then(|newer| {
         announce::check_exposure(cli, &newer, addresses)?;
@@ -489,8 +489,9 @@ struct Refusal {
     sentence: String,
 }
 
-/// Succeeds if a running server has all ports and the data directory, and the caller wants no more
-/// than a server. Otherwise the error is a sentence about the port or that server.
+/// Succeeds if a running server has all ports and the data directory, and if the caller accepts
+/// that server: with `--attach`, or under a name of Azurite. Otherwise the error is a sentence
+/// about the port or that server.
 fn attach(
     cli: &Cli,
     host: &Host<'_>,

@@ -1,11 +1,13 @@
 //! Exports and imports over HTTP: `lazurite export` and `lazurite import` within the running
 //! server, by the same requests.
 //!
-//! An export reads a fork, which shows the store at one moment and ends with the export. Files that
-//! it writes, and those of an imported archive, are in a directory `.transfer-…` of the data
-//! directory, which is removed afterwards; after a kill, the next start removes it. An export ends
-//! when its client leaves. An import ends early only if its archive is incomplete, or if it is
-//! stopped.
+//! An export reads a fork, which shows the store at one moment and ends with the export. The files
+//! of an export, and those of an imported archive, are in a directory `.transfer-…`, which is
+//! removed afterwards. It is below the data directory, where the next start removes it after a
+//! kill. For a store in memory, it is below the system's temporary directory.
+//!
+//! An export ends when its client leaves. An import continues without its client once the archive
+//! has arrived, and can be stopped.
 
 use crate::commands::{
     Client, Existing, ImportError, LEFT_OUT_KEPT, Progress, Source, TransferError, UnpackLimits,
@@ -53,8 +55,8 @@ const ENTRIES_MAX: u64 = 1 << 20;
 const SPARE_BYTES: u64 = 256 << 20;
 /// The prefix of directories with intermediate files.
 const SCRATCH: &str = ".transfer-";
-/// Bytes of an archive that are sent at a time, and how many such pieces wait for the network or
-/// the disk.
+/// Number of bytes of an archive that are sent at a time, and maximum number of such pieces that
+/// wait for the network or the disk.
 const PIECE_BYTES: usize = 64 << 10;
 const PIECES: usize = 4;
 /// Interval at which a connection checks whether its client is still there.
@@ -304,8 +306,8 @@ impl Transfers {
     }
 }
 
-/// Bytes that the files of an archive may take: half of what the quota leaves, as the store needs
-/// as many again.
+/// Number of bytes that the files of an archive may take: half of what the quota leaves, because
+/// the store needs as much again for the imported contents.
 fn room(directory: Option<&Path>, quota: Option<u64>) -> u64 {
     match (directory, quota) {
         (Some(directory), Some(quota)) => quota.saturating_sub(bytes_below(directory)) / 2,
@@ -464,8 +466,8 @@ fn import_failure(error: ImportError, existing: Existing) -> Failure {
     }
 }
 
-/// Passes on a body, and an empty piece at its end. Ends early if the receiver wants no more
-/// pieces.
+/// Passes a body to `pieces`, and an empty piece at its end. Ends early if the receiver wants no
+/// more pieces.
 async fn hand_on(mut body: RequestBody, pieces: Sender<Bytes>, stop: &Stop) -> Result<()> {
     let mut left = ARCHIVE_BYTES_MAX;
     loop {
@@ -490,7 +492,7 @@ fn too_large() -> Failure {
     Failure::new(413, "RequestBodyTooLarge", message)
 }
 
-/// A reader of pieces, of which an empty one marks the end. Fails if the pieces stop without it,
+/// A reader of pieces. An empty piece marks the end. If the pieces stop without one, reading fails,
 /// because the rest is missing.
 struct Pieces {
     pieces: Receiver<Bytes>,

@@ -1,5 +1,5 @@
 //! Bars: the required values of our figures, absolute or as multiples of other figures of the same
-//! run, and the table that compares them.
+//! run. Prints a table that compares each figure with its bar.
 
 use crate::measurements::Better;
 use crate::results::{OURS, Results};

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::process::{Process, machine_busy, machine_stolen};
 
-/// Cores that other processes may keep busy, on average.
+/// Maximum number of cores that other processes may keep busy, on average.
 const OTHER_CORES_MAX: f64 = 0.25;
-/// The share of all processors' time that the host may give to other machines.
+/// Maximum share of all processors' time that the host may give to other machines.
 const STOLEN_MAX: f64 = 0.02;
-/// The load per processor when the run begins.
+/// Maximum load per processor when the run begins.
 const LOAD_MAX: f64 = 0.5;
 /// Maximum spread of repeated measurements: the median distance from their median, as a share of
 /// the median.
@@ -36,7 +36,7 @@ pub struct MachineUse {
     pub load: f64,
     /// Cores that other processes kept busy; 0 if the server's process is unknown.
     pub other_cores: f64,
-    /// The share of all processors' time that the host gave to others.
+    /// The share of all processors' time that the host gave to other machines.
     pub stolen: f64,
     processors: f64,
 }
@@ -52,7 +52,7 @@ impl MachineWatch {
     }
 
     /// Starts a watch. The CPU time of this process and of its children, such as a started server,
-    /// counts as our own: `children` are those that run now.
+    /// counts as our own. `children` are the children that run now.
     pub fn start(children: &[Process]) -> MachineWatch {
         MachineWatch {
             began: Instant::now(),
@@ -64,8 +64,8 @@ impl MachineWatch {
         }
     }
 
-    /// Returns how busy the machine was since the start. `children` are those that run now; they
-    /// differ from those at the start if a server was restarted.
+    /// Returns how busy the machine was since the start. `children` are the children that run now;
+    /// they differ from those at the start if a server was restarted.
     pub fn end(&self, children: &[Process]) -> MachineUse {
         let seconds = self.began.elapsed().as_secs_f64().max(1e-3);
         let since = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64();
@@ -88,8 +88,8 @@ impl MachineWatch {
     }
 }
 
-/// Seconds that passed, and seconds of all processors: busy (stolen ones included), stolen, and
-/// busy with our processes.
+/// Elapsed seconds, and processor seconds, summed over all processors: busy (including stolen),
+/// stolen, and used by our processes.
 struct Spent {
     seconds: f64,
     busy: f64,
@@ -109,7 +109,7 @@ impl Spent {
 }
 
 impl MachineUse {
-    /// Why the figures of the run are not to be quoted; empty on a quiet machine.
+    /// The reasons why the figures of the run are not to be quoted; empty on a quiet machine.
     pub fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.load > LOAD_MAX * self.processors {

@@ -9,7 +9,8 @@ use crate::machine::SPREAD_MAX;
 use crate::statistics::{mann_whitney, median};
 use crate::text::number;
 
-/// A difference counts only if it is less probable than this by chance.
+/// A difference counts only if chance alone produces such a difference with less than this
+/// probability.
 const PROBABILITY_MAX: f64 = 0.01;
 /// A difference counts only if it is at least this share of the older figure.
 const CHANGE_MIN: f64 = 0.05;
@@ -111,7 +112,7 @@ pub struct OldRun {
 enum Change {
     Better,
     Worse,
-    /// No difference that chance does not explain.
+    /// The difference may be chance, or is too small to count.
     None,
     /// There are so few repetitions that no difference would count.
     TooFew,

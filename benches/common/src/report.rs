@@ -12,7 +12,7 @@ use crate::results::Results;
 use crate::statistics::median;
 use crate::text::counted;
 
-/// Cores that other processes may use in the median case.
+/// Maximum number of cores that other processes may use: the median over the cases.
 const OTHER_CORES_MAX: f64 = 0.4;
 
 /// The results of a run.
@@ -22,7 +22,7 @@ pub struct RunReport {
     pub title: String,
     /// The verdict, in one sentence.
     pub verdict: String,
-    /// Why the figures are not to be quoted.
+    /// The reasons why the figures are not to be quoted; empty on a quiet machine.
     pub noisy: Vec<String>,
     /// The changes since an older run.
     pub comparison: Vec<String>,
@@ -55,7 +55,7 @@ impl RunReport {
         }
     }
 
-    /// Compares with the run that `old` names, if any, and judges how much the measurements spread.
+    /// Compares the run with `old`, if there is one, and judges the spread of the measurements.
     pub fn judge(&mut self, old: Option<&OldRun>) {
         self.noisy
             .extend(measurements::spread_reason(&self.measurements));

@@ -1,5 +1,5 @@
-//! Where the report of a run is written, and the older run that it is compared with: arguments of
-//! several commands.
+//! The file for the report of a run, and the older run to compare with: arguments of several
+//! commands.
 
 use std::path::PathBuf;
 
@@ -18,8 +18,8 @@ pub struct ReportFiles {
 }
 
 impl ReportFiles {
-    /// Returns the older run to compare with. Call it before a run: if the file is something else,
-    /// the run would be useless.
+    /// Returns the older run to compare with. Call it before the run: if the file cannot be used,
+    /// the work of the run would be lost.
     pub fn old(&self) -> Outcome<Option<OldRun>> {
         self.compare.as_deref().map(OldRun::read).transpose()
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// distribution.
 const EXACT_MAX: usize = 400;
 
-/// The median of `times`, of two in the middle the longer; zero if there are none.
+/// The median of `times`; of two times in the middle, the longer; zero if there are none.
 pub fn median_time(times: &[Duration]) -> Duration {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();

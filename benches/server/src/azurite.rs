@@ -24,7 +24,7 @@ pub(crate) struct Azurite {
     _stdout: BufReader<ChildStdout>,
 }
 
-/// Makes sure that Azurite is installed. Blocks while npm does that, the first time. Errors name
+/// Makes sure that Azurite is installed. The first time, blocks while npm installs it. Errors name
 /// the requirements.
 pub(crate) fn install() -> Outcome<PathBuf> {
     let directory = target_directory().join(format!("azurite-{}", version()?));
@@ -49,8 +49,8 @@ pub(crate) fn version() -> Outcome<String> {
     Ok(version.ok_or("package.json names no azurite")?.to_owned())
 }
 
-/// Installs into a directory of its own, so that two runs at a time do not meet; the rename at the
-/// end is what others see.
+/// Installs into a temporary directory and renames that at the end, so that two runs at a time do
+/// not see each other's files.
 fn install_into(directory: &Path) -> Outcome<()> {
     let parent = directory.parent().ok_or("no target directory")?;
     fs::create_dir_all(parent)?;
@@ -68,7 +68,7 @@ fn install_into(directory: &Path) -> Outcome<()> {
 }
 
 impl Azurite {
-    /// Starts it on the empty directory `data` and waits until all three services listen.
+    /// Starts Azurite on the empty directory `data` and waits until all three services listen.
     pub(crate) fn start(data: &Path) -> Outcome<Azurite> {
         let program = install()?.join(PROGRAM);
         let mut child = Command::new("node")
@@ -110,7 +110,7 @@ impl Drop for Azurite {
     }
 }
 
-/// The port on which `service` listens, from its output.
+/// The port on which `service` listens, read from the output of Azurite.
 fn read_port(stdout: &mut impl BufRead, service: &str) -> Outcome<u16> {
     let begins = format!("Azurite {service} service is successfully listening at ");
     loop {

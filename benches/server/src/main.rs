@@ -1,4 +1,4 @@
-//! `lazurite-bench`: work for a running server, measured and checked. See `README.md` of the benches.
+//! `lazurite-bench`: work for a running server, measured and checked. See the benches' `README.md`.
 
 mod azurite;
 mod cli;

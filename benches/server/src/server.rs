@@ -13,12 +13,12 @@ use lazurite_bench_common::Outcome;
 use crate::client::Account;
 use lazurite_bench_common::process::Process;
 
-/// The longest start.
+/// Maximum time until a started server listens.
 const READY_MAX: Duration = Duration::from_secs(30);
-/// The longest clean stop.
+/// Maximum time of a clean stop.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// Where the three services listen; zero lets the server choose.
+/// The ports of the three services; with 0, the server chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ports {
     blob: u16,
@@ -30,7 +30,7 @@ struct Ports {
 struct Program {
     binary: PathBuf,
     data: PathBuf,
-    /// After those for location and ports.
+    /// The arguments after those for location and ports.
     arguments: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Server {
     program: Program,
     child: Child,
     ports: Ports,
-    /// From the start of the process to the port file.
+    /// Time from the start of the process to the port file.
     ready_after: Duration,
 }
 
@@ -69,14 +69,14 @@ impl Server {
         Account::development(self.ports.blob, self.ports.queue, self.ports.table)
     }
 
-    /// From the start of the process until it listened, the last time it was started.
+    /// Time from the last start of the process until it listened.
     pub(crate) fn ready_after(&self) -> Duration {
         self.ready_after
     }
 
-    /// Kills the process with SIGKILL and starts it again on the same ports; with `again_after`,
-    /// kills it once more that long after its start, which is in the midst of recovery. Returns
-    /// once it listens.
+    /// Kills the process with SIGKILL and starts it again on the same ports. With `again_after`,
+    /// kills it once more this long after its start, in the midst of recovery. Returns once it
+    /// listens.
     pub(crate) fn kill_and_restart(&mut self, again_after: Option<Duration>) -> Outcome<()> {
         end(&mut self.child)?;
         if let Some(delay) = again_after {
@@ -87,8 +87,8 @@ impl Server {
         self.restart()
     }
 
-    /// Stops the process with SIGTERM and starts it again on the same ports. Returns how it ended;
-    /// an error if it did not within five seconds.
+    /// Stops the process with SIGTERM and starts it again on the same ports. Returns the exit
+    /// status. Error: the process did not end within five seconds.
     pub(crate) fn stop_and_restart(&mut self) -> Outcome<ExitStatus> {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
@@ -127,7 +127,7 @@ impl Drop for Server {
     }
 }
 
-/// SIGKILL, and until the process is gone.
+/// Sends SIGKILL, and waits until the process is gone.
 fn end(child: &mut Child) -> io::Result<()> {
     child.kill()?;
     child.wait().map(|_| ())

@@ -8,9 +8,9 @@ const BENCH: &str = env!("CARGO_BIN_EXE_lazurite-bench");
 
 /// The server built from this tree with the profile and into the directory of this test.
 ///
-/// Cargo names the programs of a test's own package, but not those of another. The server must be
-/// next to our program once cargo has brought it up to date, which it already is as part of a
-/// workspace's tests.
+/// Cargo gives a test the paths of the programs of its own package, but not of other packages. So
+/// this builds the server, which cargo puts next to our program. In the tests of the whole
+/// workspace it is already built.
 fn server() -> PathBuf {
     let directory = Path::new(BENCH)
         .parent()
@@ -22,7 +22,7 @@ fn server() -> PathBuf {
         Some("debug") | None => "dev",
         Some(other) => other,
     };
-    // With a test, and for the whole workspace, dependencies have the features of the workspace's
+    // Names a test and the whole workspace. Dependencies then have the features of the workspace's
     // tests, so nothing is built twice.
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--offline", "--workspace"])
@@ -35,8 +35,8 @@ fn server() -> PathBuf {
     directory.join("lazurite")
 }
 
-/// Runs workloads against the server of this tree. Returns their output, of which every answer must
-/// be right. A missed bar is no failure: bars are for machines at rest.
+/// Runs workloads against the server of this tree. Returns their output, whatever their exit
+/// status: a missed bar is not a failure here, because bars are for machines at rest.
 fn run(arguments: &[&str]) -> String {
     let output = Command::new(BENCH)
         .arg("run")
@@ -52,7 +52,7 @@ fn run(arguments: &[&str]) -> String {
     format!("{err}\n{out}")
 }
 
-/// The same, and each of these must be in the output.
+/// Like [`run`]. Fails unless every answer was right and the output contains each of `lines`.
 fn check(arguments: &[&str], lines: &[&str]) {
     let out = run(arguments);
     for line in lines.iter().chain(&["every answer was right"]) {

@@ -9,8 +9,8 @@ use std::any::TypeId;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Cells of the table with which the server starts, and why. All others are refused by a message
-/// that names the flag and the value.
+/// The cells of the table with which the server starts, each with the reason. The server refuses
+/// all other cells with a message that names the flag and, unless it is secret, the value.
 const STARTS: &[(&str, &str, &str)] = &[
     ("debug", MISSING, "the log is a new file"),
     ("extentMemoryLimit", "0.25", "a new store fits"),

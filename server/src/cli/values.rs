@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The prefix of a host that copies may read at private addresses.
 const PRIVATE: &str = "private:";
 
-/// Smallest `--extentMemoryLimit`, in megabytes. A tenth of one has no room for the first files of a
-/// store; with a quarter, small blobs can be written.
+/// Smallest `--extentMemoryLimit`, in megabytes. A tenth of a megabyte has no room for the first
+/// files of a store; with a quarter, small blobs can be written.
 const MEMORY_MEGABYTES_MIN: f64 = 0.25;
 
 /// Maximum number of bytes that a process can address: 47 bits on x86-64 and ARM64.
@@ -15,7 +15,7 @@ const ADDRESSABLE_BYTES: f64 = (1_u64 << if usize::BITS > 32 { 47 } else { 32 })
 
 const BYTES_PER_MEGABYTE: f64 = 1_048_576.0;
 
-/// A host, as it stands in a URL: a name or an address, without scheme, port and path. The error is
+/// A host, as written in a URL: a name or an address, without scheme, port and path. The error is
 /// a clause.
 pub fn host(text: &str) -> Result<String, String> {
     if is_host(text) {

@@ -38,7 +38,8 @@ pub struct Client {
     target: Target,
     /// How long commands that transfer data repeat requests after a connection broke.
     pub retry: Duration,
-    /// Whether the advisor and a record of the server leave the requests out.
+    /// Whether the server's advisor and its record of requests leave out the requests of this
+    /// client.
     is_unwatched: bool,
 }
 
@@ -91,8 +92,8 @@ fn release(target: &Target, fork: &str) {
     }
 }
 
-/// Ends a fork and the program at Ctrl-C. A program that runs in the fork gets Ctrl-C too: if it
-/// ends in time, the command ends as usual.
+/// Ends the fork and this process after Ctrl-C. A program that runs in the fork gets Ctrl-C too: if
+/// it ends in time, the command ends as usual.
 fn release_when_interrupted(target: Target, fork: String) {
     let wait = move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -121,7 +122,8 @@ fn release_when_interrupted(target: Target, fork: String) {
 pub struct Reply(http_client::Reply);
 
 impl Client {
-    /// For a connection string, by default that of the environment. The error is a sentence.
+    /// A client of a connection string, by default that of the environment. The error is a
+    /// sentence.
     pub fn new(text: Option<&str>) -> Result<Client, String> {
         let (_, text) = connection_string(text);
         Ok(Client {
@@ -131,8 +133,8 @@ impl Client {
         })
     }
 
-    /// Like [`Client::new`], and also accepts a connection string of Azure, which names no endpoint
-    /// but a common suffix.
+    /// Like [`Client::new`], and also accepts a connection string of Azure, which has a common
+    /// suffix instead of endpoints.
     pub fn with_azure(text: &str) -> Result<Client, String> {
         let value = |wanted: &str| {
             let pairs = text.split(';').filter_map(|pair| pair.split_once('='));

@@ -1,7 +1,7 @@
-//! `lazurite design check`: whether a design of tables holds what its file demands.
+//! `lazurite design check`: checks whether a design of tables meets the requirements in its file.
 //!
-//! The tables are built in a fork of the store, and the queries are asked there: plans and rows are
-//! those of the real planner. The load, its heat and its price follow from the file.
+//! The command builds the tables in a fork of the store and runs the queries there, so plans and
+//! rows come from the real planner. It computes the load, its heat and its price from the file.
 
 use crate::commands::client::Client;
 use crate::commands::terminal::{plain, print_line};
@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Queries of a pattern that are asked, each with the values of another entity.
+/// Maximum number of queries for each pattern, each with the values of a different entity.
 const ASKED: u64 = 20;
-/// Entities that are written at a time, and bytes after which no more are.
+/// Maximum number of entities in one write, and number of bytes that ends a write earlier.
 const LINES: usize = 1000;
 const BYTES: usize = 4 << 20;
 const THREADS: usize = 2;
@@ -62,7 +62,7 @@ pub fn read(text: &str, is_json: bool) -> Result<DesignFile, String> {
     Ok(design)
 }
 
-/// Builds the tables in a fork, and asks the queries there. The error is a sentence.
+/// Builds the tables in a fork, and runs the queries there. The error is a sentence.
 pub fn build_and_check(
     client: &Client,
     design: &DesignFile,
@@ -129,7 +129,7 @@ fn build(client: &Client, built: &str, name: &str, design: &TableDesign) -> Resu
     Ok(table)
 }
 
-/// What queries of a pattern cost.
+/// Runs the queries of a pattern. Returns their cost.
 fn ask(
     client: &Client,
     built: &str,
@@ -141,7 +141,7 @@ fn ask(
         .map_err(|error| error.to_string())?;
     let mut queries = BTreeMap::new();
     for at in 0..ASKED.min(design.rows) {
-        // Entities that lie far from each other.
+        // Takes entities that are far from each other.
         let number = at * (design.rows / ASKED.min(design.rows));
         let Some(entity) = design.entity(&keys, number) else {
             continue;
@@ -160,7 +160,7 @@ fn ask(
         .map_err(|error| format!("{}: {error}", pattern.name))
 }
 
-/// The entity as a line that is imported.
+/// The entity as a line of an import.
 fn line(entity: &Entity) -> String {
     let mut fields = Map::new();
     fields.insert(

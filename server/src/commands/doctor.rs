@@ -1,8 +1,8 @@
 //! `lazurite doctor`: finds the known mistakes that keep a client from a connection string's
 //! services.
 //!
-//! It sends requests like a client: name, port, scheme, certificate, account, key or SAS, clock.
-//! Each finding is one line: what was found, why, what to do.
+//! It sends requests as a client does, and checks name, port, scheme, certificate, account, key or
+//! SAS, and clock. Each finding is one line: the problem, the reason, the remedy.
 
 mod certificate;
 
@@ -32,7 +32,7 @@ use tokio::time::timeout;
 
 /// Maximum time to wait for a connection, a response, and each part of its body.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum length of a response. The longest, the advice, is shorter.
+/// Maximum length in bytes of a response. The longest response, the advice, is shorter.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// The error code with which our server answers HTTP on an HTTPS port.
 pub(super) const HTTPS_REQUIRED: &str = "AccountRequiresHttps";
@@ -91,7 +91,7 @@ pub(super) struct Target {
     pub(super) credentials: Credentials,
     /// The endpoints, by title of the service.
     pub(super) endpoints: Vec<(&'static str, Endpoint)>,
-    /// The secret for the server's requests to itself, if this is such a connection string.
+    /// The secret of the server's requests to itself; `None` in the connection strings of users.
     pub(super) own_secret: Option<String>,
 }
 
@@ -246,8 +246,9 @@ impl Target {
         }
     }
 
-    /// Returns what is wrong with the account or its key. Sends a request without a signature,
-    /// which only a server with the account answers `403`, and then one with a signature.
+    /// The problem of the account or its key, if there is one. Sends a request without a signature,
+    /// which only a server with the account answers with `403`. Then sends a request with a
+    /// signature.
     fn examine_account(&self, title: &str, endpoint: &Endpoint, key: &str) -> Option<String> {
         let (target, query) = endpoint.listing(title);
         let url = if query.is_empty() {
@@ -647,7 +648,8 @@ impl Endpoint {
     }
 }
 
-/// The parts of a response that are examined. The default stands for one that is not HTTP.
+/// The parts of a response that are examined. The default value stands for a response that is not
+/// HTTP.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     /// True if the server speaks HTTPS where the endpoint says HTTP, or the reverse.

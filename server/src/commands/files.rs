@@ -88,7 +88,7 @@ fn text<'a>(element: &'a Element, name: &str) -> &'a str {
     element.child(name).map_or("", |child| &*child.text)
 }
 
-/// The line of a blob, after those of its directories that the line before did not have.
+/// The line of a blob, after the lines of its directories that the previous blob was not in.
 fn branch(name: &str, above: &mut Vec<String>) -> String {
     let mut parts: Vec<String> = name.split('/').map(str::to_owned).collect();
     let leaf = parts.pop().unwrap_or_default();
@@ -106,7 +106,8 @@ fn branch(name: &str, above: &mut Vec<String>) -> String {
     lines + &leaf
 }
 
-/// Passes containers, queues or tables to `take` until it returns false, which is returned.
+/// Passes containers, queues or tables to `take` until it returns `false`. Returns `false` in that
+/// case, otherwise `true`.
 fn resources(
     client: &Client,
     service: ServiceKind,
@@ -144,7 +145,8 @@ fn tables(client: &Client, take: &mut dyn FnMut(Value) -> bool) -> Result<bool, 
     }
 }
 
-/// Passes the pages of a listing to `read` until it returns false, which is returned.
+/// Passes the pages of a listing to `read` until it returns `false`. Returns `false` in that case,
+/// otherwise `true`.
 fn pages(
     client: &Client,
     service: ServiceKind,
@@ -225,8 +227,8 @@ pub fn put(
     if (BLOCK_BYTES..=PUT_BYTES_MAX).contains(&length) {
         put_content(client, path, content_type, Upload::new(opened, length))?;
     } else {
-        // Content shorter than a block is read to its end, whatever its length is said to be:
-        // pipes, devices and files of the system do not state theirs.
+        // Content shorter than a block is read to its end, whatever its stated length: pipes,
+        // devices and some files of the system state no length.
         let content = Content {
             name: file.display().to_string(),
             source: Box::new(opened),
@@ -247,7 +249,7 @@ struct Content {
 }
 
 impl Content {
-    /// The next block. Only the last one may be shorter than the others.
+    /// The next block. Only the last block may be shorter than [`BLOCK_BYTES`].
     fn block(&mut self) -> Result<Vec<u8>, String> {
         let mut block = Vec::new();
         let read = (&mut self.source).take(BLOCK_BYTES).read_to_end(&mut block);
@@ -258,8 +260,8 @@ impl Content {
     }
 }
 
-/// Puts content of any length as a block blob, in blocks if it is longer than one. One block is
-/// held in memory.
+/// Puts content of any length as a block blob, in one request if it is shorter than a block,
+/// otherwise in blocks. One block is held in memory.
 fn put_blocks(
     client: &Client,
     path: &str,

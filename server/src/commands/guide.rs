@@ -17,7 +17,7 @@ pub fn print(page: Option<&str>, program: Option<Language>) -> Result<ExitCode, 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the program of a page in a fork of the store. Its exit status is that of the program. The
+/// Runs the program of a page in a fork of the store, and returns the program's exit status. The
 /// error is a sentence.
 pub fn run_program(
     client: &Client,

@@ -35,9 +35,9 @@ pub fn run(ports: &[u16]) -> Result<ExitCode, String> {
     Ok(status)
 }
 
-/// The ports in the port file, if the environment names one, else the default port. Without the
-/// named file there is no default: a server removes it when it stops, and another may have the
-/// default port by then. The error is a sentence.
+/// The ports in the port file, if the environment names one, otherwise the default port. If the
+/// named file is missing, there is no default: a server removes its file when it stops, and another
+/// server may use the default port by then. The error is a sentence.
 fn ports_in_use() -> Result<Vec<u16>, String> {
     let Some(path) = std::env::var_os(PORT_FILE).filter(|path| !path.is_empty()) else {
         return Ok(vec![PORT_DEFAULT]);

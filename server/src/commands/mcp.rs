@@ -21,8 +21,8 @@ use tokio::task::block_in_place;
 
 /// Serves until standard input ends. The error is a sentence.
 pub fn run(client: Client, allow_writes: bool) -> Result<ExitCode, String> {
-    // Tools block, and send their requests on a runtime of their own, which only threads of a
-    // multi-thread runtime may do.
+    // Tools block their thread, and send their requests on a runtime of their own. `block_in_place`
+    // permits that, but only on a multi-thread runtime.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -1,4 +1,4 @@
-//! `lazurite record`: what is asked of the tables of an account, as it is asked.
+//! `lazurite record`: prints the requests to an account's tables as they arrive.
 
 use crate::commands::client::Client;
 use std::io::Write;
@@ -11,7 +11,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// Writes a line for each request to standard output: for a number of seconds, or until the server
 /// or the reader ends. The error is a sentence.
 pub fn run(client: &Client, seconds: Option<u64>) -> Result<ExitCode, String> {
-    // Beyond what the clock can tell there is no end.
+    // Without an end if the clock cannot represent it.
     let end = seconds.and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds)));
     let mut after = None;
     loop {
@@ -28,7 +28,7 @@ pub fn run(client: &Client, seconds: Option<u64>) -> Result<ExitCode, String> {
             eprintln!("{dropped} requests came faster than they could be recorded");
         }
         if write(&page["requests"]).is_err() {
-            // Who reads has seen enough.
+            // The reader of the output has closed it.
             return Ok(ExitCode::SUCCESS);
         }
         let next = page["next"].as_u64();

@@ -62,8 +62,8 @@ fn request(action: &StateAction, own_account: &str) -> (&'static str, String, St
     (method, page, String::new())
 }
 
-/// The body of a reset, which names the part to reset; empty for everything. The account is that of
-/// the connection string, which may be a fork, unless another is named.
+/// The body of a reset, which names the part to reset; empty for everything. If the arguments name
+/// no account, the body names that of the connection string, which may be a fork.
 fn reset_body(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {
         return String::new();
@@ -159,7 +159,7 @@ fn change_lines(change: &Value) -> Vec<String> {
     lines
 }
 
-/// The outcome of a reset, with the names of the reset part from the innermost.
+/// The outcome of a reset, with the names of the reset part from the innermost to the outermost.
 fn reset_sentence(part: &ResetArguments, own_account: &str) -> String {
     if *part == ResetArguments::default() {
         return "the store is empty".to_owned();

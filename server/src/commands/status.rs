@@ -1,4 +1,4 @@
-//! `lazurite status`: shows a running server's version, contents and disk space.
+//! `lazurite status`: shows a running server's version, addresses, disk space and memory.
 
 use crate::commands::doctor::{Target, connection_string};
 use crate::commands::terminal::{plain, print_line};

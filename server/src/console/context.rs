@@ -43,8 +43,8 @@ pub struct Console {
     pub(super) settings: Settings,
     pub(super) started: Instant,
     pub(super) guesses: Guesses,
-    /// Proves that a write comes from a page of this console. Random, for as long as the process
-    /// lives.
+    /// Proves that a write comes from a page of this console. Random, and constant while the
+    /// process lives.
     pub(super) token: String,
     pub(super) addresses: Addresses,
     transfers: OnceLock<Transfers>,

@@ -1,7 +1,7 @@
 //! Compares two texts line by line.
 
-/// Maximum number of lines that are compared one by one, without the equal lines at the beginning
-/// and at the end of both texts.
+/// Maximum number of lines of each text that are compared one by one. Equal lines at the beginning
+/// and at the end of both texts do not count.
 const LINES_MAX: usize = 1000;
 
 /// A line of a comparison.
@@ -61,8 +61,8 @@ fn push_changed<'a>(lines: &mut Vec<Line<'a>>, old: &[&'a str], new: &[&'a str])
     }
 }
 
-/// Shortens runs of more than twice `context` equal lines to those near a change: `None` stands for
-/// the lines left out.
+/// Leaves out equal lines that are more than `context` lines away from each change. `None` marks a
+/// run of lines left out.
 pub fn near_changes<'a>(lines: &[Line<'a>], context: usize) -> Vec<Option<Line<'a>>> {
     let is_change = |line: &Line<'_>| !matches!(line, Line::Same(_));
     let near = |at: usize| {

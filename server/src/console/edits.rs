@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of edits kept, and of their bytes together. A larger edit cannot be undone.
+/// Maximum number of edits kept, and of bytes in one edit. A larger edit cannot be undone.
 const EDITS_MAX: usize = 20;
 const BYTES_MAX: usize = 8 << 20;
 
@@ -45,7 +45,8 @@ impl Edits {
         while kept.len() > EDITS_MAX {
             kept.pop_front();
         }
-        // Either all edits are small enough to fit together, or only the latest is kept.
+        // A large edit replaces all earlier ones. So all edits together take less than twice
+        // [`BYTES_MAX`].
         if bytes > BYTES_MAX {
             kept.pop_back();
         } else if bytes > BYTES_MAX / EDITS_MAX {

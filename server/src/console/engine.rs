@@ -122,9 +122,9 @@ fn document(stats: &Stats) -> Value {
     })
 }
 
-/// The bytes of files for each byte that is needed, as far as the latter are known without reading:
-/// the deepest level in use holds each key once, and the value log counts its referenced bytes.
-/// `None` for an empty store.
+/// The bytes of all files for each byte that is needed; `None` for an empty store. The needed bytes
+/// are an estimate that reads nothing: the deepest level in use, which holds each key once, and the
+/// referenced bytes of the value log.
 fn space_amplification(stats: &Stats) -> Option<f64> {
     let deepest = stats.level_bytes.iter().rev().find(|&&bytes| bytes > 0);
     let needed = deepest.copied().unwrap_or(0) + stats.value_log_live_bytes;

@@ -27,7 +27,7 @@ const EXAMPLE: &str = r#"{
 }"#;
 /// The fields of a rule that select requests.
 const SELECTING: [&str; 5] = ["service", "operation", "account", "resource", "probability"];
-/// The effects in the form: value and name. The empty one stands for latency alone.
+/// The effects in the form: value and name. The empty value stands for latency alone.
 const EFFECTS: [(&str, &str); 7] = [
     ("503 ServerBusy", "503 ServerBusy"),
     ("500 InternalError", "500 InternalError"),

@@ -3,7 +3,7 @@
 //! - A host name that may not be this server is refused: a web page could have pointed it at this
 //!   machine (DNS rebinding).
 //! - Without a password, only programs on this machine are served, and not through a proxy.
-//! - Every write comes from a page of the same origin and carries the token that only such a page
+//! - Every write comes from a page of the same origin and has the token that only such a page
 //!   can read.
 //! - Responses forbid frames, scripts from elsewhere, guessed types, caches and referrers.
 //!

@@ -17,9 +17,10 @@ use std::sync::Arc;
 const BAR_WIDTH: u64 = 300;
 const STYLE: &str = include_str!("assets/console.css");
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-/// The scripts, by the end of their path. `theme.js` runs before the page is drawn, so that a
-/// chosen theme does not flash; `console.js` is for all pages, and `fresh.js` for pages that change
-/// by themselves; each of the others is for one page, or a few.
+/// The scripts: the end of the path, and the content. `theme.js` runs before the page is drawn, so
+/// that the default theme does not flash before the chosen one. `console.js` is for all pages, and
+/// `fresh.js` for pages that change by themselves. Each of the other scripts is for one page, or a
+/// few.
 const SCRIPTS: [(&str, &str); 10] = [
     ("theme.js", include_str!("assets/theme.js")),
     ("console.js", include_str!("assets/console.js")),

@@ -2,11 +2,15 @@
 //! (health, advice, heat map, identity).
 //!
 //! One axum router serves all of it. Imports point one way: the router, in this file and in the
-//! `mod.rs` of each folder, imports pages; pages import parts; no part imports a page. Pages share
-//! the parts: `context.rs` has the state that each page is given, `guard.rs` decides who may open
-//! the console, `layout.rs` has the frame, `respond.rs` and `form.rs` requests and their answers,
-//! `lists.rs`, `format.rs` and `links.rs` lists, texts and links. A section of a page that has a
-//! file of its own is a part, too.
+//! `mod.rs` of each folder, imports pages; pages import parts; no part imports a page. A section of
+//! a page that has a file of its own is a part, too.
+//!
+//! Pages share these parts:
+//! - `context.rs` has the state that each page receives.
+//! - `guard.rs` decides who may open the console.
+//! - `layout.rs` has the frame of a page.
+//! - `form.rs` reads forms, and `respond.rs` makes responses.
+//! - `lists.rs`, `format.rs` and `links.rs` make lists, texts and links.
 //!
 //! Pages call the service crates directly and never hold more than one page of what is stored.
 

@@ -9,10 +9,10 @@ use std::borrow::Cow;
 
 /// Maximum number of bytes shown of content that is not text.
 const HEX_BYTES_SHOWN: usize = 1 << 10;
-/// Bytes of a text in a page, escaped for HTML. Two such texts leave room for the rest of a page of
-/// 150 KiB.
+/// Maximum number of bytes of a text in a page, escaped for HTML. Two such texts leave room for the
+/// rest of a page of 150 KiB.
 const HTML_BYTES_MAX: usize = 48 << 10;
-/// Maximum number of rows, columns and bytes of a cell in a grid.
+/// Maximum numbers of rows and columns in a grid, and of bytes in a cell.
 const CSV_ROWS_SHOWN: usize = 50;
 const CSV_COLUMNS_SHOWN: usize = 20;
 const CSV_CELL_BYTES_SHOWN: usize = 200;
@@ -21,8 +21,8 @@ const CSV_CELL_BYTES_SHOWN: usize = 200;
 pub struct Text<'a> {
     pub text: Cow<'a, str>,
     pub encoding: &'static str,
-    /// Bytes of the content that the text represents. A character that is cut off at the end is
-    /// left out.
+    /// Number of bytes of the content that the text represents. A character that is cut off at the
+    /// end is left out.
     pub bytes: usize,
 }
 

@@ -101,7 +101,8 @@ pub async fn made<T: Send + 'static>(
 }
 
 /// Executes a write of a page, waits until it is as durable as an acknowledged write, and redirects
-/// the browser to `path`, which says what was done. Blocks no thread that serves connections.
+/// the browser to `path`. The page there says what was done. Blocks no thread that serves
+/// connections.
 pub async fn written(
     console: Arc<Console>,
     path: String,
@@ -165,8 +166,8 @@ impl Done {
         }
     }
 
-    /// The message that the address of a page names. Other words are ignored: the address may come
-    /// from any page.
+    /// The write that the query of a page names. Other words are ignored, because a link on any
+    /// page can lead here.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");
         Done::ALL.into_iter().find(|done| done.word() == word)

@@ -274,8 +274,8 @@ fn form(wanted: &Wanted) -> Markup {
     }
 }
 
-/// The start and the end of a link, as they are signed. It begins now: an account that limits the
-/// lifetime of a SAS refuses one without a start.
+/// The start and the end of a link, as they are signed. The link begins now: an account that limits
+/// the lifetime of a SAS refuses one without a start.
 fn times(wanted: &Wanted, visit: &Visit) -> (String, String) {
     let start = visit.origin.sas_now;
     let end = start + Duration::from_secs(wanted.hours * 3600);

@@ -1,9 +1,9 @@
 //! The pages with which test suites control the server, as JSON: its clock and its faults.
 //!
-//! Access follows the rules of the console (`guard.rs`), even if the console is off. The clients of
-//! these pages are programs, so a write needs no token: browsers name the origin of a page with each write, and
-//! other origins are refused here. A server with an account that has a key of its own may hold data
-//! that matters, so its clock and faults can be changed only with
+//! Access follows the rules of the console (`guard.rs`), even if the console is off. A write needs
+//! no token, because the clients of these pages are programs. Browsers name the origin of a page
+//! with each write, and other origins are refused here. A server with an account that has a key of
+//! its own may hold data that matters, so its clock and faults can be changed only with
 //! `--console-password`.
 
 use crate::clock;

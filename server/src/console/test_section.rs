@@ -1,4 +1,4 @@
-//! The part of the page State that moves the clock, and the actions of that page on clock and
+//! The part of the page State that moves the clock, and the actions of the page State on clock and
 //! faults.
 
 use crate::codec::date;

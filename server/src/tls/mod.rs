@@ -198,9 +198,10 @@ fn client_verifier(
         .map_err(|error| at(error.to_string()))
 }
 
-/// Checks that the key belongs to the certificate. The library parses only X.509 version 3. Whether
-/// to trust others, such as those of version 1 that `openssl x509 -req -signkey` makes, is up to
-/// the client: for them it suffices that the certificate contains the key's public half.
+/// Checks that the key belongs to the certificate. The library parses only X.509 version 3. For
+/// other versions, such as version 1 of `openssl x509 -req -signkey`, it suffices that the
+/// certificate contains the key's public half: whether to trust such a certificate is up to the
+/// client.
 fn check_key(certified: &CertifiedKey) -> Result<(), Error> {
     match certified.keys_match() {
         Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),

@@ -56,7 +56,7 @@ impl Azurite {
         self.ports.connection_string("http")
     }
 
-    /// Ends Azurite orderly, because it writes its databases only then.
+    /// Ends Azurite in order, because it writes its databases only then.
     pub(crate) fn stop(mut self) {
         let stopped = Command::new("kill")
             .arg(self.child.id().to_string())

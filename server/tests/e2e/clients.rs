@@ -496,9 +496,9 @@ pub(crate) fn node() -> PathBuf {
     made.unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// The directory `target/clients/NAME`, which `make` fills; it finds the pinned lists there. A
-/// stamp of the sources is written last, so an interrupted or outdated directory is made again. A
-/// lock keeps other test processes waiting meanwhile. The error is that of `make`.
+/// The directory `target/clients/NAME`. Copies the pinned lists into it, and `make` installs from
+/// them. A stamp of the sources is written last, so an interrupted or outdated directory is made
+/// again. A lock keeps other test processes waiting meanwhile. The error is that of `make`.
 pub(crate) fn made_once(
     name: &str,
     lists: &[&str],
@@ -537,8 +537,8 @@ pub(crate) fn succeed(command: &mut Command, missing: &str) -> Result<(), String
     Err(format!("{command:?} failed:\n{}\n{missing}", text(&output)))
 }
 
-/// Runs a program to its end, and kills it after `time_max`. Panics with `missing` if there is no
-/// such program.
+/// Runs a program to its end. After `time_max`, kills it and panics. Panics with `missing` if there
+/// is no such program.
 pub(crate) fn finish(command: &mut Command, time_max: Duration, missing: &str) -> Output {
     command
         .stdin(Stdio::null())

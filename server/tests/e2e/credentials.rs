@@ -156,8 +156,8 @@ fn detail(answer: &Response) -> String {
         .unwrap_or_default()
 }
 
-/// A name that was listed a thousand times used to put its header into the string to sign a
-/// thousand times, before the signature was checked.
+/// Regression test: a name that was listed a thousand times put its header into the string to sign
+/// a thousand times, before the signature was checked.
 #[test]
 fn a_name_that_a_signature_covers_is_listed_once() {
     let location = TempDir::new().unwrap();

@@ -25,9 +25,10 @@ const NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-t
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
 const KEY: &str = "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=";
 
-/// Lines that run on a machine, each with its section of the collection that it comes from (D1
-/// containers, D2 npm and shells, D3 func, D4 Testcontainers, D5 Aspire, D6 Actions and Pipelines)
-/// and its source there (AZ is Azure/Azurite on GitHub): npm, shells, editors, build files, `func`.
+/// Lines that run on a machine: npm, shells, editors, build files, `func`. Each has its section of
+/// the collection that it comes from, and its source there. The sections are D1 containers, D2 npm
+/// and shells, D3 func, D4 Testcontainers, D5 Aspire, D6 Actions and Pipelines. AZ is Azure/Azurite
+/// on GitHub.
 const HOST_LINES: &[(&str, &str)] = &[
     ("D2.0 npm: the program alone", "azurite"),
     (
@@ -628,8 +629,8 @@ fn versions_begin_with_that_of_azurite() {
     assert!(own.stdout.starts_with(b"lazurite "));
 }
 
-/// Three probes: `nc -z`, a request without an account, and that of AZ#1539 on the secondary
-/// location with a signature in its URL; and our own.
+/// The probes are `nc -z`, a request without an account, the request of AZ#1539 to the secondary
+/// location with a signature in its URL, and our own.
 #[test]
 fn health_checks_of_containers_pass() {
     let scratch = scratch();

@@ -42,7 +42,7 @@ fn create(name: &str) -> Request {
     table("POST", "/Tables").json(format!(r#"{{"TableName":"{name}"}}"#))
 }
 
-/// A transaction that deletes these entities (partition, row), whether or not they exist.
+/// A transaction that inserts or merges these entities (partition, row).
 fn transaction(rows: &[(&str, &str)]) -> Request {
     let mut body = "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n".to_string();
     for (partition, row) in rows {
@@ -58,9 +58,9 @@ fn transaction(rows: &[(&str, &str)]) -> Request {
 }
 
 /// Not answered: `EntityNotFound` (a missing entity is `ResourceNotFound`, as on the hosted
-/// service), `TableBeingDeleted` (only with `--as-azure`: `targets`), `JsonFormatNotSupported`
-/// (every version gets JSON), `InvalidValueType` (a value that does not fit its type is
-/// `InvalidInput`).
+/// service), `TableBeingDeleted` (only with `--as-azure`: `crate::targets`),
+/// `JsonFormatNotSupported` (every version gets JSON), `InvalidValueType` (a value that does not
+/// fit its type is `InvalidInput`).
 #[test]
 fn each_row_of_the_tables_error_table() {
     let server = Server::fresh();
@@ -285,8 +285,8 @@ fn put(parameters: &str, text: &str) -> Request {
 }
 
 /// Not answered: `MessageTooLarge` (the service says `RequestBodyTooLarge`), `QueueBeingDeleted`
-/// (only with `--as-azure`: `targets`), `QueueDisabled` and `QueueNotEmpty` (no request causes
-/// them).
+/// (only with `--as-azure`: `crate::targets`), `QueueDisabled` and `QueueNotEmpty` (no request
+/// causes them).
 #[test]
 fn each_row_of_the_queues_error_table() {
     let server = Server::fresh();

@@ -28,7 +28,7 @@ fn list() -> Request {
     Request::new(Service::Blob, "GET", "/?comp=list")
 }
 
-/// The letters of the fork's containers, of `aaa`, `bbb` and `ccc`.
+/// The letters of those containers `aaa`, `bbb` and `ccc` that the fork has.
 fn containers(server: &Server, fork: &str) -> String {
     let text = list().in_fork(fork).send(server).is(200).text();
     let is_there = |letter: &char| text.contains(&format!("<Name>{letter}{letter}{letter}</Name>"));

@@ -232,8 +232,8 @@ fn list(service: Service) -> Request {
     )
 }
 
-/// A refusal must announce whether its connection closes: clients send the next request on a
-/// connection that was not announced to close, and report a puzzling error if it does.
+/// A refusal must announce whether its connection closes. If the connection closes unannounced,
+/// clients send the next request on it, and report a puzzling error.
 #[test]
 fn a_refusal_that_leaves_the_body_unread_closes_the_connection_or_keeps_it_as_announced() {
     let server = Server::fresh();

@@ -107,8 +107,8 @@ fn directory_has_true_indexes_although_the_server_is_killed() {
     }
 }
 
-/// Starts a server with the limits of the hosted service, which refuses one request in a hundred
-/// and loses one answer in a hundred.
+/// Starts a server with the limits of the hosted service. The server refuses one request in a
+/// hundred and loses one answer in a hundred.
 fn unreliable(location: &Path) -> Server {
     let server = Launch::on(location).argument("--as-azure").start();
     let rules = r#"{"rules":[{"fault":"503","probability":0.01},{"fault":"lose-answer","probability":0.01}]}"#;

@@ -24,8 +24,8 @@ pub(crate) const TABLE_VERSION: &str = "2019-02-02";
 /// Maximum time from a refusal to the end of the connection.
 const CLOSING_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A request to one service. It is signed with the well-known key unless it carries `Authorization`
-/// or is `unsigned`.
+/// A request to one service. It is signed with the well-known key, unless it has a header
+/// `Authorization` or is `unsigned`.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) service: Service,
@@ -126,8 +126,7 @@ impl Request {
         self
     }
 
-    /// The request with only these values of an input: of a header, or of a parameter if the name
-    /// begins with `?`.
+    /// Replaces all values of a header, or of a parameter if `name` begins with `?`.
     pub(crate) fn input(mut self, name: &str, values: &[&str]) -> Request {
         let Some(name) = name.strip_prefix('?') else {
             self.headers

@@ -256,7 +256,7 @@ fn errors_of_a_failing_disk_show_clients_no_path() {
     }
 }
 
-/// For each kind of document held in memory: a request with one that took the most memory before.
+/// For each kind of document held in memory: a request with one that needs much memory.
 #[cfg(target_os = "linux")]
 fn documents() -> Vec<(&'static str, Request)> {
     let parts = |type_of_part: &str| {

@@ -1,7 +1,7 @@
 //! The server from outside: the real binary on free ports and a fresh directory, driven by the
 //! official clients and, where bytes matter, by raw requests.
 //!
-//! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` makes the
+//! `server` starts and stops the binary, `http` speaks to it byte by byte, `clients` installs the
 //! clients and runs their scripts in `tests/clients`; `random` has choices that repeat from a seed;
 //! `azurite_process` starts Azurite. The other modules are the tests, one per service or concern.
 

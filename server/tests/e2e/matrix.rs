@@ -13,10 +13,12 @@ use crate::http::{Connection, Request, Response};
 use crate::rights::{account_sas_for, service_sas};
 use crate::server::{Server, Service};
 
-/// An operation of the documentation's tables: a request, and the letters each of which permits it.
-/// Empty: no letter does. Sources: Create an account SAS, "Account SAS permissions by operation";
-/// Create a service SAS, "Permissions for a directory, container, or blob", "Permissions for a
-/// queue", "Permissions for a table"; Set Blob Tier, Lease Blob, "Authorization".
+/// An operation of the documentation's tables: a request, and the letters that permit it in an
+/// account SAS and in a service SAS. One letter suffices, unless `all` is true. Without letters, no
+/// SAS of that kind permits the operation. Sources: Create an account SAS, "Account SAS permissions
+/// by operation"; Create a service SAS, "Permissions for a directory, container, or blob",
+/// "Permissions for a queue", "Permissions for a table"; Set Blob Tier, Lease Blob,
+/// "Authorization".
 struct Row {
     name: &'static str,
     request: Request,
@@ -563,7 +565,8 @@ fn blob(method: &str, target: &str) -> Request {
     Request::new(Service::Blob, method, target)
 }
 
-/// Each letter alone and with the row's additional letters, and all letters.
+/// Each letter alone, each letter with the row's additional letters, the row's own letters, and all
+/// letters.
 fn permissions(row: &Row) -> BTreeSet<String> {
     let alone = LETTERS.chars().map(|letter| letter.to_string());
     let beside = LETTERS
@@ -574,7 +577,7 @@ fn permissions(row: &Row) -> BTreeSet<String> {
     alone.chain(beside).chain(more).collect()
 }
 
-/// Those of [`permissions`], and all letters but one.
+/// The results of [`permissions`], and for each letter, all letters but this one.
 fn more_permissions(row: &Row) -> BTreeSet<String> {
     let missing = LETTERS.chars().map(|letter| LETTERS.replace(letter, ""));
     permissions(row).into_iter().chain(missing).collect()
@@ -779,8 +782,8 @@ impl<'a> Matrix<'a> {
 }
 
 /// Tries account SAS of all types and of other services, service SAS and user delegation SAS of
-/// every kind of resource and of others, anonymous callers of public and of private containers,
-/// bearers of tokens and of the account's key.
+/// every kind of resource and of other resources, anonymous callers of public and of private
+/// containers, and bearers of tokens and of the account's key.
 #[test]
 fn each_operation_is_opened_by_its_letters_and_by_no_other() {
     let location = TempDir::new().unwrap();

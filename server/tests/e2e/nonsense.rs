@@ -1,8 +1,8 @@
 //! Random requests, properly signed, so that they pass authentication: the answer is never an
 //! internal error, and the server answers the next one.
 //!
-//! `LAZURITE_NONSENSE` sets how many in a run (1500 by default), `LAZURITE_TEST_SEED` repeats a
-//! run.
+//! `LAZURITE_NONSENSE` sets the number of requests in a run (1500 by default), `LAZURITE_TEST_SEED`
+//! repeats a run.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 

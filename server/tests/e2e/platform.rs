@@ -1,5 +1,5 @@
-//! Code for one operating system is behind one seam in each crate: `engine/src/fs/platform` and
-//! `server/src/platform`.
+//! Code for one operating system is behind one seam in each crate: `platform` of `engine/src/fs`
+//! and of the crate `lazurite-services`.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +17,8 @@ const MARKS: [&str; 10] = [
     "\"/proc",
 ];
 
-/// Where such code may be. Four files of the engine and a half of `write_paths` exist on Linux
-/// alone; `main.rs` chooses the allocator; `error.rs` has the numbers of one kind of error.
+/// The places for such code: modules for one system, the choice of the allocator in `main.rs`, and
+/// the numbers of one kind of error in `error.rs`.
 const SEAM: [&str; 10] = [
     "engine/src/base/error.rs",
     "engine/src/fs/platform/",

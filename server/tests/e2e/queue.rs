@@ -1,5 +1,5 @@
-//! The Queue service by raw requests: the exact XML of its answers, and its answers to input no
-//! client would send.
+//! The Queue service by raw requests: the exact XML of its answers, and its answers to input that
+//! no client would send.
 
 use crate::http::{Connection, Request, Response};
 use crate::server::{Server, Service};

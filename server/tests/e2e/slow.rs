@@ -16,8 +16,7 @@ const MIB: usize = 1 << 20;
 /// Number of stalled clients of each kind.
 const CLIENTS: usize = 150;
 
-/// The budget for bodies, and 100 KiB for each connection. 65 MiB in all were observed; before
-/// there was a budget, three times as many.
+/// The budget for bodies, and 100 KiB for each connection. 65 MiB in all were observed.
 const MEMORY_MAX: usize = 40 * MIB + 3 * CLIENTS * (100 << 10);
 
 /// A connection with an incomplete request.
@@ -35,7 +34,8 @@ fn stall_on(server: &Server, service: Service, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// Number of bytes received before the server closed; `None` if it is still open at `until`.
+/// Number of bytes received before the server closed the connection; `None` if the connection is
+/// still open at `until`.
 fn sent_before_close(stream: &mut TcpStream, until: Instant) -> Option<usize> {
     let patience = until.saturating_duration_since(Instant::now());
     let patience = patience.max(Duration::from_millis(100));
@@ -113,7 +113,8 @@ fn stalled_clients_cost_little_and_are_given_up_within_a_minute() {
         std::thread::sleep(Duration::from_millis(200));
     }
     // Half a minute of waiting for memory, half a minute for the client, and the time that a busy
-    // machine takes to deliver the answer. Without the limits they would wait for ever.
+    // machine takes to deliver the answer. Without the limits, the connections would stay open for
+    // ever.
     let until = began + Duration::from_secs(180);
     // The server may keep sending to a reader that still makes progress.
     while open_files(&server) > files + CLIENTS / 10 {
@@ -237,8 +238,8 @@ fn slow_uploads_with_one_sas_leave_room_for_the_uploads_of_others() {
     drop(held);
 }
 
-/// More batches than there is memory for at once: each has room for its whole body or waits for it
-/// without holding any.
+/// More batches than there is memory for at once. Each gets room for its whole body, or waits for
+/// the room and holds no memory meanwhile.
 #[test]
 fn batches_that_come_together_do_not_wait_for_each_other() {
     let server = Server::fresh();

@@ -1,4 +1,4 @@
-//! `lazurite status`: the facts about a server, its contents and its disk space.
+//! `lazurite status`: the facts about a server, its snapshots and forks, and its disk space.
 
 use std::process::Command;
 

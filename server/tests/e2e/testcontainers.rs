@@ -1,7 +1,7 @@
-//! The modules of Testcontainers for Azurite, unmodified, start the image's command: for Python and
-//! Node.js against a container daemon that runs it as a process
-//! (`tests/clients/testcontainers/daemon.py`). Those for Java, .NET and Go are in `drop_in.rs` by
-//! the commands they publish.
+//! The modules of Testcontainers for Azurite, unmodified, start the image's command. The modules
+//! for Python and Node.js use a container daemon that runs the command as a process
+//! (`tests/clients/testcontainers/daemon.py`). For Java, .NET and Go, `drop_in.rs` has the commands
+//! that the modules publish.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Exports and imports over HTTP: the archive of the commands, who may have it, and what remains
-//! when one ends early.
+//! Exports and imports over HTTP: the archive of the commands, who may have the archive, and what
+//! remains when an export or import ends early.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
@@ -169,7 +169,7 @@ fn snapshots_forks_and_accounts_are_exported_and_imported_by_name() {
         let file = format!("blobs/{container}/name");
         archive(&[(&file, "content"), (MANIFEST, "{\"format\":1}")])
     };
-    // For exports, compares only the names.
+    // Checks the name of the exported file, not its content.
     let holds = |query: &str, container: &str| {
         let exported = send(export(query));
         let archive = zstd::decode_all(&exported.is(200).body[..]).unwrap();
@@ -566,7 +566,7 @@ fn full_disk_is_said_of_exports_and_imports() {
     }
     let message = refused(&export("").send(&server), 507, "InsufficientStorage");
     assert!(message.contains("/.transfer-"), "{message}");
-    // When the second of two concurrent imports fails, the disk may have space again.
+    // When the second of two concurrent exports fails, the disk may have space again.
     for _ in 0..4 {
         std::thread::scope(|scope| {
             let connections = [(), ()].map(|()| Connection::open(&server, Service::Blob).unwrap());
@@ -579,7 +579,7 @@ fn full_disk_is_said_of_exports_and_imports() {
             }
         });
     }
-    // Once the files of the exported fork are removed, the space is free again.
+    // Once the files of the exports are removed, the space is free again.
     let again = Request::new(Service::Blob, "PUT", "/aaa/b5").header("x-ms-blob-type", "BlockBlob");
     let again = again.body(noise(5, 4 << 20));
     let deadline = Instant::now() + Duration::from_secs(60);

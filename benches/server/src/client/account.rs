@@ -46,7 +46,7 @@ impl Account {
 
     /// Reads `Name=value;…`. `UseDevelopmentStorage=true` is the development account on ports 10000
     /// to 10002; endpoints that are not named are built from `DefaultEndpointsProtocol` and
-    /// `EndpointSuffix`. Only `http` is spoken here.
+    /// `EndpointSuffix`. Only `http` is supported.
     ///
     /// Source: Configure Azure Storage connection strings.
     pub(crate) fn parse(connection_string: &str) -> Result<Account, Error> {

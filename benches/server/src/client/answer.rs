@@ -58,7 +58,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts the next response, of which head and body are kept or only counted.
+    /// Starts the next response. If `is_kept`, its head and body are kept; otherwise the body is
+    /// only counted.
     pub(crate) fn begin(&mut self, is_kept: bool) {
         self.place = Place::Head;
         self.is_kept = is_kept;

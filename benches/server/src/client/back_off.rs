@@ -1,12 +1,13 @@
-//! When a request is sent again because the server was busy, as the clients of the SDKs for tables
-//! do by default: three times, after the time that the server names, or after 0.8 s, doubled each
-//! time. Source: azure-core for Python, `RetryPolicy`; azure-data-tables, `TablesRetryPolicy`.
+//! Repeats a request while the server is busy, as the SDKs' clients for tables do by default: three
+//! times at most. Each repetition waits for the time that the server names, or else for 0.8 s,
+//! doubled each time. Source: azure-core for Python, `RetryPolicy`; azure-data-tables,
+//! `TablesRetryPolicy`.
 
 use std::time::Duration;
 
 use crate::client::error::Error;
 
-/// Repetitions of a request that is refused with a status.
+/// Maximum number of repetitions of a request.
 const REPETITIONS_MAX: u32 = 3;
 /// The first wait if the server names none.
 const WAIT_FIRST: Duration = Duration::from_millis(800);

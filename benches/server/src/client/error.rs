@@ -38,7 +38,7 @@ impl Error {
         matches!(self, Error::Refused { code: found, .. } if found == code)
     }
 
-    /// Whether the server was unreachable or busy, so that the request should be repeated.
+    /// Whether the server was busy or unreachable, or its answer was lost.
     pub(crate) fn is_outage(&self) -> bool {
         let busy = matches!(self, Error::Refused { status: 503, .. });
         busy || matches!(self, Error::Unreachable(_) | Error::InDoubt(_))

@@ -34,7 +34,8 @@ pub(crate) trait Observer: Send + Sync {
     fn before(&self) -> Result<(), Error>;
     /// Called after a response was read completely, whatever its status.
     fn answered(&self, request: &Request, answer: &Answer);
-    /// Before a request is sent again after this time, because the server was busy.
+    /// Called before the client waits this long and sends a request again, because the server was
+    /// busy.
     fn backs_off(&self, wait: Duration);
 }
 
@@ -109,8 +110,8 @@ impl Client {
         }
     }
 
-    /// The same client, which waits and sends a request again if the server is busy, as the clients
-    /// of the SDKs do.
+    /// The same client, except that it waits and sends a request again if the server is busy, as
+    /// the clients of the SDKs do.
     pub(crate) fn backing_off(&self) -> Client {
         Client {
             is_backing_off: true,
@@ -299,7 +300,8 @@ fn accepted(answer: Answer, operation: impl FnOnce() -> String) -> Result<Answer
     })
 }
 
-/// When a server was first found unreachable, which limits how long requests are repeated.
+/// The time at which a server was first found unavailable. It limits how long requests are
+/// repeated.
 #[derive(Default)]
 pub(crate) struct Outage {
     since: Option<Instant>,

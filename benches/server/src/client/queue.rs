@@ -40,7 +40,7 @@ impl Client {
         self.send(put.body(body.as_bytes())).map(|_| ())
     }
 
-    /// Put Message with a visibility timeout; the id and the pop receipt of the message.
+    /// Put Message with a visibility timeout. Returns the id and the pop receipt of the message.
     pub(crate) fn put_hidden_message(
         &self,
         queue: &str,
@@ -83,7 +83,7 @@ impl Client {
         time(expiry)
     }
 
-    /// Peek Messages: the texts of at most `count` messages.
+    /// Peek Messages. Returns the texts of at most `count` messages.
     pub(crate) fn peek_messages(&self, queue: &str, count: u32) -> Result<Vec<String>, Error> {
         let peek = on_queue("GET", queue, "/messages")
             .query("peekonly", "true")
@@ -95,8 +95,8 @@ impl Client {
             .collect())
     }
 
-    /// Update Message: text and visibility timeout. Returns the new pop receipt, and until when the
-    /// message is hidden.
+    /// Update Message with text and visibility timeout. Returns the new pop receipt, and the time
+    /// until which the message is hidden.
     pub(crate) fn update_message(
         &self,
         queue: &str,
@@ -116,7 +116,7 @@ impl Client {
         Ok((header("x-ms-popreceipt").to_owned(), visible_at))
     }
 
-    /// Get Messages: at most `count`, which are hidden for `visibility_seconds`.
+    /// Get Messages: at most `count` messages, hidden for `visibility_seconds`.
     pub(crate) fn get_messages(
         &self,
         queue: &str,

@@ -134,8 +134,8 @@ impl Signable<'_> {
     fn canonicalized_headers(&self) -> String {
         let mut named: Vec<_> = self.headers.iter().collect();
         named.retain(|(name, _)| name.starts_with("x-ms-"));
-        // The service compares names by culture, at first without hyphens. The names sent here have
-        // the same order by bytes.
+        // The service sorts names by culture, and ignores hyphens at first. The names sent here
+        // have the same order by bytes.
         named.sort();
         let lines = named
             .iter()

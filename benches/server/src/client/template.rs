@@ -1,6 +1,6 @@
-//! Requests that differ in a few places only, such as a key. Their text and their string to sign
-//! are made once. For each request the places are filled in and the whole is signed, as an SDK
-//! signs every request, at a fraction of its cost.
+//! Requests that differ in a few places only, such as a key. The text and the string to sign are
+//! made once. For each request, the places are filled in and the result is signed. So every request
+//! has its own signature, as with an SDK, at a fraction of the cost.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::client::account::Account;
 use crate::client::request::{Request, escape};
 use crate::client::shared_key::{Signable, Signer};
 
-/// Stands for the value number N in a path, a query value or a header of the request that a
-/// template is made of. Values in a path are put there as they are, those in a query are escaped.
+/// Mark N stands for the value number N in a path, a query value or a header of the request that a
+/// template is made of. Values in a path are inserted as they are, values in a query are escaped.
 const MARKS: [char; 4] = ['\u{1}', '\u{2}', '\u{3}', '\u{4}'];
 /// The placeholder for the length of the body.
 const LENGTH: char = '\u{5}';
@@ -60,8 +60,8 @@ enum Piece {
 }
 
 impl Template {
-    /// A template of `request` to `account`. Its marks are places: [`Template::mark`]. A body is
-    /// given with each request.
+    /// A template of `request` to `account`. The marks in the request become places: see
+    /// [`Template::mark`]. Each request has a body of its own.
     pub(crate) fn new(account: &Account, request: Request<'static>) -> Template {
         let prototype = if request.has_body() {
             request.header("content-length", LENGTH)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, Request, Service};
 
-/// Requests that are shown of each piece of advice.
+/// Maximum number of requests that are shown for each piece of advice.
 const REQUESTS_MAX: usize = 3;
 
 /// A piece of advice, the same for one or several designs.
@@ -13,12 +13,12 @@ const REQUESTS_MAX: usize = 3;
 pub(super) struct Advice {
     pub(super) rule: String,
     pub(super) title: String,
-    /// Of the first of the designs.
+    /// The finding about the first of the designs.
     pub(super) finding: String,
     /// The remedy.
     pub(super) remedy: String,
     pub(super) designs: Vec<&'static str>,
-    /// Some of the requests that led to it, each with its operation and what it addressed.
+    /// Some of the requests that led to the advice, each with its operation and its resource.
     pub(super) requests: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Advice {
     }
 }
 
-/// The names of a design's tables, containers and queues begin with a prefix.
+/// The prefix of the names of a design's tables, containers and queues.
 pub(super) struct Prefix {
     pub(super) text: String,
     pub(super) design: &'static str,
@@ -52,8 +52,8 @@ pub(super) fn fetch(client: &Client) -> Option<Vec<Value>> {
     }
 }
 
-/// The advice on the resources of a pattern, once for each rule. Several runs and designs may have
-/// received the same.
+/// The advice on the resources of a pattern, once for each rule, because several runs and designs
+/// may have received the same advice.
 pub(super) fn of_designs(advice: &[Value], prefixes: &[Prefix]) -> Vec<Advice> {
     let mut found: Vec<Advice> = Vec::new();
     for one in advice {

@@ -1,5 +1,4 @@
-//! The patterns on Azurite: where it gives other answers than the data say, and where a design
-//! needs other requests than on our server.
+//! The patterns on Azurite: wrong answers, and designs that need other requests than on our server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,28 +12,28 @@ use crate::guide::measuring::{Runs, run_patterns};
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::server::GuideServer;
 
-/// What a run on Azurite showed.
+/// The results of a run on Azurite.
 pub(super) struct AzuriteRun {
-    /// With its version.
+    /// The name of the server, with its version.
     pub(super) server: String,
     pub(super) patterns: Vec<OnAzurite>,
-    /// Whether it reports what queries examine, as our server does.
+    /// Whether the server reports plans and rows examined, as our server does.
     reports_costs: bool,
-    /// Why the run ended early.
+    /// The reason why the run ended early.
     error: Option<String>,
 }
 
-/// What one pattern showed there.
+/// The results of one pattern on Azurite.
 pub(super) struct OnAzurite {
     pub(super) pattern: &'static Pattern,
-    /// What is wrong with the answers, or why there are none.
+    /// The wrong answers, or the reason why there are none.
     pub(super) wrong: Vec<String>,
-    /// What is different although the answers are right.
+    /// Sentences about designs that need more or fewer requests than on our server.
     pub(super) other: Vec<String>,
 }
 
-/// Runs each pattern once on a new Azurite and compares that with the findings of `ours`. Errors:
-/// Azurite does not start.
+/// Runs each pattern once on a new Azurite, and compares its findings with `ours`. Error: Azurite
+/// does not start.
 pub(super) fn run(
     args: &GuideArgs,
     interrupted: &Arc<AtomicBool>,
@@ -69,13 +68,14 @@ fn compare(server: &str, ours: &[Finding], theirs: &[Finding]) -> AzuriteRun {
     }
 }
 
-/// The first sentence of a refusal: what follows it are ids and times of this run.
+/// A refusal up to its request id, which differs in each run.
 fn in_short(wrong: &str) -> String {
     let end = wrong.find("RequestId").unwrap_or(wrong.len());
     wrong[..end].trim_end().to_owned()
 }
 
-/// Designs that need more or fewer requests. In a race, chance decides how many there are.
+/// Sentences about designs that need more or fewer requests on Azurite; none for a race, in which
+/// chance decides the number.
 fn other_requests(ours: &Finding, theirs: &Finding) -> Vec<String> {
     if ours.pattern.goal == Measure::Refused {
         return Vec::new();
@@ -105,7 +105,7 @@ impl OnAzurite {
         self.wrong.is_empty() && self.other.is_empty()
     }
 
-    /// Everything that is different, in one line.
+    /// All differences, in one line.
     pub(super) fn text(&self) -> String {
         let wrong = self.wrong.iter().map(|wrong| format!("wrong: {wrong}"));
         let all: Vec<String> = wrong.chain(self.other.iter().cloned()).collect();
@@ -139,7 +139,7 @@ impl AzuriteRun {
         text
     }
 
-    /// The patterns that are not as on our server.
+    /// The patterns with differences from our server.
     pub(super) fn differing(&self) -> impl Iterator<Item = &OnAzurite> {
         self.patterns.iter().filter(|one| !one.is_as_here())
     }

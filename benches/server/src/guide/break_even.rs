@@ -1,4 +1,4 @@
-//! When the advised design of a pattern costs less than the naive one, as a sentence.
+//! Says in a sentence when the advised design of a pattern costs less than the naive one.
 //!
 //! `html/words.js` has the same sentences for the inputs of the page; a test compares both.
 
@@ -7,8 +7,9 @@ use lazurite_cost::{BreakEven, Design, Load, Prices};
 
 use crate::guide::words::{about, price};
 
-/// Where the advised design of two pays, over the ratio of questions to writes and over the items;
-/// and, if it pays at no ratio, what it changes beside the price.
+/// Says when the advised design costs less: at which ratios of questions to writes, and at which
+/// numbers of items. If it costs less at no ratio, adds `beside`, the change that is not in the
+/// price.
 pub(super) fn sentence(
     designs: [&Design; 2],
     beside: Option<&str>,
@@ -49,7 +50,7 @@ fn pays([naive, advised]: [&Design; 2], ratio: BreakEven, load: Load, prices: &P
     )
 }
 
-/// The ratios at which the advised design of two pays, as what it does.
+/// The ratios at which the advised design costs less, as the end of a sentence.
 pub(super) fn by_ratio([naive, advised]: [&Design; 2], load: Load, prices: &Prices) -> String {
     over_ratio(BreakEven::over_ratio(advised, naive, load, prices))
 }

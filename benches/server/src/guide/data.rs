@@ -2,7 +2,7 @@
 
 use lazurite_bench_common::Random;
 
-/// At scale 1.
+/// Number of employees at scale 1.
 const EMPLOYEES: f64 = 2000.0;
 pub(super) const DEPARTMENTS: [&str; 5] = ["Sales", "Marketing", "Finance", "Support", "Research"];
 const FIRST_NAMES: [&str; 8] = [
@@ -11,7 +11,7 @@ const FIRST_NAMES: [&str; 8] = [
 const LAST_NAMES: [&str; 10] = [
     "Jones", "Smith", "Miller", "Garcia", "Chen", "Novak", "Silva", "Okafor", "Haddad", "Larsen",
 ];
-/// Employees that are asked for, at most.
+/// Number of employees that are asked for; at some scales more, up to 39.
 const ASKED_MAX: usize = 20;
 
 #[derive(Clone)]
@@ -64,7 +64,7 @@ impl Data {
         }
     }
 
-    /// `full` at this scale, at least `least`.
+    /// The number `full`, reduced by the scale, but at least `least`.
     pub(super) fn scaled(&self, full: usize, least: usize) -> usize {
         ((full as f64 * self.scale) as usize).max(least)
     }
@@ -75,7 +75,7 @@ impl Data {
             .filter(move |employee| employee.department == department)
     }
 
-    /// Some employees, evenly spread, that are asked for.
+    /// Employees that are asked for, evenly spread.
     pub(super) fn asked(&self) -> Vec<&Employee> {
         let step = (self.employees.len() / ASKED_MAX).max(1);
         self.employees.iter().step_by(step).collect()

@@ -1,10 +1,15 @@
-//! Writes the figures of a run into pages of documentation, between the comments `figures: NAME`
-//! and `end`, and finds figures that stand elsewhere.
+//! Writes the figures of a run into the blocks of pages of documentation, between the comments
+//! `figures: NAME` and `end`. Finds figures outside of blocks.
 //!
-//! A name is that of a pattern; or `break-even` and that of a pattern: when the advised design
-//! pays; or `summary`: one sentence for each pattern, but for those with a time; or `azurite`: what
-//! Azurite makes of the patterns. Times are left out, because they depend on the machine; where a
-//! sentence has one, or chance has its part, a noisy run writes nothing.
+//! NAME is one of these:
+//! - the name of a pattern, for its figures;
+//! - `break-even` and the name of a pattern, for the sentence that says when the advised design
+//!   costs less;
+//! - `summary`, for one sentence on each pattern whose results do not depend on the machine;
+//! - `azurite`, for the differences on Azurite.
+//!
+//! Times are left out, because they depend on the machine. A noisy run writes no block whose
+//! figures depend on time or chance.
 
 use std::fmt::Write;
 use std::fs;
@@ -22,13 +27,14 @@ use crate::guide::tables::{COLUMNS, TIME_COLUMN, cells, deaths, own_column};
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end -->";
-/// The block with the sentences of all patterns.
+/// The block with a sentence on each pattern whose results do not depend on the machine.
 const SUMMARY: &str = "summary";
-/// Before the name of a pattern: the block that says when it pays.
+/// The prefix before the name of a pattern, for the block that says when its advised design costs
+/// less.
 const BREAK_EVEN: &str = "break-even ";
-/// The block with the patterns that are different on Azurite.
+/// The block with the patterns whose results differ on Azurite.
 const AZURITE: &str = "azurite";
-/// Blocks that other programs write: `.ci/package test`.
+/// Blocks that other programs write, such as `.ci/package test`.
 const FOREIGN: [&str; 1] = ["packages"];
 
 /// Writes into `target`, a page or a directory of pages. Blocks of patterns that did not run stay
@@ -63,7 +69,7 @@ fn pages(target: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Fills the blocks of a page. `block` returns `None` for a block that is to stay as it is.
+/// Fills the blocks of a page. A block stays as it is if `block` returns `None`.
 fn fill(
     page: &str,
     block: &dyn Fn(&str) -> Result<Option<String>, String>,
@@ -88,7 +94,7 @@ fn fill(
     Ok(filled)
 }
 
-/// The text of a block; `None` if its pattern did not run. Errors: no pattern has the name.
+/// The text of a block; `None` if the block stays as it is. Error: no pattern has the name.
 fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
     if FOREIGN.contains(&name) {
         return Ok(None);
@@ -130,7 +136,7 @@ fn block(report: &Report, name: &str) -> Result<Option<String>, String> {
     }))
 }
 
-/// The sentences that are the same on every machine.
+/// A sentence on each pattern whose results do not depend on the machine.
 fn summary(report: &Report) -> String {
     let findings = report.findings.iter();
     let lines = findings
@@ -142,7 +148,7 @@ fn summary(report: &Report) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The patterns that are different on Azurite, as a table.
+/// The patterns whose results differ on Azurite, as a table.
 fn azurite(run: &AzuriteRun) -> String {
     let mut text = format!(
         "{}.\n\n| pattern | on Azurite |\n| --- | --- |\n",
@@ -157,10 +163,10 @@ fn azurite(run: &AzuriteRun) -> String {
     text
 }
 
-/// The designs of a pattern as a table, the sentence on them, and how the figures came about.
+/// The designs of a pattern as a table, the sentence about them, and the basis of the figures.
 fn figures(report: &Report, finding: &Finding) -> String {
     let own = own_column(finding);
-    // Pages do not tell times: they are those of one machine.
+    // Pages show no times, because they are those of one machine.
     let seen = |at: &usize| *at != TIME_COLUMN;
     let titles = (0..COLUMNS.len()).filter(seen).map(|at| COLUMNS[at]);
     let titles: Vec<&str> = titles.chain(own.map(|own| own.title())).collect();
@@ -198,13 +204,13 @@ fn figures(report: &Report, finding: &Finding) -> String {
     text
 }
 
-/// The line of the titles and the one below it.
+/// The line of the titles, and the line below it.
 fn table_head(titles: &[&str]) -> String {
     let aligned = " ---: |".repeat(titles.len() - 1);
     format!("| {} |\n| --- |{aligned}\n", titles.join(" | "))
 }
 
-/// What the limits change, without the counts and times that depend on the machine.
+/// The changes by the limits, without the counts and times that depend on the machine.
 fn under_limits(limited: &LimitedRun, finding: &Finding) -> String {
     let rows = limited.compare(finding);
     if rows.is_empty() {
@@ -231,8 +237,7 @@ fn under_limits(limited: &LimitedRun, finding: &Finding) -> String {
     text
 }
 
-/// Figures with a unit of the report, such as `12 ms` or `40x`, that stand outside of blocks and of
-/// code.
+/// Figures with a unit of the report, such as `12 ms` or `40x`, outside of blocks and of code.
 #[cfg(test)]
 fn loose_figures(page: &str) -> Vec<String> {
     const UNITS: [&str; 13] = [
@@ -252,7 +257,7 @@ fn loose_figures(page: &str) -> Vec<String> {
         if is_code || is_fence {
             continue;
         }
-        // Every second part of a line stands between backquotes.
+        // Every second part of a line is between backquotes.
         let text: Vec<&str> = line.split('`').step_by(2).collect();
         let text = text.join(" ");
         let words: Vec<&str> = text.split_whitespace().collect();

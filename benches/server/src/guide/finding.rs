@@ -14,21 +14,21 @@ pub(super) struct Measured {
     pub(super) build: Usage,
     pub(super) ask: Usage,
     pub(super) stored: Stored,
-    /// How `ask` grows with the items.
+    /// The growth of `ask` with the number of items.
     pub(super) growth: QuestionGrowth,
-    /// What a run showed in which programs died; `None` if the pattern has none.
+    /// The result of a run in which programs died; `None` if the pattern has no such run.
     pub(super) deaths: Option<AfterDeaths>,
-    /// Seconds of each run to build and to ask. The usage above is that of the first run with the
-    /// medians of these.
+    /// The seconds that each run took to build and to ask. `build` and `ask` are those of the first
+    /// run, with the medians of these seconds.
     pub(super) build_seconds: Vec<f64>,
     pub(super) ask_seconds: Vec<f64>,
 }
 
-/// A design after its programs died and were started again.
+/// A design after the deaths of its programs and their restarts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AfterDeaths {
     pub(super) losses: Losses,
-    /// Of writing and moving everything, those of the dead programs among them.
+    /// Number of requests to write and to move everything, including those of the dead programs.
     pub(super) requests: u64,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct Finding {
     pub(super) designs: Vec<Measured>,
     /// The wrong answers; empty if every design gave the right ones.
     pub(super) wrong: Vec<String>,
-    /// The advice of the server's advisor; empty if it has none.
+    /// The advice of the server's advisor; empty if there is none.
     pub(super) advice: Vec<Advice>,
     pub(super) writes: usize,
     pub(super) questions: usize,
-    /// The fewest items of the runs to which the growth is fitted.
+    /// The smallest number of items among the runs to which the growth is fitted.
     pub(super) items_least: usize,
 }
 
@@ -90,7 +90,7 @@ impl Measured {
 }
 
 impl Finding {
-    /// Nothing measured yet.
+    /// A finding without measurements.
     pub(super) fn new(pattern: &'static Pattern, writes: usize, questions: usize) -> Finding {
         Finding {
             pattern,
@@ -116,7 +116,8 @@ impl Finding {
         Some(saving(before, after, goal.fewer()))
     }
 
-    /// The same, if no bill has it and it is the same on every machine.
+    /// The change of the measure that the pattern is about; `None` if the measure is on the bill,
+    /// or depends on the machine or on chance.
     pub(super) fn change_beside_price(&self) -> Option<String> {
         let is_beside = !self.pattern.goal.is_billed() && !self.depends_on_machine();
         self.change().filter(|_| is_beside)
@@ -139,7 +140,7 @@ impl Finding {
         }
     }
 
-    /// The deaths of programs must not leave anything half done in the advised design.
+    /// Adds a wrong answer if the deaths of programs left anything half done in the advised design.
     pub(super) fn check_deaths(&mut self) {
         let advised = self.designs.last();
         let losses = advised.and_then(|design| Some((design.design, design.deaths?.losses)));
@@ -150,7 +151,7 @@ impl Finding {
         }
     }
 
-    /// A design as the cost model has it.
+    /// A design in the form of the cost model.
     pub(super) fn priced(&self, design: &Measured) -> lazurite_cost::Design {
         let counted = Counted {
             build: &design.build,
@@ -163,12 +164,12 @@ impl Finding {
         counted.design()
     }
 
-    /// Whether chance or the machine has a part in the figure of the pattern.
+    /// Whether the figure of the pattern depends on chance or on the machine.
     pub(super) fn depends_on_machine(&self) -> bool {
         self.price_depends_on_chance() || self.pattern.goal == Measure::Seconds
     }
 
-    /// Whether chance decides how many requests there are, as in a race.
+    /// Whether chance decides the number of requests, as in a race.
     pub(super) fn price_depends_on_chance(&self) -> bool {
         self.pattern.goal == Measure::Refused
     }

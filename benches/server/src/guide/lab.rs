@@ -1,5 +1,5 @@
-//! The surroundings of one design: its data, its client, and the tables, containers and queues it
-//! creates.
+//! The surroundings of one design: its data, its client, and the tables, containers and queues that
+//! it creates.
 
 use std::cell::RefCell;
 
@@ -11,11 +11,11 @@ use crate::guide::data::{Data, Employee};
 use crate::guide::prices::Stored;
 use crate::guide::server::GuideServer;
 
-/// Most operations of an entity group transaction.
+/// Maximum number of operations in an entity group transaction.
 pub(super) const TRANSACTION_MAX: usize = 100;
 
 pub(super) struct Lab<'a> {
-    /// Every request is counted.
+    /// A client whose requests are counted.
     pub(super) client: Client,
     pub(super) data: &'a Data,
     server: &'a GuideServer,
@@ -40,13 +40,13 @@ impl<'a> Lab<'a> {
         }
     }
 
-    /// Kills the server and starts it again, if it is ours.
+    /// Restarts the server: see [`GuideServer::restart`].
     pub(super) fn restart_server(&self) -> Result<(), Error> {
         let restarted = self.server.restart();
         restarted.map_err(|error| Error::Unreachable(error.to_string()))
     }
 
-    /// The name of a resource of this design, in lower-case letters.
+    /// The name of a resource of this design: its prefix and `name`.
     pub(super) fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -72,7 +72,8 @@ impl<'a> Lab<'a> {
         Ok(())
     }
 
-    /// Writes entities of any partitions, in transactions of up to a hundred of one partition.
+    /// Writes entities of any partitions, in transactions of up to a hundred entities of one
+    /// partition.
     pub(super) fn insert_all(&self, table: &str, entities: Vec<Value>) -> Result<(), Error> {
         let table = self.name(table);
         let mut partitions: Vec<(String, Vec<Value>)> = Vec::new();
@@ -118,7 +119,7 @@ impl<'a> Lab<'a> {
         self.client.get_entity(&self.name(table), partition, row)
     }
 
-    /// All entities of a filter.
+    /// All entities that match a filter.
     pub(super) fn query(
         &self,
         table: &str,
@@ -127,7 +128,7 @@ impl<'a> Lab<'a> {
         self.select(table, filter, "")
     }
 
-    /// All entities of a filter, with these properties only.
+    /// All entities that match a filter, with these properties only.
     pub(super) fn select(
         &self,
         table: &str,
@@ -137,13 +138,13 @@ impl<'a> Lab<'a> {
         self.read(&self.client, table, filter.into(), select)
     }
 
-    /// A client for requests that verify answers and are no part of a question: they are not
+    /// A client for requests that verify answers. They belong to no question, so they are not
     /// counted.
     pub(super) fn verifier(&self) -> Client {
         self.client.unwatched()
     }
 
-    /// All entities of a filter, with these properties only, by the verifier.
+    /// All entities that match a filter, with these properties only, read by the verifier.
     pub(super) fn verify(
         &self,
         table: &str,
@@ -168,8 +169,8 @@ impl<'a> Lab<'a> {
         client.query(&self.name(table), &query)
     }
 
-    /// The bytes that the tables and containers of this design hold, by the service's formula for
-    /// entities.
+    /// The bytes stored in the tables and containers of this design. Entities count by the
+    /// service's formula.
     pub(super) fn stored(&self, client: &Client) -> Result<Stored, Error> {
         let client = client.unwatched();
         let mut stored = Stored::default();
@@ -177,7 +178,7 @@ impl<'a> Lab<'a> {
             match service {
                 Service::Table => {
                     let entities = match client.query(name, &Query::default()) {
-                        // The design deletes tables.
+                        // The design has deleted the table.
                         Err(error) if error.is("TableNotFound") => continue,
                         entities => entities?,
                     };
@@ -204,7 +205,8 @@ impl<'a> Lab<'a> {
         Ok(stored)
     }
 
-    /// Deletes what the design created. A resource that is gone already is no error.
+    /// Deletes the resources that the design created. A resource that is already gone is not an
+    /// error.
     pub(super) fn remove(&self, client: &Client) {
         for (service, name) in &*self.resources.borrow() {
             let _ = match service {
@@ -216,7 +218,7 @@ impl<'a> Lab<'a> {
     }
 }
 
-/// The billed bytes of an entity of an answer.
+/// The billed bytes of an entity in an answer.
 fn entity_bytes(entity: &Entity) -> u64 {
     let is_key = |name: &str| matches!(name, "PartitionKey" | "RowKey" | "Timestamp");
     let properties = entity
@@ -260,7 +262,7 @@ pub(super) fn employee(employee: &Employee, partition: &str, row: &str) -> Value
     })
 }
 
-/// An employee as a line of an answer: as [`Employee::line`].
+/// An entity of an employee as a line of an answer, like [`Employee::line`].
 pub(super) fn line(entity: &Entity) -> String {
     let text = |name: &str| {
         entity
@@ -271,7 +273,7 @@ pub(super) fn line(entity: &Entity) -> String {
     format!("{} {} {}", text("Id"), text("Mail"), number(entity, "Age"))
 }
 
-/// A line for each question: the only entity of its answer.
+/// The answer to a question as a line: the only entity found.
 pub(super) fn only(found: &[Entity]) -> String {
     match found {
         [entity] => line(entity),

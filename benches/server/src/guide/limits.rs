@@ -1,8 +1,8 @@
-//! The patterns under Azure's limits: pages of queries that end at partitions, and clients that back
-//! off when the server answers 503.
+//! The patterns under Azure's limits: pages of queries end at partitions, and clients back off when
+//! the server answers 503.
 //!
-//! The limits count in real time, so how often a client backs off depends on the machine. The pages
-//! do not.
+//! The limits apply to real time, so the number of back-offs depends on the machine. The number of
+//! pages does not.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,11 +30,11 @@ pub(super) const COLUMNS: [&str; 7] = [
 /// A run under limits.
 pub(super) struct LimitedRun {
     findings: Vec<Finding>,
-    /// Why the run ended early.
+    /// The reason why the run ended early.
     error: Option<String>,
 }
 
-/// One design without and with limits; writing and asking together.
+/// One design without and with limits. Figures are the sums of writing and asking.
 pub(super) struct Comparison<'f> {
     pub(super) without: &'f Measured,
     pub(super) with: &'f Measured,
@@ -57,7 +57,7 @@ fn run_on(server: &GuideServer, args: &GuideArgs, interrupted: &Arc<AtomicBool>)
 }
 
 impl LimitedRun {
-    /// Why there is no more; `None` if all patterns ran.
+    /// The reason why the run ended early; `None` if all patterns ran.
     pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
@@ -67,7 +67,7 @@ impl LimitedRun {
         self.of(pattern).map_or(&[], |finding| &finding.wrong)
     }
 
-    /// Each design of a finding beside the same under limits.
+    /// Each design of a finding, paired with the same design under limits.
     pub(super) fn compare<'f>(&'f self, ours: &'f Finding) -> Vec<Comparison<'f>> {
         let limited = self.of(ours.pattern).map_or(&[][..], |one| &one.designs);
         let pairs = ours.designs.iter().zip(limited);
@@ -95,7 +95,7 @@ impl Comparison<'_> {
         ]
     }
 
-    /// Requests that were answered with 503.
+    /// Number of requests that were answered with 503.
     pub(super) fn throttled(&self) -> u64 {
         self.with.build.throttled + self.with.ask.throttled
     }
@@ -137,7 +137,8 @@ mod tests {
         GuideArgs::of(words)
     }
 
-    /// A report of both runs at a small scale, and the figures of each design under these targets.
+    /// A report of a run without and a run with these targets, at a small scale. Also returns for
+    /// each design the pages without and with targets, and the requests answered with 503.
     fn compared(only: &str, targets: Value) -> (Report, Vec<(u64, u64, u64)>) {
         let (args, interrupted) = (args(only), Arc::default());
         let mut report = Report::new(String::new(), Prices::default(), 0.05, 1);
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn one_partition_is_throttled_ten_are_not_and_the_report_says_so() {
-        // A twentieth of the data under a twentieth of the target.
+        // A twentieth of the data, with a twentieth of the target.
         let targets = json!({ "partitionEntities": 100 });
         let (report, figures) = compared("prepend-append", targets);
         assert_eq!(report.wrongs(), 0, "{}", report.verdict());

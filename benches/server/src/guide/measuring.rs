@@ -1,5 +1,5 @@
-//! Runs patterns on a server: builds each design, asks it, and compares its answers with what the
-//! data say.
+//! Runs patterns on a server: builds each design, asks its questions, and compares its answers with
+//! the right ones, which follow from the data.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use crate::guide::prices::Stored;
 use crate::guide::server::GuideServer;
 use crate::guide::usage::Meter;
 
-/// How often each pattern runs.
+/// The runs of each pattern.
 pub(super) struct Runs {
-    /// With all of the data.
+    /// Number of runs with all of the data.
     pub(super) whole: u16,
-    /// Once with each of these parts of the data, smallest first, so that the growth of the queries
-    /// is fitted.
+    /// The divisors of the data for further runs, one run each, largest first. The growth of the
+    /// queries is fitted to these runs.
     pub(super) parts: &'static [f64],
 }
 
 impl Runs {
-    /// Without a fit: nothing is priced.
+    /// One run without a fit, so nothing is priced.
     pub(super) const ONCE: Runs = Runs {
         whole: 1,
         parts: &[],
@@ -44,13 +44,13 @@ impl Runs {
     }
 }
 
-/// The patterns that were asked for.
+/// The requested patterns.
 pub(super) fn chosen(args: &GuideArgs) -> Vec<&'static Pattern> {
     lazurite_bench_common::chosen(&args.only, PATTERNS.iter().copied())
 }
 
-/// Runs the patterns that were asked for. Errors: there is no going on; `findings` has those up to
-/// then.
+/// Runs the requested patterns. After an error, which ends the run, `findings` has the patterns
+/// before it.
 pub(super) fn run_patterns(
     args: &GuideArgs,
     runs: &Runs,
@@ -85,8 +85,8 @@ pub(super) fn run_patterns(
             Err(error @ Error::Refused { status: 507, .. }) => {
                 return Err(format!("the disk of the server is full: {error}").into());
             }
-            // The server does not know an operation, or answers what no design expects: the other
-            // patterns may do.
+            // The server does not have an operation, or gives an answer that no design expects.
+            // Other patterns may work.
             Err(error @ (Error::Refused { .. } | Error::Malformed(_))) => {
                 bench.failure(pattern, &error)
             }
@@ -110,9 +110,9 @@ struct Bench<'a> {
     server: &'a GuideServer,
     run: &'a str,
     keep: bool,
-    /// Distinguishes the runs of a pattern.
+    /// The number of the next run. It distinguishes the runs of a pattern.
     serial: Cell<usize>,
-    /// Of all designs and runs of the pattern.
+    /// The prefixes of all designs and runs of the pattern.
     prefixes: RefCell<Vec<Prefix>>,
     /// Whether the stored bytes are needed. Reading them counts against the limits of the server.
     is_priced: bool,
@@ -121,8 +121,9 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs a pattern once with each of the smaller data, smallest first, and then several times.
-    /// What is counted is that of the first whole run, times are medians.
+    /// Runs a pattern once with each of the smaller data, smallest first, and then `runs` times
+    /// with all data. Counts are those of the first run with all data. Times are medians over all
+    /// runs with all data.
     fn run_repeatedly(
         &self,
         pattern: &'static Pattern,
@@ -175,7 +176,8 @@ impl Bench<'_> {
         Ok(finding)
     }
 
-    /// Works with tables, containers and queues of its own, which are removed at the end.
+    /// Calls `work` with tables, containers and queues of its own. Removes them at the end, unless
+    /// they are to be kept.
     fn in_lab<T>(
         &self,
         pattern: &Pattern,
@@ -184,7 +186,8 @@ impl Bench<'_> {
         work: impl Fn(&Lab) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let letters = pattern.name.replace('-', "");
-        // A hosted service takes a while to delete a table, whose name is not free until then.
+        // Each run needs new names: a hosted service takes a while to delete a table, and the name
+        // is not free until then.
         let serial = self.serial.get();
         self.serial.set(serial + 1);
         let prefix = format!("{}x{serial}{letters}", self.run);
@@ -207,7 +210,7 @@ impl Bench<'_> {
         advice::of_designs(&all, &self.prefixes.borrow())
     }
 
-    /// A pattern that this server cannot run.
+    /// The finding for a pattern that this server cannot run.
     fn failure(&self, pattern: &'static Pattern, error: &Error) -> Finding {
         self.meter.take(Duration::ZERO);
         Finding {
@@ -251,7 +254,7 @@ impl Bench<'_> {
     }
 }
 
-/// The first answer that is not the right one.
+/// A sentence about the first wrong answer.
 fn difference(truth: &Answers, answers: &Answers) -> Option<String> {
     let pairs = truth.iter().zip(answers).enumerate();
     for (number, (right, found)) in pairs {
@@ -307,7 +310,7 @@ mod tests {
                 pattern.name,
                 finding.wrong
             );
-            // Time says nothing in a test, and races need more than a test's threads.
+            // Time has no meaning in a test, and races need more threads than a test has.
             if finding.depends_on_machine() {
                 return;
             }

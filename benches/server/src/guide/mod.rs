@@ -2,12 +2,15 @@
 //! the same data, verified, measured and priced.
 //!
 //! A pattern is a row of plain data with a few functions (`pattern.rs`), in a module of its own
-//! under `patterns/`. The frame does the rest: `lab.rs` gives a design its tables, containers and
-//! queues and counts its requests; `measuring.rs` compares the answers of all designs with what the data
-//! say; `advice.rs` asks the server's advisor; `prices.rs` prices requests and bytes, and
-//! `break_even.rs` says when the advised design pays. `limits.rs` repeats the run under Azure's
-//! limits, and `azurite.rs` on Azurite. `report.rs` has the results; `terminal.rs`, `html/` and
-//! `docs.rs` show them.
+//! under `patterns/`. The rest of the guide is shared:
+//!
+//! - `lab.rs` gives a design its tables, containers and queues, and counts its requests.
+//! - `measuring.rs` compares the answers of all designs with the right ones.
+//! - `advice.rs` asks the server's advisor.
+//! - `prices.rs` prices requests and bytes, and `break_even.rs` says when the advised design costs
+//!   less.
+//! - `limits.rs` repeats the run under Azure's limits, and `azurite.rs` on Azurite.
+//! - `report.rs` has the results; `terminal.rs`, `html/` and `docs.rs` show them.
 
 mod advice;
 mod args;

@@ -9,10 +9,10 @@ pub(super) type Answers = Vec<String>;
 
 /// One pattern.
 pub(super) struct Pattern {
-    /// For `--only` and the names of tables: lower-case letters and hyphens.
+    /// The name for `--only` and in the names of tables: lower-case letters and hyphens.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// The problem that the guide states, its advice, and what it warns of.
+    /// The problem that the guide states, its advice, and its warning.
     pub(super) problem: &'static str,
     pub(super) advice: &'static str,
     pub(super) caution: &'static str,
@@ -22,15 +22,14 @@ pub(super) struct Pattern {
     pub(super) goal: Measure,
     /// The naive design first, the advised one last.
     pub(super) designs: &'static [Design],
-    /// The designs once more, with programs that die on the way; empty if none can leave anything
-    /// half done.
+    /// Runs of the designs in which programs die; empty if no design can leave anything half done.
     pub(super) deaths: &'static [Deaths],
     /// The right answers, computed from the data alone.
     pub(super) truth: fn(&Data) -> Answers,
-    /// Writes of the application in `build`, and questions in `ask`.
+    /// Number of writes of the application in `build`, and of questions in `ask`.
     pub(super) writes: fn(&Data) -> usize,
     pub(super) questions: fn(&Data) -> usize,
-    /// Breaks the advised design after it was built: the verification must then fail.
+    /// Breaks the advised design after it was built, so that the verification must fail.
     #[cfg_attr(not(test), expect(dead_code, reason = "only the tests break patterns"))]
     pub(super) sabotage: fn(&Lab) -> Result<(), Error>,
 }
@@ -42,11 +41,12 @@ pub(super) struct Design {
     pub(super) ask: fn(&Lab) -> Result<Answers, Error>,
 }
 
-/// What the deaths of programs do to a design.
+/// A run of a design in which programs die.
 pub(super) struct Deaths {
     /// The name of the design.
     pub(super) design: &'static str,
-    /// Builds the design anew. Its programs die at each of their steps in turn and are started again.
+    /// Builds the design anew. Its programs die at each of their steps in turn, and are started
+    /// again.
     pub(super) run: fn(&Lab) -> Result<Losses, Error>,
 }
 
@@ -68,7 +68,7 @@ pub(super) enum Measure {
     WriteRequests,
     /// Bytes of answers.
     Received,
-    /// Writes to the partition that gets most.
+    /// Writes to the partition with the most writes.
     HottestPartition,
     /// Requests that lost a race and had to be repeated.
     Refused,
@@ -93,12 +93,12 @@ impl Measure {
         }
     }
 
-    /// Whether it is billed, so that a price that stays the same says all of it.
+    /// Whether the figure is on the bill, and so in the price.
     pub(super) fn is_billed(self) -> bool {
         matches!(self, Measure::Requests | Measure::WriteRequests)
     }
 
-    /// After a factor: "40x fewer …".
+    /// The words after a factor, as in "40x fewer requests".
     pub(super) fn fewer(self) -> &'static str {
         match self {
             Measure::Examined => "fewer rows examined",

@@ -1,5 +1,5 @@
-//! The price file, and the design that is billed, from what a run counted. The model and its sources
-//! are in the crate `lazurite-cost`.
+//! The price file, and the design in the form of the cost model, made from the counts of a run. The
+//! model and its sources are in the crate `lazurite-cost`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ impl Stored {
     }
 }
 
-/// Reads the price file. Errors: a sentence.
+/// Reads the price file. The error is a sentence.
 pub(super) fn read(path: &Path) -> Outcome<Prices> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
@@ -31,16 +31,17 @@ pub(super) fn read(path: &Path) -> Outcome<Prices> {
         .map_err(|error| format!("the prices in {shown} are not usable: {error}").into())
 }
 
-/// How the questions of a design grow with the items that are stored.
+/// The growth of a design's questions with the number of items stored.
 #[derive(Clone, Debug)]
 pub(super) struct QuestionGrowth {
-    /// Requests of each class for one question; of scans: queries, each with all its pages.
+    /// Number of requests of each class for one question. Scans count as queries, each with all its
+    /// pages.
     pub(super) requests: BTreeMap<Class, Growth>,
-    /// Rows that one query examines.
+    /// Number of rows that one query examines.
     pub(super) examined: Growth,
-    /// Rows that one query returns.
+    /// Number of rows that one query returns.
     pub(super) returned: Growth,
-    /// Entities of one batch: 100 at most, whatever is stored.
+    /// Number of entities in one batch: at most 100, whatever the number of items.
     pub(super) batch_entities: f64,
 }
 
@@ -56,18 +57,19 @@ impl Default for QuestionGrowth {
     }
 }
 
-/// What the questions of a run of one size used.
+/// The usage of the questions in one run.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'u> {
-    /// Items that were stored.
+    /// Number of items that were stored.
     pub(super) items: usize,
     pub(super) questions: usize,
     pub(super) usage: &'u Usage,
 }
 
 impl QuestionGrowth {
-    /// Fitted to a run at each size. If a pattern has the same data at all sizes, or fewer than
-    /// three were run, the figures of the last run hold for any number of items.
+    /// Fits the growth to runs of different sizes. If a pattern has the same data at all sizes, or
+    /// if there are fewer than three runs, the figures of the last run hold for any number of
+    /// items.
     pub(super) fn fit(runs: &[Asked]) -> QuestionGrowth {
         let per_query = |rows: fn(&Usage) -> u64| {
             fit(runs, |run| {
@@ -106,7 +108,7 @@ fn fit(runs: &[Asked], figure: impl Fn(&Asked) -> f64) -> Growth {
     Growth::fit(&points).unwrap_or_else(|_| Growth::constant(last))
 }
 
-/// What a run counted of a design.
+/// The counts of a run of a design.
 pub(super) struct Counted<'a> {
     pub(super) build: &'a Usage,
     pub(super) ask: &'a Usage,
@@ -117,7 +119,7 @@ pub(super) struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// The design as the cost model has it: one write, one question and one item.
+    /// The design in the form of the cost model: one write, one question and one item.
     pub(super) fn design(&self) -> Design {
         let writes = self.writes.max(1) as f64;
         let per_item = |what: &str, service, bytes: u64| lazurite_cost::Stored {
@@ -140,7 +142,8 @@ impl Counted<'_> {
     }
 }
 
-/// The steps of one of `writes`, as they were counted: a write does the same whatever is stored.
+/// The steps of one write, from the counts of `writes` writes. The steps do not depend on the
+/// number of items.
 fn write_steps(usage: &Usage, writes: f64) -> Vec<Step> {
     let step = |(class, count): (&Class, &u64)| {
         let times = Growth::constant(*count as f64 / writes);
@@ -162,7 +165,7 @@ fn write_steps(usage: &Usage, writes: f64) -> Vec<Step> {
     usage.transactions.iter().map(step).collect()
 }
 
-/// The steps of one question, whose requests and rows grow with the items.
+/// The steps of one question. Its requests and rows grow with the number of items.
 fn read_steps(growth: &QuestionGrowth) -> Vec<Step> {
     let step = |(class, requests): (&Class, &Growth)| {
         let times = requests.clone();
@@ -227,8 +230,8 @@ mod tests {
         };
         let prices = Prices::default();
         let bill = counted.design().bill(prices.load_per_month, &prices);
-        // 10,000,000 rows at 2,000 a second are 5,000 seconds: 1,000 pages for each of 10,000,000
-        // questions, at 0.00036 for 10,000.
+        // 10,000,000 rows at 2,000 a second take 5,000 seconds, so 1,000 pages of 5 seconds, for
+        // each of 10,000,000 questions. 10,000 pages cost 0.00036.
         assert!((bill.total_of(Part::Reads) - 360.0).abs() < 0.01, "{bill}");
         // 10,000,000 entities, or 100,000 batches.
         assert!((bill.total_of(Part::Writes) - 0.36).abs() < 1e-9, "{bill}");

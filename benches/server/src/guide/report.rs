@@ -14,7 +14,7 @@ use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::usage::{AzureRows, Usage};
 use crate::guide::words::{about, price, times};
 
-/// What all prices assume.
+/// The assumptions of all prices.
 pub(super) const PRICE_MODEL: &str = "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities \
      or after 5 seconds.";
 
@@ -23,17 +23,17 @@ pub(super) struct Report {
     pub(super) server: String,
     pub(super) prices: Prices,
     pub(super) findings: Vec<Finding>,
-    /// Why the run ended early.
+    /// The reason why the run ended early.
     pub(super) error: Option<String>,
     pub(super) scale: f64,
     pub(super) seed: u64,
-    /// Why the figures are not to be quoted.
+    /// The reasons why the figures are not to be quoted; empty on a quiet machine.
     pub(super) noisy: Vec<String>,
     /// The changes since an older run.
     pub(super) comparison: Vec<String>,
-    /// The same patterns under Azure's limits, if that was asked for.
+    /// The same patterns under Azure's limits, if that was requested.
     pub(super) limited: Option<LimitedRun>,
-    /// What Azurite makes of the same patterns, if that was asked for.
+    /// The same patterns on Azurite, if that was requested.
     pub(super) azurite: Option<AzuriteRun>,
 }
 
@@ -53,7 +53,7 @@ impl Report {
         }
     }
 
-    /// Patterns with a wrong answer.
+    /// Number of patterns with a wrong answer.
     pub(super) fn wrongs(&self) -> usize {
         let findings = self.findings.iter();
         findings
@@ -70,7 +70,7 @@ impl Report {
         finding.wrong.iter().cloned().chain(limited).collect()
     }
 
-    /// The last line.
+    /// The last line of the report.
     pub(super) fn verdict(&self) -> String {
         let patterns = counted(self.findings.len(), "pattern");
         match (&self.error, self.wrongs()) {
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// The warning of a run on a busy machine.
+    /// The warning of a run on a busy machine; `None` on a quiet one.
     pub(super) fn noise(&self) -> Option<String> {
         noise(&self.noisy)
     }
@@ -187,7 +187,7 @@ impl Report {
         Some(format!("{}. It {pays}.", self.sentence(finding)))
     }
 
-    /// All designs as the cost model has them, with the prices: what the page computes with.
+    /// All designs in the form of the cost model, with the prices, for the scripts of the page.
     pub(super) fn model(&self) -> Value {
         let findings = self.findings.iter();
         let patterns = findings.map(|finding| {
@@ -232,7 +232,7 @@ impl Report {
         })
     }
 
-    /// What the prices assume, as sentences.
+    /// The assumptions of the prices, as sentences.
     pub(super) fn assumptions(&self) -> String {
         let prices = &self.prices;
         let counting = match prices.batch_is_billed_as {
@@ -245,8 +245,8 @@ impl Report {
         )
     }
 
-    /// The sizes of the runs to which the growth was fitted, up to the number to which the fit is
-    /// extended.
+    /// The sizes of the runs to which the growth was fitted, as a clause before the number of items
+    /// to which the fit is extended.
     pub(super) fn extension(&self, finding: &Finding) -> String {
         let (least, most) = (finding.items_least, finding.writes);
         let counted = thousands(most as u64);
@@ -262,13 +262,13 @@ impl Report {
         )
     }
 
-    /// The change by the advised design: what was measured, and the prices.
+    /// The changes by the advised design, as a sentence: the measured ones, and the prices.
     pub(super) fn sentence(&self, finding: &Finding) -> String {
         let parts = [self.measured_change(finding), self.price_change(finding)].concat();
         format!("{}: {}", finding.pattern.question, parts.join(", "))
     }
 
-    /// The changes by the advised design that no price has a part in.
+    /// The measured changes by the advised design, without prices.
     pub(super) fn measured_change(&self, finding: &Finding) -> Vec<String> {
         let Some((naive, advised)) = finding.naive_and_advised() else {
             return Vec::new();
@@ -295,7 +295,7 @@ impl Report {
     }
 }
 
-/// `None` if it stays as it was, which needs no words.
+/// The change as text; `None` if the figure stays the same.
 fn change(before: f64, after: f64, what: &str) -> Option<String> {
     let ratio = after / before;
     (before > 0.0 && number(ratio) != "1.00").then(|| times(ratio, what))
@@ -333,7 +333,7 @@ impl Measured {
 }
 
 impl Finding {
-    /// Where our server is cleverer than the hosted service.
+    /// A warning if the query plans of our server are not those of the hosted service.
     pub(super) fn warning(&self) -> Option<String> {
         let differing = self.designs.iter().filter(|design| {
             let ask = &design.ask;

@@ -1,4 +1,4 @@
-//! Runs the patterns that were asked for, and shows what they found.
+//! Runs the requested patterns, and shows the results.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,8 +77,8 @@ pub(crate) fn run(args: &GuideArgs) -> Outcome<usize> {
     }
 }
 
-/// Writes JSON, page and figures of documentation where they are asked for. One that cannot be
-/// written does not keep the others from being written.
+/// Writes JSON, page and figures of documentation, as far as they are requested. If one of the
+/// three cannot be written, the other two are written nevertheless.
 fn write_files(args: &GuideArgs, report: &Report) -> Outcome<()> {
     let json = write(args.json.as_deref(), || format!("{:#}\n", report.to_json()));
     let html = write(args.html.as_deref(), || html::page(report));
@@ -92,7 +92,7 @@ fn write_files(args: &GuideArgs, report: &Report) -> Outcome<()> {
     json.and(html).and(docs)
 }
 
-/// The first Ctrl-C ends the run before its next request.
+/// Ends the run before its next request at the first Ctrl-C.
 fn watch_interrupts(interrupted: Arc<AtomicBool>) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -105,7 +105,7 @@ fn watch_interrupts(interrupted: Arc<AtomicBool>) -> Outcome<()> {
     Ok(())
 }
 
-/// One sentence if the endpoint does not answer or refuses the key.
+/// Checks that the endpoint answers and accepts the key. The error is a sentence.
 fn check_connection(account: &Account) -> Outcome<()> {
     let client = Client::new(account.clone());
     let endpoint = account.endpoint(Service::Table);
@@ -184,14 +184,15 @@ mod tests {
         run(&GuideArgs::of(words)).unwrap();
         let written: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
-        // A message, the original, the copy between two reads, and the end of the message; and once a
-        // table and a queue.
+        // A write takes 6 requests: a message, the original, the copy between two reads, and the
+        // end of the message. A table and a queue are created once.
         let index = &written["patterns"][0];
         let writes = index["writes"].as_u64().unwrap();
         assert_eq!(index["designs"][1]["write_requests"], 6 * writes + 2);
         let sentence = |at: usize| written["patterns"][at]["break_even"].as_str().unwrap();
-        // A write costs 6 requests instead of 1, two of them dearer ones of a queue; a scan costs 1,000
-        // pages instead of a request: see the tests of `lazurite-cost` for crossings by hand.
+        // A write costs 6 requests instead of 1, two of which go to a queue and cost more. A scan
+        // costs 1,000 pages instead of a request. The tests of `lazurite-cost` compute crossings by
+        // hand.
         let begin = "With 10,000,000 items, the advised design pays from 1 question for each ";
         assert!(sentence(0).starts_with(begin), "{}", sentence(0));
         for part in ["no reason to choose", "fewer bytes received"] {

@@ -1,4 +1,4 @@
-//! The server that the patterns run against: one that is up, one that is spawned, or one in this
+//! The server that the patterns run against: a running server, a spawned one, or one in this
 //! process.
 
 use std::path::PathBuf;
@@ -33,12 +33,12 @@ impl ServerArgs {
     }
 }
 
-/// A server that is ended when dropped, unless it was there before.
+/// A server, stopped when dropped if this program started it.
 pub(super) struct GuideServer {
     pub(super) account: Account,
     pub(super) description: String,
     running: Mutex<Running>,
-    /// The targets of `/_lazurite/faults` that our server has; `None` if it has no limits.
+    /// The targets in our server's `/_lazurite/faults`; `None` if it has no limits.
     targets: Option<Value>,
 }
 
@@ -52,7 +52,7 @@ enum Running {
         Server,
         #[expect(dead_code, reason = "holds the data")] TempDir,
     ),
-    /// Without a store only while it restarts, or if that failed.
+    /// The store is `None` only while it restarts, or if the restart failed.
     Here(Option<Store>, TempDir),
 }
 
@@ -81,7 +81,7 @@ impl GuideServer {
         GuideServer::in_process(scratch)
     }
 
-    /// A server of our own with these targets, which it keeps when it restarts.
+    /// A server that this program starts, with these targets. It keeps them when it restarts.
     pub(super) fn start_limited(args: &ServerArgs, targets: Value) -> Outcome<GuideServer> {
         let server = GuideServer {
             targets: Some(targets),
@@ -100,7 +100,7 @@ impl GuideServer {
         Ok(())
     }
 
-    /// Azurite from npm.
+    /// Starts Azurite from npm.
     pub(super) fn azurite() -> Outcome<GuideServer> {
         let data = tempfile::tempdir()?;
         let azurite = Azurite::start(data.path())?;
@@ -112,7 +112,7 @@ impl GuideServer {
         })
     }
 
-    /// Kills a spawned server, stops one in this process, and starts it again on the same ports.
+    /// Restarts the server on the same ports: kills a spawned server, or stops one in this process.
     /// Does nothing to other servers.
     pub(super) fn restart(&self) -> Outcome<()> {
         self.restart_process()?;
@@ -143,8 +143,8 @@ impl GuideServer {
         }
     }
 
-    /// Watches the machine: what this process and the server that it started do is not foreign
-    /// work.
+    /// Watches the machine. The CPU time of this process, and of a spawned server of ours, counts
+    /// as our own.
     pub(super) fn watch_machine(&self) -> MachineWatch {
         match &*self.running.lock().expect("no restart panics") {
             Running::Elsewhere | Running::Azurite(..) => MachineWatch::start_beside_unknown(),
@@ -153,8 +153,7 @@ impl GuideServer {
         }
     }
 
-    /// The children of this process now: a pattern that restarts the server gives it another
-    /// process.
+    /// The children of this process now. They change when a pattern restarts the server.
     pub(super) fn children(&self) -> Vec<Process> {
         match &*self.running.lock().expect("no restart panics") {
             Running::Spawned(server, _) => vec![server.process()],
@@ -172,19 +171,19 @@ impl GuideServer {
         })
     }
 
-    /// For tests.
+    /// A server in this process, for tests.
     #[cfg(test)]
     pub(super) fn for_test() -> GuideServer {
         GuideServer::in_process(tempfile::tempdir().unwrap()).unwrap()
     }
 
-    /// For tests, with these targets.
+    /// A server in this process with these targets, for tests.
     #[cfg(test)]
     pub(super) fn limited_for_test(targets: Value) -> GuideServer {
         GuideServer::start_limited(&ServerArgs::default(), targets).unwrap()
     }
 
-    /// For tests: stops the server in this process for good.
+    /// Stops the server in this process for good, for tests.
     #[cfg(test)]
     pub(super) fn stop_for_test(&self) {
         if let Running::Here(store, _) = &mut *self.running.lock().unwrap() {
@@ -192,7 +191,7 @@ impl GuideServer {
         }
     }
 
-    /// For tests, on a disk that may fail.
+    /// A server on a disk that may fail, for tests.
     #[cfg(test)]
     pub(super) fn on_disk_for_test(fault: &lazurite_engine::fs::FaultFs) -> GuideServer {
         use lazurite_base::wall_clock::SystemWallClock;

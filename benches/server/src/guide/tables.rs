@@ -7,7 +7,7 @@ use crate::guide::pattern::Measure;
 use crate::guide::report::Report;
 use crate::guide::words::price;
 
-/// The headings of [`cells`]. Figures of time stand in [`TIME_COLUMN`].
+/// The headings of [`cells`]. Figures of time are in [`TIME_COLUMN`].
 pub(super) const COLUMNS: [&str; 9] = [
     "design",
     "requests to write",
@@ -38,7 +38,7 @@ pub(super) fn cells(report: &Report, finding: &Finding, design: &Measured) -> [S
     ]
 }
 
-/// The measure of the pattern, where it stands in none of [`COLUMNS`].
+/// The measure of the pattern, if it is in none of [`COLUMNS`].
 pub(super) fn own_column(finding: &Finding) -> Option<Measure> {
     let goal = finding.pattern.goal;
     let is_own = matches!(
@@ -48,7 +48,7 @@ pub(super) fn own_column(finding: &Finding) -> Option<Measure> {
     is_own.then_some(goal)
 }
 
-/// What the deaths of programs did to each design; empty if the pattern has none.
+/// The results of the deaths of programs for each design; `None` if the pattern has no such runs.
 pub(super) fn deaths(finding: &Finding) -> Option<String> {
     let texts = finding.designs.iter().filter_map(|design| {
         let deaths = design.deaths?;

@@ -85,7 +85,7 @@ fn print_finding(report: &Report, finding: &Finding) {
     }
 }
 
-/// The designs that Azure's limits change.
+/// The designs without and with Azure's limits.
 fn print_limits(report: &Report) {
     let Some(limited) = &report.limited else {
         return;

@@ -1,4 +1,4 @@
-//! Counts the requests of a design, and what they cost the server.
+//! Counts the requests of a design, and their costs for the server.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -11,8 +11,8 @@ use lazurite_cost::{Class, is_billed};
 
 use crate::client::{Answer, Error, Observer, Request, Service};
 
-/// The class of a request on the bill; `None` for the creation of a table, a container or a queue,
-/// which a design needs once, whatever its load.
+/// The class of a request on the bill. `None` for the creation of a table, a container or a queue:
+/// a design needs one only once, whatever its load.
 fn class_of(request: &Request) -> Option<Class> {
     let comp = request.query.iter().find(|(name, _)| *name == "comp");
     let comp = comp.map_or("", |(_, value)| value.as_str());
@@ -61,7 +61,7 @@ fn of_blob(request: &Request, comp: &str) -> Option<Class> {
     })
 }
 
-/// The operations of a batch: each begins with the line of its request.
+/// Number of operations in a batch. Each operation begins with its request line.
 fn batch_entities(body: &[u8]) -> u64 {
     let line = b" HTTP/1.1\r\n";
     let places = body.windows(line.len()).filter(|part| part == line);
@@ -74,19 +74,19 @@ pub(super) struct Usage {
     pub(super) requests: u64,
     /// Requests that were refused, such as a lost race for an ETag.
     pub(super) refused: u64,
-    /// Requests that the server was too busy for: 503.
+    /// Requests that the server refused with 503, because it was too busy.
     pub(super) throttled: u64,
-    /// Seconds for which clients waited after them, added up.
+    /// Sum of the seconds for which clients waited after these refusals.
     pub(super) back_off_seconds: f64,
     /// Rows that queries examined; `None` if the server does not report them.
     pub(super) examined: Option<u64>,
-    /// Rows that the hosted service would examine for them.
+    /// Rows that the hosted service would examine for the queries.
     pub(super) azure_examined: Option<AzureRows>,
     /// Bytes of the answers' bodies.
     pub(super) received_bytes: u64,
     /// Billed requests by their class.
     pub(super) transactions: BTreeMap<Class, u64>,
-    /// Entities of the batches among them.
+    /// Number of entities in the batches of `transactions`.
     pub(super) batch_entities: u64,
     /// Queries, each with all its pages.
     pub(super) queries: u64,
@@ -94,10 +94,10 @@ pub(super) struct Usage {
     pub(super) pages: u64,
     /// Rows that queries returned.
     pub(super) returned: u64,
-    /// The plans of queries: ours, and that of the hosted service.
+    /// The query plans of our server, and those of the hosted service.
     pub(super) plans: BTreeSet<String>,
     pub(super) azure_plans: BTreeSet<String>,
-    /// Single writes by partition.
+    /// Number of single writes by partition.
     partitions: HashMap<String, u64>,
     pub(super) seconds: f64,
 }
@@ -107,7 +107,7 @@ pub(super) struct Usage {
 pub(super) struct AzureRows {
     rows: u64,
     has_estimates: bool,
-    /// Whether the server left some queries out.
+    /// Whether the server reported no rows for some queries.
     is_partial: bool,
 }
 
@@ -162,7 +162,7 @@ impl Usage {
         }
     }
 
-    /// Billed requests of a class; of scans: queries, each with all its pages.
+    /// Number of billed requests of a class. Scans count as queries, each with all its pages.
     pub(super) fn operations(&self, class: Class) -> u64 {
         if class == Class::TableScan {
             return self.queries;
@@ -170,25 +170,26 @@ impl Usage {
         self.transactions.get(&class).copied().unwrap_or_default()
     }
 
-    /// Rows that the hosted service would examine for all queries, as far as the server says.
+    /// Rows that the hosted service would examine for all queries, as far as the server reports
+    /// them; at least the rows that the server itself examined.
     pub(super) fn rows_of_queries(&self) -> u64 {
         let azure = self.azure_examined.map_or(0, AzureRows::rows);
         azure.max(self.examined.unwrap_or_default())
     }
 
-    /// The same as text, marked where it has estimates.
+    /// The rows of all queries as text, marked if they are estimates or incomplete.
     pub(super) fn rows_text(&self) -> String {
         let rows = self.azure_examined.map(|rows| rows.to_string());
         rows.unwrap_or_else(|| thousands(self.examined.unwrap_or_default()))
     }
 
-    /// Writes to the partition that gets most of them.
+    /// Number of writes to the partition with the most writes.
     pub(super) fn hottest_partition(&self) -> u64 {
         self.partitions.values().copied().max().unwrap_or_default()
     }
 }
 
-/// Observes a client.
+/// Observes a client and counts its requests.
 pub(super) struct Meter {
     usage: Mutex<Usage>,
     interrupted: Arc<AtomicBool>,
@@ -202,7 +203,7 @@ impl Meter {
         }
     }
 
-    /// The resources that were used since the last call.
+    /// Returns the usage since the last call, with `took` as its seconds.
     pub(super) fn take(&self, took: Duration) -> Usage {
         let usage = std::mem::take(&mut *self.usage.lock().expect("no request panics"));
         Usage {

@@ -3,11 +3,11 @@
 
 use lazurite_bench_common::{number, thousands};
 
-/// A ratio from which on "0.04x" is harder to read than "1/25 of".
+/// Below this ratio, a text such as "0.04x" is harder to read than "1/25 of".
 const FRACTION_BELOW: f64 = 0.1;
 /// The smallest fraction that is written out.
 const FRACTION_LEAST: f64 = 1e-3;
-/// Smaller differences are those of rounding.
+/// Smaller differences come from rounding.
 const ROUNDING: f64 = 1e-9;
 
 /// `0.50x the price`, `1/180 of the price` or `less than 1/1,000 of the price`.

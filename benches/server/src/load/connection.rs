@@ -93,8 +93,8 @@ impl Connection {
         String::from_utf8_lossy(line.unwrap_or_default()).into_owned()
     }
 
-    /// Sends and receives as much as is possible without waiting. Errors if the connection broke,
-    /// or an answer came before its request was whole.
+    /// Sends and receives as much as is possible without waiting. Error: the connection broke, or a
+    /// response came before its whole request was sent.
     pub(super) fn advance(&mut self) -> Outcome<Progress> {
         let is_sent = self.send()?;
         while self.receive()? {

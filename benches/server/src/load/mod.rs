@@ -74,8 +74,8 @@ pub(crate) fn any(_answer: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// When a load ends, whichever is first. It then waits for requests under way, and completes
-/// sequences of requests ([`Load::may_end`]).
+/// The end of a load: after this time or this number of requests, whichever is first. The load then
+/// waits for requests under way, and completes sequences of requests ([`Load::may_end`]).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limit {
     pub(crate) time: Duration,
@@ -121,8 +121,8 @@ impl Driver {
         Ok(Driver { poll, connections })
     }
 
-    /// Runs `load` until `limit`, or until it has nothing more to send. Errors if a connection
-    /// breaks, or if the server goes silent.
+    /// Runs `load` until `limit`, or until it has nothing more to send. Error: a connection broke,
+    /// or the server went silent.
     pub(crate) fn run(&mut self, load: &mut dyn Load, limit: Limit) -> Outcome<Observations> {
         let mut run = Run {
             load,

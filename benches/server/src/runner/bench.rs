@@ -13,8 +13,8 @@ use crate::runner::peers::{Launch, Peer, Running};
 use crate::runner::plan::{Plan, SPAN_SECONDS, Scene, WARM_UP_SECONDS};
 use crate::runner::tally::Tally;
 
-/// Length of the windows in which a server must be idle, several in a row, before its background
-/// work counts as done.
+/// Length in seconds of the windows in which a server must be idle. Its background work counts as
+/// done after several idle windows in a row.
 pub(super) const IDLE_SECONDS: f64 = 0.2;
 
 /// The numbers of stored items at which workloads about depth measure, with names that do not
@@ -99,7 +99,8 @@ impl<'a> Bench<'a> {
         Running::start(Peer::Lazurite, &self.settings.launch, flags)
     }
 
-    /// Starts the chosen ones of `peers`, and creates the resource for loads of `service`.
+    /// Starts those of `peers` that this run compares, and creates the resource for loads of
+    /// `service`.
     pub(super) fn start_all(&self, peers: &[Peer], service: Service) -> Outcome<Vec<Running>> {
         self.refuse_beside()?;
         let peers = self.start_all_with(peers, &[])?;
@@ -107,7 +108,7 @@ impl<'a> Bench<'a> {
         Ok(peers)
     }
 
-    /// Starts the chosen ones of `peers`, our server with these flags.
+    /// Starts those of `peers` that this run compares; our server gets these flags.
     fn start_all_with(&self, peers: &[Peer], flags: &[&str]) -> Outcome<Vec<Running>> {
         let taking_part = peers.iter().filter(|peer| self.peers.contains(peer));
         taking_part

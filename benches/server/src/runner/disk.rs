@@ -25,8 +25,9 @@ pub(super) fn sequential_write(directory: &Path, mib: u64) -> Outcome<f64> {
     Ok(mib as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Writes `bytes` after `bytes` into the allocated blocks of a file below `directory` for `time`,
-/// each write followed by a sync. Returns writes per second and the median in microseconds.
+/// Writes records of `bytes` bytes into the allocated blocks of a file in `directory` for `time`,
+/// each write followed by a sync. Returns writes per second, and the median time of a write with
+/// its sync in microseconds.
 pub(super) fn synced_writes(directory: &Path, bytes: usize, time: Duration) -> Outcome<(f64, f64)> {
     let record = vec![7; bytes];
     let mut file = File::create(directory.join("synced"))?;

@@ -26,9 +26,9 @@ impl Cpu {
     }
 }
 
-/// Runs loads and measures them. The CPU time of a load that restores ([`Plan::restored`]) is part
-/// of the figures, its duration is not. Names of latencies of the kinds after the first begin with
-/// the kind's name.
+/// Runs loads and measures them. If a load restores ([`Plan::restored`]), its CPU time is part of
+/// the figures and its duration is not. Names of the latencies of a kind begin with the name of the
+/// kind, except those of the first kind.
 pub(super) fn measure(
     peer: &Running,
     plan: &Plan,

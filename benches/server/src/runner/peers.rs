@@ -15,12 +15,13 @@ use crate::load::{Driver, Limit, Load};
 use crate::server::Server;
 use lazurite_bench_common::process::{self, Memory, Process};
 
-/// Background work is over after this many windows in a row with at most this CPU time, or when the
-/// longest wait has passed.
+/// Background work is over after this many windows in a row with less than this CPU time, or when
+/// the longest wait has passed.
 const IDLE_WINDOWS: usize = 3;
 const IDLE_CPU: Duration = Duration::from_millis(20);
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(120);
-/// Our server's directory, relative to that of the peer, which also has its log and port file.
+/// The data directory of our server, relative to the peer's directory, which also has the log and
+/// the port file.
 const DATA: &str = "data";
 /// The name of the table, queue and container that loads use.
 pub(super) const RESOURCE: &str = "bench";
@@ -73,8 +74,8 @@ impl Launch {
     }
 }
 
-/// The peers in `asked`, or all if it is empty. Installs Azurite if it is among them. If that
-/// fails, leaves it out and prints a line; error if it was asked for.
+/// The peers in `asked`, or all if it is empty. Installs Azurite if it is among them. If the
+/// installation fails, prints a line and leaves Azurite out, or fails if Azurite is in `asked`.
 pub(super) fn available(asked: &[Peer]) -> Outcome<Vec<Peer>> {
     let mut peers = chosen(asked, Peer::value_variants().iter().copied());
     if peers.contains(&Peer::Azurite)
@@ -190,7 +191,7 @@ impl Running {
     }
 
     /// Waits until the server has finished its background work, as seen by its CPU time in windows
-    /// of that length.
+    /// of length `window`.
     pub(super) fn wait_until_idle(&self, window: Duration) {
         process::wait_until_idle(IDLE_WINDOWS, IDLE_WAIT_MAX, || {
             let before = self.process().cpu();
@@ -209,7 +210,7 @@ impl Running {
         self.data.path().join(DATA)
     }
 
-    /// Our server. Error: the peer is another one.
+    /// Our server. Error: the peer is not our server.
     pub(super) fn server(&mut self) -> Outcome<&mut Server> {
         match &mut self.program {
             Program::Lazurite(server) => Ok(server),

@@ -16,7 +16,7 @@ pub(super) const WARM_UP_SECONDS: f64 = 0.4;
 pub(super) struct Scene<'a> {
     pub(super) account: &'a Account,
     pub(super) connections: usize,
-    /// Unique for each load, and never 0, which is that of the preparation's data.
+    /// Unique for each load. Never 0, which is the serial of the data of the preparation.
     pub(super) serial: u64,
 }
 
@@ -31,7 +31,8 @@ pub(super) struct Plan<'a> {
     pub(super) service: Service,
     fill: Fill<'a>,
     load: Make<'a>,
-    /// A load that restores what the main load uses up, and the number of requests before it.
+    /// A load that restores what the main load uses up, and the number of requests after which it
+    /// runs.
     restore: Option<(Make<'a>, u64)>,
     pub(super) connections: &'a [usize],
     pub(super) peers: &'a [Peer],
@@ -72,9 +73,9 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// After each round of `requests`, another load sends as many requests as operations were
-    /// measured, to restore what these took away. It never runs during a measurement, and its time
-    /// does not count.
+    /// Adds a load that restores what the main load uses up. After each round of `requests`, it
+    /// sends as many requests as operations were measured. It never runs during a measurement, and
+    /// its time does not count.
     pub(super) fn restored<L: Load + 'static>(
         self,
         requests: u64,

@@ -73,8 +73,8 @@ impl Tally {
     }
 }
 
-/// Does the work of each number below `count`, in their order, on several threads. The first error
-/// ends it.
+/// Calls `work` for each number below `count`, in order, on several threads. Ends at the first
+/// error.
 pub(super) fn in_parallel(
     what: &'static str,
     count: usize,

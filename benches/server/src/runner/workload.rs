@@ -4,8 +4,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::runner::bench::Bench;
 
-/// A workload. Its row in the table of `workloads/mod.rs` is all that a new one needs; its bars
-/// stand in `bars.rs`.
+/// A workload. A new one needs only a row in the table of `workloads/mod.rs`. Bars are in
+/// `bars.rs`.
 pub(crate) struct Workload {
     pub(super) name: &'static str,
     pub(super) group: Group,

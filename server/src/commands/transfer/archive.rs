@@ -126,8 +126,8 @@ impl UnpackLimits<'static> {
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// Unpacks an unchecked archive into an empty directory, and reads it to its end. Errors: an entry
-/// is neither a file nor a directory, or leads out of the directory; more bytes or entries than the
-/// limits allow; it was stopped.
+/// is neither a file nor a directory, or leads out of the directory; there are more bytes or
+/// entries than the limits allow; the unpacking was stopped.
 pub fn unpack(
     source: impl Read,
     target: &Path,
@@ -206,7 +206,7 @@ fn check_length(length: u64, bytes_left: u64, bytes_max: u64) -> Result<u64> {
     left.ok_or_else(|| format!("with it, the contents have more than {bytes_max} bytes").into())
 }
 
-/// Adds to the error of an unreadable head the entry before it.
+/// Adds the entry before an unreadable head to the error of that head.
 fn behind(last: &Path, error: ImportError) -> ImportError {
     match error {
         ImportError::Content(error) if last != Path::new("") => {
@@ -264,8 +264,8 @@ fn unwritten(target: &Path, name: &Path, error: io::Error) -> ImportError {
     }
 }
 
-/// A reader that fails after `left` bytes, because the archive reader takes whole names into memory
-/// before it returns them.
+/// A reader that fails after `left` bytes. The archive reader holds a whole name in memory before
+/// it returns the name, so without a limit a long name could exhaust the memory.
 struct Metered<'a, R> {
     source: R,
     left: Rc<Cell<u64>>,

@@ -71,8 +71,9 @@ pub fn send_opened(
     })
 }
 
-/// Sends a request, again while the service answers 429 or 503, at most [`BUSY_TRIES_MAX`] times in
-/// all, and after a broken connection with growing waits, for as long as `client.retry` allows.
+/// Sends a request, and repeats it in two cases. While the service answers 429 or 503, the request
+/// is sent at most [`BUSY_TRIES_MAX`] times in all. After a broken connection it is repeated with
+/// growing waits, for as long as `client.retry` allows.
 pub fn patiently<T, E: Into<Error>>(client: &Client, send: impl Fn() -> Result<T, E>) -> Result<T> {
     let mut tries = 1;
     let mut wait = BROKEN_WAIT;

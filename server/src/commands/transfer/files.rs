@@ -14,8 +14,8 @@ use xxhash_rust::xxh3::xxh3_128;
 /// Maximum length of a segment and of a path in bytes, below the limits of file systems.
 const SEGMENT_BYTES_MAX: usize = 200;
 const PATH_BYTES_MAX: usize = 800;
-/// Maximum number of segments of a content's path: a name of 1,024 characters has no more that are
-/// not empty. Limited because directories are walked by recursion.
+/// Maximum number of segments of a content's path. A name of 1,024 characters has at most this many
+/// segments that are not empty. Limited because directories are walked by recursion.
 pub const SEGMENTS_MAX: usize = 512;
 /// The directory of contents whose names no file can have. No escaped name equals it.
 const OTHERS: &str = "%";
@@ -35,8 +35,9 @@ const DEVICES: [&str; 22] = [
 /// Chooses the files of the blobs of a container, in the order of their names.
 ///
 /// The path of a file is the name of its blob. Characters that some file systems do not allow are
-/// escaped as `%` and two hexadecimal digits for each byte. If the path is too long, or equals that
-/// of another file or a directory in lower case, the file is `%/` and the hash of the name.
+/// escaped as `%` and two hexadecimal digits for each byte. If the path is too long, or if in
+/// lower case it equals the path of another file or of a directory, the file is `%/` and the hash
+/// of the name.
 #[derive(Default)]
 pub struct BlobFiles {
     files: HashSet<u128>,
@@ -291,8 +292,8 @@ impl<'a> Source<'a> {
         Ok(Some(bytes))
     }
 
-    /// Passes on each line of a file that is not blank. Errors begin with the path and the number
-    /// of the line.
+    /// Passes each line that is not blank to `line`. Errors begin with the path and the number of
+    /// the line.
     pub fn lines(&self, path: &str, mut line: impl FnMut(&str) -> Result<()>) -> Result<()> {
         self.numbered_lines(path, |_, text| line(text))
     }
@@ -390,8 +391,8 @@ fn names_in(directory: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(S
     Ok(names)
 }
 
-/// Passes on the paths of the files below a directory. Checks each directory once: checking the
-/// whole path of each would take minutes at the greatest depth that a system allows.
+/// Passes the paths of the files below a directory to `take`. Checks each directory once: checking
+/// the whole path of each file would take minutes at the greatest depth that a system allows.
 fn walk(
     directory: &Path,
     below: &str,

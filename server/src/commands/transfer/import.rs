@@ -17,7 +17,7 @@ use crate::service_kind::ServiceKind;
 use serde_json::Value;
 use std::path::Path;
 
-/// The result of an import: the counts, and sentences about existing items and those left out.
+/// The result of an import: the counts, and sentences about existing items and items left out.
 pub struct Imported {
     pub counts: String,
     /// The counts as a JSON object.
@@ -100,7 +100,7 @@ fn check_format(source: &Source<'_>) -> Result<()> {
 }
 
 /// Refuses names that no import reads, at the top and among the service properties: they would be
-/// left out silently. Notes and hidden files next to the data are allowed.
+/// left out silently. Markdown files and hidden files at the top are allowed.
 fn check_places(source: &Source<'_>) -> Result<()> {
     for (name, is_file) in source.list_top()? {
         let is_known = if is_file {

@@ -55,8 +55,8 @@ impl<'a> Import<'a> {
 }
 
 impl Import<'_> {
-    /// The names of the containers, queues or tables: of directories, and of files with the
-    /// extensions of the kind.
+    /// The names of the containers, queues or tables to import. They come from files with the
+    /// extensions of the kind, and for containers also from directories.
     pub fn resources(&self, kind: ResourceKind) -> Result<Vec<String>> {
         let directory = kind.directory();
         let endings = kind.endings();
@@ -82,7 +82,7 @@ impl Import<'_> {
     }
 
     /// Makes a container, queue or table with its settings. Returns whether it is new; `None` if it
-    /// exists and stays as it is.
+    /// exists and stays as it is. One that was refused and left out counts as new.
     pub fn make(&self, kind: ResourceKind, name: &str) -> Result<Option<bool>> {
         let settings = kind.settings(name);
         let mut fields = self.source.read_settings(&settings)?;
@@ -115,7 +115,8 @@ impl Import<'_> {
         Ok(Some(is_new))
     }
 
-    /// The value; `None` if the item is left out, which is noted. The error begins with the name.
+    /// The value; `None` if the item is left out, with a sentence in the report. The error begins
+    /// with `what`.
     pub fn or_leave_out<T>(&self, what: &str, outcome: Result<T>) -> Result<Option<T>> {
         match outcome {
             Ok(done) => Ok(Some(done)),

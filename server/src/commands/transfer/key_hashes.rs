@@ -49,8 +49,8 @@ impl KeyHashes {
         }
     }
 
-    /// The first line whose key an earlier line has, and that earlier line. Error: a temporary file
-    /// could not be written or read.
+    /// The first line whose key occurs in an earlier line, preceded by that earlier line; `None` if
+    /// no key is repeated. Error: a temporary file could not be written or read.
     pub fn first_repeated(mut self) -> io::Result<Option<(u64, u64)>> {
         if let Some(failure) = self.failure {
             return Err(failure);

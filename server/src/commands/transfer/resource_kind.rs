@@ -1,4 +1,4 @@
-//! Containers, queues and tables: how each is named, and whether it exists.
+//! Containers, queues and tables: their names, their files in the layout, and their existence.
 
 use crate::commands::client::{Client, encode};
 use crate::commands::transfer::asking::ask;

@@ -1,7 +1,8 @@
 //! Directories for intermediate files of commands, which only their owner can enter.
 //!
-//! A directory is removed when its command ends. A killed command leaves it. A lock shows whether
-//! it is in use; the next command that makes one in the same place removes unused ones.
+//! A directory is removed when its command ends. A killed command leaves it. A lock shows whether a
+//! directory is in use. The next command that makes a directory in the same place removes unused
+//! ones.
 
 use crate::commands::transfer::error::{Error, Result};
 use crate::platform::restrict_to_owner;
@@ -36,7 +37,7 @@ impl Scratch {
     }
 }
 
-/// Makes the lock of a directory. The lock gets its name only once it is held, so a command that
+/// Makes the lock of a directory. The file gets its name only once it is locked, so a command that
 /// begins now never finds it unlocked.
 fn locked(directory: &Path) -> io::Result<File> {
     let unnamed = directory.join(".lock-new");

@@ -78,7 +78,7 @@ pub fn page(report: &Report<'_>) -> String {
     page.into_string()
 }
 
-/// What is asked and what is refused, as columns, and the number of ranges as a line.
+/// The load and its refused part as columns, and the number of ranges as a line.
 fn picture(simulation: &Simulation) -> Markup {
     let seconds = &simulation.seconds;
     let columns: Vec<_> = seconds
@@ -127,7 +127,8 @@ fn picture(simulation: &Simulation) -> Markup {
     }
 }
 
-/// Some seconds of a simulation, as their means.
+/// A few seconds of a simulation: the means of load and refused part, in entities a second, and the
+/// number of ranges at the end.
 struct Column {
     asked: f64,
     refused: f64,

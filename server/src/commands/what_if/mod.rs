@@ -1,8 +1,9 @@
-//! `lazurite what-if`: what other keys would change about a recorded workload of a table.
+//! `lazurite what-if`: compares a recorded workload of a table with the same workload under other
+//! keys.
 //!
-//! The table is copied with its new keys in a fork of the store, and the queries of the record are
-//! asked of both tables there. Requests by keys are not sent: what they cost follows from the keys.
-//! The server's own data does not change.
+//! The command copies the table with its new keys in a fork of the store, and runs the recorded
+//! queries on both tables there. It does not send requests by keys, because their cost follows from
+//! the keys. The server's own data does not change.
 
 mod html;
 mod rekeyed;
@@ -24,17 +25,17 @@ use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What to try.
+/// The arguments of the command.
 pub struct Options<'a> {
     pub table: &'a str,
-    /// `None`: keys are proposed instead.
+    /// `None`: the command proposes keys instead.
     pub partition_key: Option<&'a str>,
     pub row_key: &'a str,
-    /// The entities keep their keys, and are stored once more with the others.
+    /// Whether the entities keep their keys, and copies are stored under the new keys.
     pub copy: bool,
     /// Properties whose values clients know when they name an entity.
     pub known: &'a [String],
-    /// A file of lines; `-` is standard input.
+    /// A file of recorded requests, one on each line; `-` is standard input.
     pub record: &'a Path,
     /// A price file of `lazurite-bench guide`; examples if there is none.
     pub prices: Option<&'a Path>,
@@ -175,7 +176,7 @@ fn read(path: &Path, table: &str) -> Result<Workload, String> {
                 .map_err(|error| failed(&format!("line {} is no record: {error}", number + 1)))?;
             records.push(record);
         } else {
-            // A line of logs is of any service.
+            // A line of a log may be of any service.
             records.extend(recorded_from_log(&line));
         }
     }

@@ -19,10 +19,10 @@ pub struct Rekeyed {
     pub new: Table,
     /// The entities that the record names.
     pub moved: HashMap<OldKeys, Moved>,
-    /// Entities without such keys: they lack a property, or a service would refuse the key, or they
-    /// are too large for two more properties.
+    /// Entities that cannot have the new keys: they lack a property, a service would refuse the
+    /// key, or they are too large for two more properties.
     pub unkeyed: u64,
-    /// Entities that have the new keys of another one, which they would overwrite.
+    /// Entities whose new keys are also those of another entity, which they would overwrite.
     pub overwritten: u64,
 }
 

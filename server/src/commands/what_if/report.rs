@@ -10,11 +10,11 @@ use lazurite_design::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Shapes of queries that are printed.
+/// Maximum number of query shapes that are printed.
 const QUERIES_SHOWN: usize = 20;
-/// Sentences about other answers that are printed.
+/// Maximum number of printed sentences about queries with other answers.
 const DIFFERING_SHOWN: usize = 5;
-/// Characters of the picture of a simulation.
+/// Number of characters in the picture of a simulation.
 const PICTURE_WIDTH: usize = 60;
 
 /// One of the two designs.
@@ -22,7 +22,7 @@ pub struct Compared {
     pub usage: Usage,
     bill: Bill,
     pub simulation: Simulation,
-    /// The partition of which most was asked in one second, and how much.
+    /// The partition with the highest load in one second, and that load.
     hottest: Option<(String, f64)>,
     bytes: u64,
 }
@@ -77,7 +77,7 @@ pub struct QueriesOfShape {
     pub plans: [(String, f64); 2],
 }
 
-/// Groups queries by their shape, those with most rows to examine first.
+/// Groups queries by their shape. The shapes with most rows to examine come first.
 pub fn queries(
     workload: &Workload,
     as_it_is: &BTreeMap<Question, Measured>,
@@ -168,7 +168,7 @@ impl Report<'_> {
         )
     }
 
-    /// What the figures are of.
+    /// A sentence on the record and the prices that the figures follow from.
     pub fn basis(&self) -> String {
         format!(
             "A record of {} seconds with {} requests. Prices are examples unless a file names yours.",
@@ -177,7 +177,7 @@ impl Report<'_> {
         )
     }
 
-    /// What makes the figures void, or nearly so.
+    /// Warnings about conditions that make the figures useless, or nearly so.
     pub fn warnings(&self) -> Vec<String> {
         let counted = [
             (
@@ -257,7 +257,7 @@ impl Report<'_> {
         ]
     }
 
-    /// What is refused over time, for each design that is throttled.
+    /// The refused share over time, for each design that is throttled.
     fn pictures(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let [before, after] = self.heads();
@@ -276,7 +276,7 @@ impl Report<'_> {
         lines
     }
 
-    /// What the reader has to know besides.
+    /// Notes for the reader, besides the warnings.
     pub fn notes(&self) -> Vec<String> {
         let usage = &self.after.usage;
         let counted = [
@@ -360,7 +360,7 @@ fn query_line(of: &QueriesOfShape) -> String {
     )
 }
 
-/// One character for a part of the time: nothing refused to all refused.
+/// One character for each part of the time, from nothing refused to all refused.
 fn picture(simulation: &Simulation) -> String {
     const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let seconds = &simulation.seconds;

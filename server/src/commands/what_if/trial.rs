@@ -1,4 +1,4 @@
-//! Queries of a record, asked of a table in a fork.
+//! Runs queries of a record on a table in a fork.
 
 use crate::commands::client::{Client, encode};
 use crate::service_kind::ServiceKind;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// The table with the new keys.
 pub const REKEYED: &str = "LazuriteWhatIf";
 
-/// Queries of one shape that are asked, and the rows after which no more are. What others cost is
-/// taken from those nearest to them.
+/// Maximum number of queries of one shape that run, and the number of examined rows after which no
+/// more run. The others get the cost of the last query that ran before them.
 const ASKED_OF_A_SHAPE: usize = 200;
 const ROWS_OF_A_SHAPE: u64 = 2_000_000;
 
@@ -19,8 +19,8 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Asks each query, in the form for `keys` if it has some; of a shape with very many, some that
-    /// lie evenly among them. Errors: a query that is refused.
+    /// Runs the queries, rewritten for `keys` if there are any. If a shape has very many queries,
+    /// only some run, evenly spaced among them. Error: a query is refused.
     pub fn ask(
         &self,
         table: &str,
@@ -61,7 +61,7 @@ impl Trial<'_> {
         Ok(measured)
     }
 
-    /// Entities of a table.
+    /// The number of entities in a table.
     pub fn count(&self, table: &str) -> Result<u64, String> {
         Ok(self.ask_one(table, "", None, u64::MAX)?.returned)
     }
@@ -102,8 +102,8 @@ impl Trial<'_> {
     }
 }
 
-/// Queries that were asked of both tables, and whose answers have another number of entities: the new keys leave entities out, or the
-/// filter depends on the time of a write.
+/// Queries that ran on both tables, but found different numbers of entities: the new keys leave
+/// entities out, or the filter depends on the time of a write.
 pub fn differing(
     as_it_is: &BTreeMap<Question, Measured>,
     rekeyed: &BTreeMap<Question, Measured>,

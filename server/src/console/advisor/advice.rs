@@ -72,7 +72,7 @@ fn matching<'a>(report: &'a Report, wanted: &Wanted) -> Vec<(usize, &'a Advice)>
     found.collect()
 }
 
-/// The ids of those requests that the ring still keeps.
+/// The ids of the requests in these pieces of advice that the ring still keeps.
 fn kept_requests(console: &Console, found: &[(usize, &Advice)]) -> HashSet<String> {
     let ids = found.iter().flat_map(|(_, advice)| &advice.requests);
     let ids: HashSet<&str> = ids.map(|request| request.request_id.as_str()).collect();
@@ -133,7 +133,7 @@ fn piece(number: usize, advice: &Advice, kept: &HashSet<String>) -> Markup {
     }
 }
 
-/// The name of the service of a piece of advice.
+/// The kind of the resource that a piece of advice is about.
 fn where_it_is(advice: &Advice) -> &'static str {
     match advice.service {
         Service::Table => "Table",

@@ -24,10 +24,10 @@ const STEPS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
 const CELL_HEIGHT: u32 = 10;
 /// Height of the mark for a minute above the target, in SVG units.
 const MARK_HEIGHT: u32 = 3;
-/// Maximum length in bytes of the rows of partitions, and of each other list.
+/// Maximum length in bytes of the list of partitions, and of each further list.
 const ROWS_BYTES_MAX: usize = 80 << 10;
 const BESIDE_BYTES_MAX: usize = 16 << 10;
-/// Maximum length in bytes of a PartitionKey in the splits, and number of splits per table.
+/// Maximum number of bytes shown of a PartitionKey in the splits, and of splits per table.
 const KEY_BYTES_SHOWN: usize = 60;
 const SPLITS_SHOWN: usize = 20;
 /// The time axis has a label at its start and after each of this many equal parts.
@@ -158,7 +158,7 @@ fn shown_others(others: &Others, map: &HeatMap) -> Markup {
     }
 }
 
-/// The cells of a row as a picture; its label has the busiest minute, and the page of the partition
+/// The cells of a row as a picture. Its label gives the busiest minute; the page of the partition
 /// has all figures.
 fn strip(first: SystemTime, requests: &[u32], row: Option<&PartitionLoad>) -> Markup {
     let step = |minute: usize| {

@@ -37,7 +37,7 @@ pub fn clock(first: SystemTime, minutes: u64) -> String {
     text.get(11..16).unwrap_or_default().to_owned()
 }
 
-/// The name of a partition: of its queue, its PartitionKey, or its blob.
+/// The name of a partition: the queue, the PartitionKey, or the blob.
 pub fn name(row: &PartitionLoad) -> Markup {
     match row.service {
         Service::Queue => cut(&row.resource, NAME_BYTES_SHOWN),

@@ -35,7 +35,8 @@ pub fn blob_path(account: &str, container: &str, blob: &str) -> String {
     links::path(&["blobs", account, container, "blob"], &[("name", blob)])
 }
 
-/// Whether the advisor may have cut a name. It cuts between characters, of at most four bytes.
+/// Whether the advisor may have cut a name. A cut name is up to three bytes shorter than the limit,
+/// because a character has up to four bytes.
 pub fn is_cut(name: &str) -> bool {
     name.len() > NAME_BYTES_MAX - 4
 }

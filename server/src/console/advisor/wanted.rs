@@ -31,7 +31,8 @@ impl Wanted {
         }
     }
 
-    /// Whether every word of the filter occurs in one of the texts of a row.
+    /// Whether a row passes the filter: it is of the chosen service, if there is one, and every
+    /// word of the filter occurs in one of its texts.
     pub fn matches(&self, service: Service, texts: &[&str]) -> bool {
         let row = texts.join(" ").to_lowercase();
         self.service.is_none_or(|wanted| wanted == service)

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// Number of bytes that a preview reads.
 const PREVIEW_BYTES: u64 = 16 << 10;
-/// Types of pictures that browsers only show, whatever the content.
+/// Types of pictures that cannot run scripts: browsers only display them.
 const PICTURES: [&str; 6] = [
     "image/png",
     "image/jpeg",
@@ -241,8 +241,8 @@ pub async fn delete(
     .await
 }
 
-/// The range that a header names, if it is a single one with a first byte. Source: RFC 9110,
-/// section 14.2.
+/// The range in the header `Range`; `None` for several ranges, and for a range without a first
+/// byte. Source: RFC 9110, section 14.2.
 fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
     let (first, last) = headers
         .get(RANGE)?
@@ -260,8 +260,8 @@ fn range_of(headers: &HeaderMap) -> Option<ByteRange> {
         .then_some(ByteRange { first, last })
 }
 
-/// Serves the content: as a download, or for the page of the blob if it is a picture, a video or a
-/// sound. Players ask for ranges.
+/// Serves the content of a blob as a download. If the query asks for it, serves a picture, a video
+/// or a sound for display in the page of the blob. Players ask for ranges.
 pub async fn content(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! The forms that change a blob without its content: headers, metadata, tags, tier, lease.
+//! The forms that change a blob, except its content: headers, metadata, tags, tier, lease.
 
 use crate::blob::header_text::shown;
 use crate::console::blobs::place::{Place, blob_path, check_changeable, unchanged};

@@ -1,5 +1,5 @@
-//! Previews of data files: the schema and first rows of a Parquet file, for which only the footer
-//! and first pages are read, and the schema of an Avro file.
+//! Previews of data files: schema and first rows of a Parquet file, or the schema of an Avro file.
+//! Of a Parquet file, only the footer and the first pages are read.
 
 use crate::console::blobs::place::Place;
 use crate::console::context::Console;
@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use std::io;
 use std::sync::Arc;
 
-/// Maximum numbers of rows, columns and bytes of a cell, of all rows and of the schema.
+/// Maximum numbers of rows and columns, and of bytes in a cell, in all rows, and in the schema.
 const ROWS_SHOWN: usize = 20;
 const COLUMNS_SHOWN: usize = 20;
 const CELL_BYTES_SHOWN: usize = 120;

@@ -1,5 +1,5 @@
-//! The history of a blob: snapshots, versions, and deleted ones of each; how they are made and
-//! restored.
+//! The history of a blob: its snapshots and versions, with the deleted ones. Makes and restores
+//! them.
 
 use crate::console::blobs::place::{Place, blob_path, state_of};
 use crate::console::context::Console;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 /// Maximum number of snapshots and versions on a page.
 const KEPT_SHOWN: u32 = 100;
 
-/// The states of a blob that are kept, oldest first: at most one more than [`KEPT_SHOWN`].
+/// The current blob, its snapshots and its versions, also deleted ones, oldest first: at most one
+/// more than [`KEPT_SHOWN`].
 pub fn read(blobs: &BlobService, place: &Place<'_>, name: &str) -> Result<Vec<ListedBlob>> {
     // Other names with this prefix follow the states of this one.
     let request = ListBlobs {

@@ -20,7 +20,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Maximum number of rows in each list, bytes of them, and rows of the JSON document.
+/// Maximum number of rows in each list, of bytes of these rows, and of rows in the JSON document.
 const ROWS_SHOWN: usize = 100;
 const ROWS_BYTES_MAX: usize = 16 << 10;
 const ROWS_MAX: usize = 50_000;

@@ -15,7 +15,7 @@ pub fn check_changeable(container: &str) -> Result<()> {
     Ok(())
 }
 
-/// A container, from which links are made.
+/// A container, with the paths of the pages about it.
 pub struct Place<'a> {
     pub account: &'a str,
     pub container: &'a str,

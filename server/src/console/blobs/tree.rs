@@ -118,8 +118,8 @@ fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -
     Ok(layout::page(console, "Blobs", container, content))
 }
 
-/// A page of names, as rows. If long names make the rows too long for a page, a page of fewer names
-/// is read instead, with the marker of the one after it.
+/// A page of names, as rows. If long names make the rows too long for a page, a shorter page of
+/// names is read instead, so that its marker leads to the first name left out.
 fn listed(
     console: &Console,
     place: &Place<'_>,
@@ -214,7 +214,7 @@ fn shown_name(name: &str, view: &View) -> Markup {
 
 fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
     let deleted = listed.blob.as_ref().and_then(|blob| blob.deleted);
-    // Shown as gone too: a name of which only versions are left.
+    // A name with only versions left is shown as gone, too.
     let is_gone = deleted.is_some() || listed.has_versions_only;
     html! {
         tr.gone[is_gone] {
@@ -231,7 +231,8 @@ fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
     }
 }
 
-/// The upload section. A script streams the files and shows progress, so it is hidden without one.
+/// The upload section. A script streams the files and shows progress; without JavaScript the
+/// section is hidden.
 fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
     html! {
         section.upload data-upload=(place.tree_path(&[])) data-prefix=(prefix) hidden {
@@ -251,7 +252,7 @@ fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
 }
 
 /// Stores the body of a request as a blob, or as the uncommitted block that `block` names. With
-/// `blocks`, the body is a list of the ids of the blocks that become the blob, one a line.
+/// `blocks`, the body is the list of the ids of the blocks that become the blob, one on each line.
 pub async fn upload(
     State(console): State<Arc<Console>>,
     Path((account, container)): Path<(String, String)>,

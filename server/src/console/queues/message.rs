@@ -1,8 +1,8 @@
 //! One message: its text, its state, and the actions on it. Only taking the message counts as a
 //! delivery.
 //!
-//! The console uses the message's present receipt, so a consumer that holds the message loses it:
-//! its receipt becomes invalid. The page says so where that can happen.
+//! The console uses the message's present receipt. So an action invalidates the receipt of a
+//! consumer that holds the message, and the page warns where that can happen.
 
 use crate::console::context::Console;
 use crate::console::form::Form;
@@ -135,8 +135,8 @@ fn carry_out(
             if message.pop_receipt != receipt {
                 return Err(lazurite_queue::Error::PopReceiptMismatch.into());
             }
-            // The copy is put before the message is deleted: a failure in between leaves it in both
-            // queues, and loses nothing.
+            // The copy is put before the message is deleted. A failure in between loses nothing:
+            // the message is then in both queues.
             put_copy(queues, (account, to), &text, message.expires_at, now)?;
             Ok(queues.delete_message(account, queue, id, receipt)?)
         }

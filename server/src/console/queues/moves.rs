@@ -56,8 +56,8 @@ pub async fn move_messages(
     .await
 }
 
-/// Puts each message into the other queue before deleting it from its own: a failure in between
-/// leaves it in both queues, and loses nothing.
+/// Puts each message into the other queue before deleting it from its own. A failure in between
+/// loses nothing: the message is then in both queues.
 fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> Result<Ticket> {
     let services = console.services();
     let queues = &services.queues;
@@ -89,8 +89,8 @@ fn moved(console: &Console, account: &str, from: &str, to: &str, count: i64) -> 
     }
 }
 
-/// Puts a copy of a message that expires when the original does. Writes have one order, so a later
-/// deletion of the original is durable only after this write.
+/// Puts a copy of a message. The copy expires when the original does. The store keeps the order of
+/// writes, so a later deletion of the original is durable only after the copy.
 pub fn put_copy(
     queues: &QueueService,
     (account, to): (&str, &str),

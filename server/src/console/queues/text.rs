@@ -46,7 +46,7 @@ pub fn text_block(message: &StoredMessage, size: String) -> Markup {
     }
 }
 
-/// Whether a text is the Base64 form of another, and the decoded text if so, otherwise the text
+/// `true` and the decoded text if a text is Base64 of another text; otherwise `false` and the text
 /// itself.
 pub fn inner_text(text: &str) -> (bool, String) {
     let from_base64 = STANDARD
@@ -72,7 +72,7 @@ fn decoded(text: &str) -> (Option<&'static str>, String) {
     }
 }
 
-/// The text in a form as it is stored, in Base64 if that is chosen.
+/// The text of a message in a form, as it is stored: in Base64 if the form asks for that.
 pub fn encoded(form: &Form) -> String {
     // Browsers send line breaks as CR LF.
     let text = form.text("text").replace("\r\n", "\n");

@@ -1,5 +1,5 @@
-//! Sends a request again, changed or not, signed with a key of its account. It is sent over the
-//! network like a client's, and so has its own page afterwards.
+//! Sends a request again, changed or not, signed with a key of its account. The new request
+//! goes over the network, like that of a client, and so gets a page of its own.
 
 use crate::accounts::name_of_fork;
 use crate::console::context::Console;
@@ -24,7 +24,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The end of a parameter whose value was removed.
 const REDACTED: &str = "=REDACTED";
-/// Maximum length of a body that fills the form.
+/// Maximum length in bytes of a recorded body that fills the form.
 const BODY_BYTES_MAX: usize = 16 << 10;
 /// Headers of the recorded request that are made anew.
 const HEADERS_LEFT_OUT: [&str; 9] = [
@@ -38,7 +38,7 @@ const HEADERS_LEFT_OUT: [&str; 9] = [
     "expect",
     "accept-encoding",
 ];
-/// The parameters of a SAS, which is useless without its signature.
+/// The parameters of a SAS. Without its signature, which is not kept, a SAS is useless.
 const SAS_PARAMETERS: [&str; 22] = [
     "sv", "ss", "srt", "sr", "sp", "st", "se", "sip", "spr", "si", "sig", "sdd", "ses", "tn",
     "spk", "srk", "epk", "erk", "skoid", "sktid", "skt", "ske",
@@ -89,7 +89,8 @@ struct Sending {
 }
 
 impl Sending {
-    /// The recorded request, without its SAS, headers that are made anew, and shortened headers.
+    /// The recorded request, without its SAS, the headers that are made anew, and shortened
+    /// headers.
     fn of(record: &Record) -> Sending {
         let [request, _] = record.headers();
         let is_kept = |(name, value): &&(String, String)| {
@@ -107,7 +108,7 @@ impl Sending {
         }
     }
 
-    /// The request in a form, with the client's line breaks.
+    /// The request that the visitor edited. Browsers send line breaks as CR LF; the body gets LF.
     fn edited(form: &Form) -> Result<Sending> {
         Ok(Sending {
             method: form.required("method")?.to_owned(),

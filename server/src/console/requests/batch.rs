@@ -1,7 +1,7 @@
 //! The operations inside a batch, read from the kept part of its bodies.
 //!
-//! The reader is lenient: a body that is cut off shows the operations that it has, and one that is
-//! not a batch shows none.
+//! The reader is lenient. If a body is cut off, it shows the operations before the cut; if a body
+//! is not a batch, it shows none.
 
 use crate::console::format::cut;
 use crate::console::requests::body;
@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 /// Maximum number of operations that are parsed: a batch of blobs may have 256.
 const OPERATIONS_MAX: usize = 256;
-/// Maximum number of operations shown: of the first ones, and with failed ones after them.
+/// Operations shown: the first [`FIRST_SHOWN`], and failed ones after them, at most [`ROWS_SHOWN`]
+/// in all.
 const FIRST_SHOWN: usize = 50;
 const ROWS_SHOWN: usize = 70;
 const BODY_BYTES_SHOWN: usize = 120;
@@ -101,8 +102,8 @@ fn is_response(line: &str) -> bool {
     line.starts_with("HTTP/1.1 ")
 }
 
-/// An operation of a batch and its answer; `None` if the batch failed at another operation, or its
-/// answer was cut off.
+/// An operation of a batch. `response` is `None` if the batch failed at another operation, or if
+/// the response was cut off.
 struct Operation {
     request: Message,
     response: Option<Message>,

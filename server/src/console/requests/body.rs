@@ -36,7 +36,8 @@ impl ShownBody {
     fn new(content_type: Option<String>, copied: Copied) -> ShownBody {
         let content_type = content_type.unwrap_or_default();
         let is_whole = copied.is_whole();
-        // A batch is always shown as text: in bytes, secret headers of its operations would stay.
+        // A batch is always shown as text. As bytes, it would keep the secret headers of its
+        // operations.
         let decoded = preview::decode(&content_type, &copied.bytes).map(|text| text.text);
         let is_batch = content_type.starts_with("multipart/");
         let decoded = decoded.or_else(|| is_batch.then(|| String::from_utf8_lossy(&copied.bytes)));
@@ -94,8 +95,8 @@ pub fn shown(record: &Record) -> Option<[ShownBody; 2]> {
     ])
 }
 
-/// The text of the request's body, if it was kept whole, has no secrets, has at most `bytes_max`
-/// bytes, and fits a form field.
+/// The text of the request's body, with LF as line breaks. `None` if it was not kept whole, has
+/// secrets or more than `bytes_max` bytes, or does not fit a form field.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
     let [request, _] = shown(record)?;
     let is_fitting = |text: &&str| request.is_whole && !request.is_cut && text.len() <= bytes_max;

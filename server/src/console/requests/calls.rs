@@ -6,8 +6,8 @@ use crate::service_kind::ServiceKind;
 pub const LANGUAGES: [&str; 6] = ["Python", "JavaScript", ".NET", "Java", "Go", "Rust"];
 
 /// Calls by operation, in the order of [`LANGUAGES`]. `{0}` is the container, queue or table, `{1}`
-/// the blob, message or PartitionKey, `{2}` the RowKey, `{f}` the filter, `{p}` the prefix. Empty
-/// if a library has no such call, as Rust's for tables.
+/// the blob, message or PartitionKey, `{2}` the RowKey, `{f}` the filter, `{p}` the prefix. A call
+/// is empty if the library does not have it, as that of Rust for tables.
 pub const CALLS: &[(&str, [&str; 6])] = &[
     (
         "ListContainers",

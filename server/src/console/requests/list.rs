@@ -19,7 +19,8 @@ use std::sync::Arc;
 const ROWS_SHOWN: usize = 100;
 /// Maximum number of requests in a response of the JSON interface.
 const BATCH_MAX: usize = 500;
-/// Size of the records, in bytes, after which a response ends. `next` tells where to continue.
+/// Size of the records, in bytes, after which a response ends. Its field `next` gives the position
+/// at which to continue.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
 pub async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {

@@ -18,8 +18,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Interval at which the ring is checked for new requests.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of requests in one event: a page that cannot draw more is told how many it
-/// missed.
+/// Maximum number of requests in one event. The event also gives the number of requests left out.
 const EVENT_MAX: usize = 100;
 /// Number of ticks without a request after which a comment keeps the connection alive.
 const QUIET_TICKS_MAX: u32 = 40;
@@ -48,7 +47,7 @@ struct Events {
     console: Arc<Console>,
     wanted: Wanted,
     after: u64,
-    /// The number of requests that were only counted, up to the last event.
+    /// Number of skipped requests, up to the last event. They were counted but not kept.
     skipped: u64,
     interval: Interval,
     quiet_ticks: u32,

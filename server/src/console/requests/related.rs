@@ -31,7 +31,7 @@ const CONDITIONS: [&str; 5] = [
     "x-ms-lease-id",
 ];
 
-/// The resource that a request changed: that of its path, or the entity that it inserted.
+/// The resource that a request changed: the one in its path, or the entity that it inserted.
 fn changed(record: &Record) -> Option<String> {
     let method = record.method();
     let is_write = matches!(&*method, "PUT" | "POST" | "MERGE" | "PATCH" | "DELETE");
@@ -52,7 +52,8 @@ fn changed(record: &Record) -> Option<String> {
     })
 }
 
-/// The last earlier request that changed the same resource, or its lease if `leases`.
+/// The last earlier request that changed the same resource; with `leases`, the last one that
+/// changed its lease.
 fn changed_by(console: &Console, record: &Record, leases: bool) -> Option<Arc<Record>> {
     let path = resource(record);
     let found = console.requests.latest(1, |other| {

@@ -1,5 +1,5 @@
-//! The parts of a filter: the terms that `and` joins, an added term, and values as `$filter` writes
-//! them. Source: Querying tables and entities, "Constructing filter strings".
+//! The parts of a filter: the terms that `and` joins, a term that is added, and values as literals
+//! of `$filter`. Source: Querying tables and entities, "Constructing filter strings".
 
 use crate::console::value_text::{edit_text, hex, parse};
 use crate::response::error::{Failure, Result};
@@ -16,7 +16,7 @@ pub const OPERATORS: [(&str, &str); 6] = [
 ];
 
 /// The positions and lengths of the words `and` and `or` outside quotes and parentheses, and
-/// whether one is an `or`.
+/// whether there is an `or`.
 fn joints(filter: &str) -> (Vec<(usize, usize)>, bool) {
     let (mut joints, mut has_or) = (Vec::new(), false);
     let (mut is_quoted, mut depth, mut word) = (false, 0_usize, None);

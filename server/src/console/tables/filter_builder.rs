@@ -1,5 +1,5 @@
-//! The parts of a filter on the page of a table, a form for another term, and its plan while it is
-//! typed.
+//! The parts of a filter on the page of a table, a form for another term, and the plan of a filter
+//! while it is typed.
 
 use crate::console::context::Console;
 use crate::console::respond::{Json, Page, Visit, made};
@@ -14,8 +14,8 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Maximum number of terms that are shown one by one, and maximum length of a filter whose terms
-/// are: the link of each term contains the rest of the filter.
+/// Maximum number of terms shown one by one, and maximum length in bytes of a filter that is shown
+/// term by term. The link of each term contains the rest of the filter.
 const TERMS_SHOWN: usize = 20;
 const FILTER_BYTES_MAX: usize = 1000;
 

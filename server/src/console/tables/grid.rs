@@ -74,7 +74,8 @@ fn grid_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Re
         ..Query::default()
     };
     let rows = read_rows(console, account, table, &query);
-    // A missing table is an error page; other errors, as of a bad filter, are shown in this page.
+    // A missing table is an error page. Other errors, as for an invalid filter, are shown in this
+    // page.
     let rows = match rows {
         Err(failure) if failure.status.as_u16() == 404 => return Err(failure),
         rows => rows,

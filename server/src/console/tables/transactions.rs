@@ -21,7 +21,7 @@ pub struct Executed {
 }
 
 /// Executes operations in transactions of consecutive operations on one partition. Stops at the
-/// first that is refused.
+/// first transaction that is refused.
 pub fn execute(
     console: &Console,
     account: &str,

@@ -15,7 +15,7 @@ use lazurite_table::{Entity, Value};
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// Maximum number of properties of a row, and of bytes of their values.
+/// Maximum number of properties shown for a row, and of bytes of each value.
 const PROPERTIES_SHOWN: usize = 40;
 const VALUE_BYTES_SHOWN: usize = 120;
 

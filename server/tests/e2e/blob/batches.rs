@@ -19,10 +19,10 @@ fn batch(server: &crate::server::Server, requests: &[String]) -> crate::http::Re
         .send(server)
 }
 
-/// How the client for C++ reads an answer: returns id and response of each part, or the offset at
-/// which it throws. It is strict: every part begins with the delimiter, the body ends after the
-/// closing one, and names of headers end with a colon and a blank. Source: azure-storage-blobs,
-/// `blob_batch.cpp`.
+/// Reads an answer like the client for C++: returns id and response of each part, or the offset at
+/// which the client throws. That client is strict: every part begins with the delimiter, the body
+/// ends after the closing one, and names of headers end with a colon and a blank. Source:
+/// azure-storage-blobs, `blob_batch.cpp`.
 fn read_as_cpp(content_type: &str, body: &str) -> Result<Vec<(usize, String)>, usize> {
     let boundary = content_type.strip_prefix("multipart/mixed; boundary=");
     let delimiter = format!("--{}", boundary.ok_or(0_usize)?);

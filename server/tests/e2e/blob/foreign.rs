@@ -11,7 +11,7 @@ use super::{put_blob, request};
 use crate::http::Connection;
 use crate::server::{Launch, PATIENCE, Server, Service};
 
-/// A server that sends its first client this answer, and keeps the connection open. The channel
+/// A server that sends `answer` to its first client, and keeps the connection open. The channel
 /// yields the connection.
 fn source(answer: &'static str) -> (u16, Receiver<TcpStream>) {
     source_at("127.0.0.1:0", answer)
@@ -180,7 +180,7 @@ fn sources_that_are_too_long_are_refused_before_they_are_read() {
     request("HEAD", "/con/copy").send(&server).is(404);
 }
 
-/// A server that answers requests for tags with this document, and others with content.
+/// A server that answers requests for tags with this document, and other requests with content.
 fn tagged_source(tags: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,6 +1,6 @@
 //! Encryption scopes on the wire: in headers, in a SAS, and of containers; which requests may name
-//! one, and the errors of those that may not. The effect of a scope on each operation is compared
-//! cell by cell in `blob`, `operations/matrix_tests`.
+//! a scope, and the errors of the others. The effect of a scope on each operation is compared cell
+//! by cell in `blob`, `operations/matrix_tests`.
 
 use super::{account_sas, put_blob, request, sas_for_scope, with_container};
 use crate::http::Request;
@@ -67,7 +67,7 @@ fn changes_of_a_blob_must_name_its_scope() {
     }
     let plain = request("PUT", "/con/plain?comp=metadata");
     refused(&naming(Some("lake"), plain), &server, 409, USES_NOT);
-    // Reads need no scope, and return the blob's.
+    // Reads need no scope, and return the scope of the blob.
     let read = request("GET", "/con/scoped").send(&server);
     read.is(200).has_header(SCOPE, "lake");
 }
@@ -173,7 +173,7 @@ fn containers_have_a_default_and_may_insist_on_it() {
     let change = request("PUT", "/one/b?comp=metadata");
     change.send(&server).is(200).has_header(SCOPE, "lake");
     refused(&naming(Some("shore"), change), &server, 403, FORBIDDEN);
-    // The account's key is not a scope: blobs do not return it and cannot name it.
+    // The account's key is not a scope: blobs do not return it, and requests cannot name it.
     let plain = create("plain")
         .header(DEFAULT, "$account-encryption-key")
         .header(DENIES, "false");

@@ -1,9 +1,10 @@
-//! `kill -9` under load, again and again on one directory: acknowledged writes survive, and those
-//! under way are there whole or not at all. Some restarts are killed too, while they recover; each
-//! may be at another level of durability. A stop by signal under the same load loses nothing
-//! either.
+//! `kill -9` under load, again and again on one directory: acknowledged writes survive, and writes
+//! under way are there whole or not at all. Some restarts are killed too, while they recover. Each
+//! restart may be at another level of durability. A stop by signal under the same load loses
+//! nothing either.
 //!
-//! `LAZURITE_KILLS` sets how often in a run (2 by default), `LAZURITE_TEST_SEED` repeats a run.
+//! `LAZURITE_KILLS` sets the number of kills in a run (2 by default), `LAZURITE_TEST_SEED` repeats
+//! a run.
 //!
 //! Each writer is a thread with a connection of its own. It sets `pending` before a request and
 //! moves it to its expected state once the answer arrives. So after a kill at most one request of
@@ -23,8 +24,8 @@ use crate::http::{Connection, Response};
 use crate::random::{Random, environment_number, test_seeds};
 use crate::server::{Launch, Ports, Server, Service};
 
-/// How long a stop may take while requests come in and other tests keep the processors busy. Alone
-/// it takes far less than the five seconds that are promised.
+/// How long a stop may take while requests come in and other tests keep the processors busy.
+/// Without other tests, a stop takes far less than the five seconds that are promised.
 const STOPPING_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// One kind of work, with the state that its acknowledged requests imply.
@@ -111,7 +112,7 @@ impl Writers {
         }
     }
 
-    /// Compares the store with the expected state. The first call creates the resources before.
+    /// Compares the store with the expected state. The first call creates the resources first.
     fn verify(&mut self, server: &Server) {
         for writer in &mut self.writers {
             let mut connection = Connection::open(server, writer.service()).unwrap();

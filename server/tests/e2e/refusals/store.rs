@@ -14,7 +14,8 @@ use super::rows::{FUTURE, MESSAGE, blob, put, queue, table};
 pub(super) const CONTAINERS: [&str; 3] = ["free", "leased", "held"];
 pub(super) const PAGE: usize = 512;
 
-/// Whether a head has conditions, which are never met. Names are in lower case.
+/// Whether the head of a request has conditions. The caller treats them as not met. Names are in
+/// lower case.
 pub(super) fn is_conditional(head: &str) -> bool {
     let names = ["if-match", "if-none-match", "x-ms-if-tags"];
     let mut names = names.iter();

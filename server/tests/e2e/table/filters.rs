@@ -1,9 +1,9 @@
 //! Random filters over HTTP against a plain evaluator that shares no code with the service: every
-//! type, operator and literal form, missing properties, mismatched types, nesting, keys that only
-//! UTF-16 orders right, pages.
+//! type, operator and literal form, missing properties, mismatched types, nesting, keys whose order
+//! is right only in UTF-16, pages.
 //!
-//! `LAZURITE_FILTERS` sets how many in a run, `LAZURITE_TEST_SEED` repeats a run. A failure prints
-//! both the seed and the filter.
+//! `LAZURITE_FILTERS` sets the number of filters in a run, `LAZURITE_TEST_SEED` repeats a run. A
+//! failure prints both the seed and the filter.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;

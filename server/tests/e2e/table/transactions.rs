@@ -1,5 +1,5 @@
-//! Entity group transactions: the parts of their answers, and which operation failed, after which
-//! nothing has changed.
+//! Entity group transactions: the parts of their answers, and the operation that failed. After a
+//! failure, nothing has changed.
 
 use serde_json::{Value, json};
 
@@ -272,7 +272,7 @@ fn operations_of_a_batch_are_refused_inputs_that_they_do_not_read() {
     assert_eq!(answer.text().matches("HTTP/1.1 204").count(), 2);
 }
 
-/// Otherwise the row would be written to a store that the client does not mean.
+/// If such a row were written, it would be in a store that the client does not mean.
 #[test]
 fn operations_that_name_another_account_or_fork_are_refused() {
     let location = tempfile::TempDir::new().unwrap();

@@ -50,7 +50,7 @@ impl Recording {
             .collect()
     }
 
-    /// The file, once it has so many lines.
+    /// Ends the recording once the file has `count` lines. Returns its directory and its lines.
     fn end(mut self, count: usize) -> (TempDir, Vec<Value>) {
         wait_until("all requests are recorded", || self.lines().len() >= count);
         self.child.kill().unwrap();
@@ -60,7 +60,7 @@ impl Recording {
     }
 }
 
-/// 60 entities of the partition `all`, of 12 cities.
+/// Inserts 60 entities of 12 cities into the partition `all`.
 fn fill(server: &Server) {
     for number in 0..60 {
         let (row, city) = (format!("{number:02}"), format!("c{}", number % 12));

@@ -1,5 +1,5 @@
-//! The report as one page, which needs no network. Bars are drawn here; the lines of prices are drawn
-//! in the page, from the cost model that it contains, and again when its inputs change.
+//! The report as one page, which needs no network. Rust draws the bars. A script in the page draws
+//! the lines of prices from the cost model in the page, and again when its inputs change.
 
 mod bars;
 #[cfg(test)]
@@ -19,7 +19,8 @@ use crate::guide::report::{PRICE_MODEL, Report};
 use crate::guide::tables::{COLUMNS, PRICE_COLUMN, cells, deaths, own_column};
 
 const STYLE: &str = include_str!("style.css");
-/// The cost model, its sentences, its charts, and the inputs that recompute the page, in this order.
+/// The cost model, its sentences, its charts, and the inputs that recompute the page, in this
+/// order.
 const SCRIPTS: [&str; 4] = [
     include_str!("cost.js"),
     include_str!("words.js"),
@@ -174,7 +175,7 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
     );
 }
 
-/// The same designs under Azure's limits.
+/// The table of the designs without and with Azure's limits.
 fn limits(page: &mut String, report: &Report, finding: &Finding) {
     let Some(limited) = &report.limited else {
         return;
@@ -228,7 +229,7 @@ fn advice(page: &mut String, report: &Report) {
     page.push_str("</section>");
 }
 
-/// What Azurite makes of the same patterns; nothing if that was not asked for.
+/// The differences on Azurite; nothing if the run did not include Azurite.
 fn azurite(page: &mut String, report: &Report) {
     let Some(azurite) = &report.azurite else {
         return;

@@ -1,4 +1,5 @@
-//! The page computes with the formulas of the crate `lazurite-cost` and uses the words of the report.
+//! The page computes with the formulas of the crate `lazurite-cost`, and uses the words of the
+//! report.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,8 +14,8 @@ use super::SCRIPTS;
 use crate::guide::break_even::sentence;
 use crate::guide::words::{about, price, times};
 
-/// Runs the scripts of the page, but for that of its inputs, and then `more`, in Node.js. Returns the
-/// JSON that it prints.
+/// Runs all scripts of the page except `page.js`, and then `more`, in Node.js. Returns the JSON
+/// that `more` prints.
 fn run(more: &str) -> Value {
     let script = format!("{}\n{more}", SCRIPTS[..3].join("\n"));
     let mut node = Command::new("node")

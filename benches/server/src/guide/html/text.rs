@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Text as it may stand in HTML, also in an attribute.
+/// Text escaped for HTML, also for an attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Prose as it may stand in HTML, with what stands between backquotes as code.
+/// Prose escaped for HTML, with the parts between backquotes as code.
 pub(super) fn prose(text: &str) -> String {
     let escaped = escape(text);
     let mut parts = escaped.split('`');
@@ -36,7 +36,7 @@ pub(super) fn prose(text: &str) -> String {
     marked
 }
 
-/// The same with a capital first letter.
+/// Prose with a capital first letter.
 pub(super) fn sentence_case(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| {

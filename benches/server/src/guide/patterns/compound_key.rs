@@ -8,7 +8,7 @@ use crate::guide::lab::{Lab, number};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
 const YEARS: std::ops::Range<u64> = 2016..2024;
-/// From this year on, reviews are asked for.
+/// The first year whose reviews are asked for.
 const SINCE: u64 = 2020;
 
 pub(super) static PATTERN: Pattern = Pattern {

@@ -1,4 +1,4 @@
-//! Continuation: a long read goes on where it was, although the server restarts in the middle.
+//! Continuation: a long read continues at its position, although the server restarts in the middle.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::guide::lab::{Lab, property};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
 const PARTITION: &str = "all";
-/// Entities of a page, and pages before the server restarts, of about twice as many.
+/// Number of entities in a page.
 const PAGE: usize = 10;
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -68,8 +68,8 @@ fn build(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("rows", (0..count(lab.data)).map(row).collect())
 }
 
-/// Reads pages from a token on, all or a given number, and returns the RowKeys and the next token.
-/// Waits while the server is down.
+/// Reads pages from a token on: all of them, or at most `pages_max`. Returns the RowKeys and the
+/// next token. Waits while the server is down.
 fn read(
     lab: &Lab,
     mut from: Option<Continuation>,

@@ -69,7 +69,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     writes: |data| days(data) * HOURS,
     questions: days,
     sabotage: |lab| {
-        // A writer that replaces where it should merge.
+        // As by a writer that replaces an entity where it should merge.
         lab.write("counts", Write::Replace, merged(0, 5, count(0, 5)))
     },
 };

@@ -66,7 +66,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
     sabotage: |lab| {
-        // A new manager who reaches the copies but one.
+        // As after a change of the manager that missed one copy.
         let first = lab.data.asked()[0];
         let stale = json!({ "PartitionKey": first.department, "RowKey": first.id, "Manager": "predecessor" });
         lab.write("staff", Write::Merge, stale)

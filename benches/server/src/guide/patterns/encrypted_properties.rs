@@ -12,7 +12,7 @@ use crate::guide::lab::{Lab, property};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
-/// Employees of this age are asked for.
+/// The age of the employees that are asked for.
 const AGE: u64 = 40;
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -60,7 +60,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| 1,
-    // The ciphertext of another entity: it is genuine, but not of this row.
+    // The ciphertext of another entity. It is genuine, but does not belong to this row.
     sabotage: |lab| {
         let other = lab.data.of(DEPARTMENT).last();
         let Some(other) = other else { return Ok(()) };
@@ -84,16 +84,17 @@ fn build(lab: &Lab, properties: fn(&Employee) -> Value) -> Result<(), Error> {
     lab.insert_all("staff", entities.collect())
 }
 
-/// A real client has it in a key vault.
+/// The key. A real client keeps it in a key vault.
 fn key() -> LessSafeKey {
     let key = UnboundKey::new(&AES_256_GCM, &[7; 32]);
     LessSafeKey::new(key.expect("the key has 32 bytes"))
 }
 
-/// Nonce and ciphertext in base64. The keys of the entity are authenticated with it, so that it
-/// cannot be moved to another.
+/// Nonce and ciphertext in base64. The ciphertext also authenticates the keys of the entity, so
+/// that it cannot be moved to another entity.
 fn seal(one: &Employee, text: &str) -> String {
-    // A nonce must never come twice under one key; 12 random bytes do not in four billion values.
+    // A nonce must never be used twice under one key. Random nonces of 12 bytes practically never
+    // repeat among four billion values.
     let mut nonce = [0; NONCE_LEN];
     SystemRandom::new()
         .fill(&mut nonce)

@@ -9,9 +9,10 @@ use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
-/// The crowds that count, one after the other, each a counter of its own.
+/// The numbers of writers that count at once. The crowds count one after the other, each with a
+/// counter of its own.
 const CROWDS: [usize; 4] = [1, 4, 16, 64];
-/// Increments of each crowd, shared by its writers.
+/// Number of increments of each crowd, shared by its writers.
 const INCREMENTS: usize = 320;
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -43,11 +44,12 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| CROWDS.len() * increments(data),
     questions: |_| CROWDS.len(),
-    // A writer that ignores the ETag undoes what others counted.
+    // As by a writer that ignores the ETag and undoes the increments of others.
     sabotage: |lab| lab.write("counters", Write::Replace, counter(CROWDS[0], 0, 0)),
 };
 
-/// Of each crowd: a multiple of the largest, so that all writers have the same share.
+/// Number of increments of each crowd: a multiple of the largest crowd, so that all writers have
+/// the same share.
 fn increments(data: &Data) -> usize {
     let most = CROWDS[CROWDS.len() - 1];
     data.scaled(INCREMENTS, 1).next_multiple_of(most)
@@ -61,7 +63,7 @@ fn counter(crowd: usize, shard: usize, count: i64) -> Value {
     json!({ "PartitionKey": partition(crowd), "RowKey": format!("{shard:02}"), "Count": count })
 }
 
-/// All writers of a crowd increment at once, each its shard.
+/// All writers of a crowd increment at once, each in one shard.
 fn build(lab: &Lab, shards: fn(usize) -> usize) -> Result<(), Error> {
     lab.create_table("counters")?;
     for crowd in CROWDS {
@@ -90,7 +92,7 @@ fn count(lab: &Lab, crowd: usize, shards: usize) -> Result<(), Error> {
     })
 }
 
-/// Reads, adds one, and writes under the ETag until no other writer was faster.
+/// Reads, adds one, and writes under the ETag. Repeats that until no other writer was faster.
 fn increment(client: &Client, table: &str, crowd: usize, shard: usize) -> Result<(), Error> {
     loop {
         let row = format!("{shard:02}");

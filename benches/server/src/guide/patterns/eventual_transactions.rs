@@ -1,5 +1,5 @@
 //! Eventually consistent transactions: entities move to the archive, by two writes or by way of a
-//! queue. Deaths of the programs are a run of their own.
+//! queue. Further runs let the programs die.
 
 use serde_json::{Value, json};
 
@@ -9,13 +9,14 @@ use crate::guide::lab::{Lab, employee, line};
 use crate::guide::pattern::{Answers, Deaths, Design, Losses, Measure, Pattern};
 
 const MOVED: usize = 40;
-/// Steps of a move: the copy, the deletion of the original, that of the message. Programs die before
-/// the first and after each in turn.
+/// Number of steps of a move: the copy, the deletion of the original, the deletion of the message.
+/// Programs die before the first step, after the first and after the second, in turn.
 const STEPS: u32 = 3;
-/// A message that no worker understands, and the deliveries after which one is put aside.
+/// A message that no worker understands, and the number of deliveries after which a message is put
+/// aside.
 const POISON: &str = "poison";
 const DELIVERIES_MAX: u32 = 5;
-/// For which a message is hidden from other workers.
+/// How long a message is hidden from other workers.
 const HIDDEN_SECONDS: u64 = 30;
 
 const NAIVE: &str = "two writes";
@@ -55,12 +56,12 @@ pub(super) static PATTERN: Pattern = Pattern {
             design: NAIVE,
             run: |lab| {
                 store(lab)?;
-                // No program knows of the moves that a dead one began.
+                // No program knows of the moves that a dead program began.
                 let moves = moved(lab.data).zip((0..STEPS).cycle());
                 for (one, steps) in moves {
                     move_directly(lab, one, steps)?;
                 }
-                // A move that never began left the employee whole.
+                // If a move never began, the employee is whole.
                 losses(lab, |place| place == BOTH)
             },
         },
@@ -71,7 +72,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lab.client.put_message(&lab.name("moves"), POISON)?;
                 moved(lab.data).try_for_each(|one| request_move(lab, one))?;
                 while let Some(message) = receive(lab)? {
-                    // One more step with each delivery.
+                    // Each delivery does one more step.
                     carry_out(lab, &message, message.dequeue_count - 1)?;
                 }
                 put_aside(lab)?;
@@ -87,7 +88,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     writes: |data| data.employees.len(),
     questions: |data| moved(data).count(),
     sabotage: |lab| {
-        // A worker that deletes the entity first, and dies before its copy is written.
+        // As after a worker that deletes the entity first, and dies before it writes the copy.
         let mut first = moved(lab.data).take(1);
         first.try_for_each(|one| lab.write("staff", Write::Delete, keys(one)))
     },
@@ -106,7 +107,8 @@ fn keys(one: &Employee) -> Value {
     json!({ "PartitionKey": one.department, "RowKey": one.id })
 }
 
-/// Ten partitions by the last digit of the id: one would take all writes to the archive.
+/// The archive has ten partitions, by the last digit of the id, because a single one would take all
+/// writes.
 fn archive_of(id: &str) -> String {
     format!("Archive_{}", &id[id.len().saturating_sub(1)..])
 }
@@ -155,8 +157,9 @@ fn receive(lab: &Lab) -> Result<Option<Message>, Error> {
     Ok(messages.into_iter().next())
 }
 
-/// A worker with a message, which dies after `steps` steps. It also dies of a message that it does
-/// not understand.
+/// A worker with a message. It dies after `steps` steps if these are fewer than [`STEPS`], and at
+/// once if it does not understand the message. It puts aside a message that was delivered too
+/// often.
 fn carry_out(lab: &Lab, message: &Message, steps: u32) -> Result<(), Error> {
     let queue = lab.name("moves");
     let delete = || {
@@ -175,16 +178,17 @@ fn carry_out(lab: &Lab, message: &Message, steps: u32) -> Result<(), Error> {
             return delete();
         }
     }
-    // The worker is dead. The end of the visibility timeout is brought forward.
+    // The worker is dead. Makes the message visible now, instead of at the end of its visibility
+    // timeout.
     lab.verifier()
         .hide_message(&queue, &message.id, &message.pop_receipt, 0)
 }
 
-/// The steps in the table, which may be repeated.
+/// The steps in the table. They may be repeated.
 fn move_once(lab: &Lab, department: &str, id: &str, steps: u32) -> Result<(), Error> {
     let table = lab.name("staff");
     let Some((entity, etag)) = lab.client.get_entity_and_etag(&table, department, id)? else {
-        // A worker moved it, and died before it deleted the message.
+        // An earlier worker moved the entity, and died before it deleted the message.
         let archived = lab.get("staff", &archive_of(id), id)?;
         return match archived {
             Some(_) => Ok(()),
@@ -194,14 +198,14 @@ fn move_once(lab: &Lab, department: &str, id: &str, steps: u32) -> Result<(), Er
     lab.write("staff", Write::Replace, copy(entity, id))?;
     if steps >= 2 {
         let keys = json!({ "PartitionKey": department, "RowKey": id });
-        // Fails if the employee was changed meanwhile: the message then comes back.
+        // Fails if the employee was changed meanwhile. The message is then delivered again.
         let delete = Change::new(Write::Delete, keys).if_match(etag);
         lab.client.write_entity(&table, &delete)?;
     }
     Ok(())
 }
 
-/// The poison message must be in its queue, once.
+/// Fails unless the poison message is in its queue, once.
 fn put_aside(lab: &Lab) -> Result<(), Error> {
     let aside = lab.verifier().peek_messages(&lab.name("poison"), 32)?;
     if aside == [POISON] {
@@ -213,7 +217,7 @@ fn put_aside(lab: &Lab) -> Result<(), Error> {
     )))
 }
 
-/// Where the employees are.
+/// The places of the employees.
 struct Places {
     /// Each moved employee with its place.
     moved: Vec<(String, &'static str)>,

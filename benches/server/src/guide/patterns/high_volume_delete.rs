@@ -8,7 +8,7 @@ use crate::guide::lab::{Lab, TRANSACTION_MAX, property};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
 const LOGINS_A_DAY: usize = 2000;
-/// The day that is deleted, and the one that stays.
+/// The day that is deleted, and the day that stays.
 const DAYS: [&str; 2] = ["20240101", "20240102"];
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -65,7 +65,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| DAYS.len() * count(data),
     questions: count,
-    // A login of the first day that was written to the table of the second.
+    // A login of the first day in the table of the second.
     sabotage: |lab| {
         let mut login = logins(lab.data, DAYS[0]).take(1);
         login.try_for_each(|login| lab.write(DAYS[1], Write::Insert, login))
@@ -88,14 +88,14 @@ fn one_table(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("logins", logins.collect())
 }
 
-/// The keys of a day.
+/// The keys of the entities of a day.
 fn keys(lab: &Lab, day: &str) -> Result<Vec<Value>, Error> {
     let filter = format!("PartitionKey eq '{day}'");
     let found = lab.select("logins", filter, "PartitionKey,RowKey")?;
     Ok(found.into_iter().map(Value::Object).collect())
 }
 
-/// The RowKeys that are left in those tables that are.
+/// The RowKeys in the tables that still exist.
 fn left(lab: &Lab, tables: &[&str]) -> Result<Answers, Error> {
     let mut rows = Answers::new();
     for table in tables {

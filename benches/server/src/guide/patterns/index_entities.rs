@@ -101,7 +101,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| NAMES.len(),
     sabotage: |lab| {
-        // An index that was not changed with its entity.
+        // An index that was not changed together with its entity.
         let is_named = |name: &&str| lab.data.of(DEPARTMENT).any(|one| one.last == *name);
         let name = NAMES.into_iter().find(is_named).unwrap_or(NAMES[0]);
         lab.write("staff", Write::Replace, index(name, "none"))
@@ -112,7 +112,7 @@ fn insert(lab: &Lab, one: &Employee) -> Result<(), Error> {
     lab.write("staff", Write::Insert, employee(one, DEPARTMENT, &one.id))
 }
 
-/// Entity and index in one transaction.
+/// Inserts an entity and changes its index, in one transaction.
 fn insert_with_index(lab: &Lab, one: &Employee) -> Result<(), Error> {
     let table = lab.name("staff");
     let known = lab
@@ -145,7 +145,7 @@ fn append(ids: &mut String, id: &str) {
     ids.push_str(id);
 }
 
-/// Reads the employees whose ids, between commas, an index lists for each name.
+/// Reads the employees of each name. `index` returns their ids, separated by commas.
 fn by_ids(lab: &Lab, index: impl Fn(&str) -> Result<String, Error>) -> Result<Answers, Error> {
     let mut lines = Answers::new();
     for name in NAMES {

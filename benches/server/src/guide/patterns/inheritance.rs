@@ -1,5 +1,5 @@
-//! Inheritance, heterogeneous entities: kinds that share properties, in one table, told apart by a
-//! property.
+//! Inheritance, heterogeneous entities: kinds that share properties, in one table. A property shows
+//! the kind.
 
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |_| DEPARTMENTS.len(),
-    // A writer that knows only what all kinds have replaces the whole entity.
+    // As by a writer that knows only the common properties and replaces the whole entity.
     sabotage: |lab| {
         let one = &lab.data.employees[0];
         let plain = json!({ "PartitionKey": one.department, "RowKey": one.id, "Mail": one.mail });

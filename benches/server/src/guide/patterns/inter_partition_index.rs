@@ -8,7 +8,7 @@ use crate::guide::lab::{Lab, employee, only};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 use crate::guide::patterns::query_kinds::asked_lines;
 
-/// How long a writer may take before a worker does its work.
+/// How long a writer may take before a worker repeats its work.
 const HIDDEN_SECONDS: u64 = 30;
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -69,7 +69,8 @@ fn original(one: &Employee) -> Value {
     employee(one, one.department, &one.id)
 }
 
-/// Original and copy, by way of a message that a worker finds if this writer dies.
+/// Writes original and copy. Before that, puts a message, so that a worker finishes the work if
+/// this writer dies.
 fn store(lab: &Lab, one: &Employee) -> Result<(), Error> {
     let queue = lab.name("changes");
     let keys = format!("{}/{}", one.department, one.id);
@@ -81,7 +82,7 @@ fn store(lab: &Lab, one: &Employee) -> Result<(), Error> {
     lab.client.delete_message(&queue, &message, &receipt)
 }
 
-/// Copies what the original is now, again if another writer changed it meanwhile.
+/// Copies the current original, and repeats that if another writer changed it meanwhile.
 fn update_copy(lab: &Lab, one: &Employee) -> Result<(), Error> {
     let table = lab.name("staff");
     let get = || {

@@ -50,7 +50,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
             ask: |lab| {
                 let found = |one: &Employee| {
-                    // By a query, whose rows are counted, not by Get Entity.
+                    // With a query instead of Get Entity, so that the rows are counted.
                     let (department, key) = (one.department, mail_key(&one.mail));
                     let filter = format!("PartitionKey eq '{department}' and RowKey eq '{key}'");
                     let found = lab.query("staff", filter)?;

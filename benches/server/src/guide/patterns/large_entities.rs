@@ -1,4 +1,4 @@
-//! Large entities: photos in blobs that the entities name.
+//! Large entities: photos in blobs, whose names the entities have.
 
 use base64::prelude::*;
 use serde_json::json;
@@ -11,7 +11,7 @@ use lazurite_bench_common::Random;
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
 const PHOTOS: usize = 100;
-/// Two binary properties of up to 64 KiB.
+/// Length of a photo. It takes two binary properties of up to 64 KiB.
 const PHOTO_BYTES: usize = 100_000;
 const PART_BYTES: usize = 64 << 10;
 
@@ -92,7 +92,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     writes: |data| pictured(data).count(),
     questions: |_| 1,
     sabotage: |lab| {
-        // The entity names the photo of another.
+        // The entity has the name of another entity's photo.
         let mut pictured = pictured(lab.data);
         let ids = [pictured.next(), pictured.next()].map(|one| one.map_or("", |one| &*one.id));
         let wrong = json!({ "PartitionKey": DEPARTMENT, "RowKey": ids[0], "Photo": ids[1] });

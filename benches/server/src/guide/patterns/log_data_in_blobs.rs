@@ -85,7 +85,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| records(data).count(),
     questions: |_| 1,
-    // A blob under the name of another day.
+    // The blob of an hour is missing.
     sabotage: |lab| lab.client.delete_blob(&lab.name("log"), &name(ASKED.start)),
 };
 

@@ -9,7 +9,7 @@ use crate::guide::pattern::{Design, Measure, Pattern};
 
 const CLAIMS: usize = 5000;
 const NEWEST: usize = 10;
-/// Larger than every time.
+/// Greater than the ticks of every claim.
 const LAST_TICKS: u64 = 9_999_999_999;
 
 pub(super) static PATTERN: Pattern = Pattern {

@@ -1,4 +1,4 @@
-//! The table of the patterns. A new one is a module with a `PATTERN`, and a row here.
+//! The table of the patterns. A new pattern is a module with a `PATTERN`, and a row here.
 
 mod compound_key;
 mod continuation;

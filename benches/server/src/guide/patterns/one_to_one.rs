@@ -1,5 +1,5 @@
-//! One-to-one: an employee and the details of the employee that are seldom needed, in one entity or
-//! in two of a partition.
+//! One-to-one: an employee and details that are seldom needed, in one entity or in two entities of
+//! a partition.
 
 use serde_json::{Value, json};
 
@@ -51,7 +51,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.asked().len(),
     questions: |data| data.asked().len(),
-    // A writer that deletes one of the two without the other.
+    // As by a writer that deletes one of the two entities without the other.
     sabotage: |lab| {
         let keys = json!({ "PartitionKey": lab.data.asked()[0].id, "RowKey": "details" });
         lab.write("staff", Write::Delete, keys)
@@ -70,7 +70,7 @@ fn details(one: &Employee) -> String {
     one.mail.chars().cycle().take(DETAIL_LENGTH).collect()
 }
 
-/// The mail addresses, and once the details, which stand in the last of the rows.
+/// Asks for all mail addresses, and once for the details. The details are in the last of the rows.
 fn ask(lab: &Lab, rows: &[&str]) -> Result<Answers, Error> {
     let mut answers = Answers::new();
     for one in lab.data.asked() {

@@ -1,4 +1,4 @@
-//! Parallel queries: a question about all partitions, asked of each at once.
+//! Parallel queries: a question about all partitions, sent to all of them at once.
 
 use std::thread;
 
@@ -8,9 +8,9 @@ use crate::guide::data::DEPARTMENTS;
 use crate::guide::lab::{Lab, employee, property};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
-/// Employees of at least this age are asked for.
+/// The least age of the employees that are asked for.
 const AGE: u64 = 55;
-/// How often the question is repeated, so that its time says something.
+/// Number of repetitions of the question, so that the time is long enough to measure.
 const REPETITIONS: usize = 10;
 
 pub(super) static PATTERN: Pattern = Pattern {

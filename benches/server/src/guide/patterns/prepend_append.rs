@@ -10,9 +10,9 @@ use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
-/// Three seconds' worth of what the hosted service takes in one partition.
+/// As many entities as the hosted service takes in one partition in three seconds.
 const JOBS: usize = 6000;
-/// Programs that record jobs at the same time.
+/// Number of programs that record jobs at the same time.
 const WRITERS: usize = 8;
 const PARTITIONS: usize = 10;
 
@@ -48,12 +48,12 @@ fn count(data: &Data) -> usize {
 }
 
 fn entity(job: usize, partitions: usize) -> Value {
-    // Neighbours in time are to be far apart.
+    // Jobs that are close in time get partitions that are far apart.
     let partition = job.wrapping_mul(2_654_435_761) % partitions;
     json!({ "PartitionKey": format!("{partition:02}"), "RowKey": format!("{job:08}"), "Job": job })
 }
 
-/// All programs record at once, each every eighth job.
+/// All programs record at the same time, each of them every eighth job.
 fn build(lab: &Lab, partitions: usize) -> Result<(), Error> {
     lab.create_table("jobs")?;
     let (client, table, count) = (&lab.client, &lab.name("jobs"), count(lab.data));

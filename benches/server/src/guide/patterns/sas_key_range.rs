@@ -10,7 +10,7 @@ use crate::guide::pattern::{Answers, Design, Measure, Pattern};
 
 const USERS: usize = 20;
 const NOTES_A_USER: usize = 50;
-/// The user who asks, and one whose notes are none of that user's business.
+/// The user who asks, and another user, whose notes this user must not see.
 const USER: usize = 3;
 const OTHER: usize = 4;
 
@@ -33,7 +33,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                     .filter(|note| property(note, "PartitionKey") == user(USER));
                 let mut lines: Answers =
                     mine.map(|note| property(note, "Text").to_owned()).collect();
-                // What this client may read of others is up to the client.
+                // Only the client itself limits which notes of others it reads.
                 lines.push("others are not shown".into());
                 Ok(lines)
             },

@@ -1,4 +1,5 @@
-//! Wide entities: more properties than an entity may have, in two entities of one partition.
+//! Wide entities: more properties than an entity may have, split between two entities of one
+//! partition.
 
 use serde_json::{Value, json};
 
@@ -52,7 +53,8 @@ pub(super) static PATTERN: Pattern = Pattern {
             design: "halves in two tables",
             run: |lab| {
                 create_halves(lab)?;
-                // A program dies before it writes, after the first table, and not at all, in turn.
+                // In turn: the program dies before it writes, dies after the first table, or does
+                // not die.
                 let change = |subject| {
                     store_halves(lab, subject, 0, 2)?;
                     store_halves(lab, subject, 1, subject % 3)
@@ -65,7 +67,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             design: "two entities, one transaction",
             run: |lab| {
                 lab.create_table("wide")?;
-                // There is one step: a program dies before it or after it.
+                // The write is a single step: the program dies before it, or after it.
                 let change = |subject| {
                     store(lab, subject, 0)?;
                     if subject % 2 == 0 {
@@ -145,7 +147,7 @@ fn whole(subject: usize, version: usize) -> String {
     line(subject, values)
 }
 
-/// Objects that are wholly of neither version.
+/// Counts the objects that are whole in neither version.
 fn losses(lab: &Lab, read: fn(&Lab, usize) -> Result<String, Error>) -> Result<Losses, Error> {
     let mut losses = Losses {
         half_done: 0,

@@ -105,8 +105,8 @@ pub(super) fn append(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).kinds(&["append", "create"]))
 }
 
-/// Gets a blob that was written in 50,000 parts of 512 bytes, and one whose same bytes were put at
-/// once. Pages are written out of order.
+/// Gets a blob that was written in 50,000 parts of 512 bytes, and a blob with the same bytes that
+/// was put at once. Pages are written out of order.
 pub(super) fn parts(bench: &mut Bench) -> Outcome<()> {
     let content = noise(bench.scaled(PARTS, 20) as usize * PART_BYTES);
     let kinds = [
@@ -166,7 +166,7 @@ pub(super) fn pages(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&beside.kinds(&["write", "get"]).on(&[Peer::Lazurite]))
 }
 
-/// Deletes blobs, which are put again so that their number stays the same.
+/// Deletes blobs. They are put again, so that the number of blobs stays the same.
 pub(super) fn delete(bench: &mut Bench) -> Outcome<()> {
     let content = noise(KIB);
     let names = Names::new(0, bench.scaled_small(BLOBS, 100));

@@ -110,7 +110,7 @@ fn has_length(bytes: usize) -> impl FnMut(&Answer) -> Result<(), String> {
     }
 }
 
-/// Puts blobs of eight blocks, on each connection block by block and then the list.
+/// Puts blobs of eight blocks. On each connection, puts one block after another and then the list.
 pub(super) struct Blocks {
     block: Template,
     list: Template,
@@ -326,7 +326,7 @@ fn put_page() -> Request<'static> {
         .header("x-ms-range", range)
 }
 
-/// Writes pages at random to one blob; with a reader, the last connection gets another blob
+/// Writes pages at random to one blob. With a reader, the last connection gets another blob
 /// meanwhile.
 pub(super) struct WritePages {
     write: Template,

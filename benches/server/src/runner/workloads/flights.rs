@@ -1,6 +1,6 @@
-//! The flights that left New York in 2013 as entities: loaded in entity group transactions while
-//! the server is killed, then asked about in every way a key or a property allows. Every answer is
-//! compared with the file.
+//! The flights that left New York in 2013, as entities. They are loaded in entity group
+//! transactions while the server is killed, and then queried by keys and by properties. Every
+//! answer is compared with the file.
 
 mod data;
 mod kills;
@@ -71,7 +71,7 @@ fn load(bench: &mut Bench, victim: &Victim, flights: &Flights) -> Outcome<()> {
 }
 
 /// A query for the rows of one partition from the first of `rows` to the last. The table must have
-/// no other rows between these.
+/// no rows between them that are not in `rows`.
 fn rows(rows: &[Flight]) -> Query {
     let (first, last) = (&rows[0], &rows[rows.len() - 1]);
     Query {

@@ -1,5 +1,5 @@
-//! The cost of a change after many snapshots and copies: appends, page writes and reads, the last
-//! of them beside the first.
+//! The cost of appends, page writes and reads after many snapshots or copies. The last requests are
+//! compared with the first.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const BLOCK_BYTES: usize = 1024;
 /// Size and number of the pages of a page blob of 1 MiB, which are written in turn.
 const PAGE_BYTES: usize = 512;
 const PAGES: usize = 2048;
-/// The timed requests, as rows name them.
+/// The names of the timed requests in figures.
 const KINDS: [&str; 3] = ["append", "page", "read"];
 
 /// The operation that follows each change.
@@ -49,12 +49,14 @@ pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     Ok(())
 }
 
-/// Ages two blobs. Once the server has finished its background work, further rounds on them
-/// alternate with the first rounds on two fresh blobs, so that a pause of the server's poll or
-/// another program slows both alike. The rows `without_pause` are the last rounds before that,
-/// beside background work, which makes every request of a busy server slower on a few processors,
-/// whatever the history. The CPU time of the server is that of the first rounds and of the last,
-/// without alternation.
+/// Ages two blobs, and waits until the server has finished its background work. Then further rounds
+/// on the aged blobs alternate with the first rounds on two fresh blobs. So a pause of the server's
+/// poll, or another program, slows both alike.
+///
+/// The figures `without_pause` are those of the last rounds before the wait. Background work runs
+/// beside these rounds, and makes every request slower on a few processors, whatever the history.
+/// The CPU time of the server is that of the first and the last rounds on the aged blobs before the
+/// alternation.
 fn measure(
     peer: &Running,
     history: History,
@@ -158,8 +160,8 @@ impl Changes {
         for name in [&self.appended, &self.paged] {
             keep(client, self.history, name)?;
         }
-        // The first bytes, not the last: a read has to look through everything that was written
-        // after them.
+        // The first bytes, not the last: a read of the first bytes must get past everything written
+        // later.
         let read = || client.get_blob_range(CONTAINER, &self.appended, 0, BLOCK_BYTES);
         let (read, took) = timed(read)?;
         self.times[2].push(took);

@@ -18,7 +18,8 @@ const DIRECTORIES: u64 = 100;
 /// Minimum number of bytes of a listed item.
 const ITEM_BYTES: u64 = 40;
 
-/// Lists among increasing numbers of blobs; Azurite only among the fewest, as filling takes long.
+/// Lists among increasing numbers of blobs. Azurite lists only among the fewest, because filling it
+/// takes long.
 pub(super) fn run(bench: &mut Bench) -> Outcome<()> {
     let mut peers = bench.start_all(&[Peer::Lazurite, Peer::Azurite], Service::Blob)?;
     // Pages shrink with the scale, so that they are always full.

@@ -26,13 +26,14 @@ const WAITING: f64 = 10_000.0;
 const CONSUMED: f64 = 1e6;
 /// Number of requests for 32 messages each, at scale 1.
 const GETS_OF_32: f64 = 6000.0;
-/// Requests that get and delete messages before as many are put again: so few that sixteen
-/// connections do not empty a queue of a hundred.
+/// Number of requests that get and delete messages before these messages are put again. It is small
+/// enough that sixteen connections do not empty a queue of a hundred messages.
 const CONSUMED_REQUESTS: u64 = 128;
 const STORES: &[Peer] = &[Peer::Lazurite, Peer::Azurite];
 /// Number of queues in which messages expire.
 const QUEUES: u64 = 640;
-/// The lifetime of these messages, and how soon after it their rows must be gone.
+/// The lifetime of these messages, and the time after their expiry by which their rows must be
+/// gone.
 const EXPIRED_AFTER: Duration = Duration::from_secs(1);
 const SWEPT_AFTER: Duration = Duration::from_secs(5);
 
@@ -73,8 +74,8 @@ pub(super) fn update(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).kinds(&["update", "get"]))
 }
 
-/// Each request takes 32 messages, so more than the name says are stored where depth makes no
-/// difference. Azurite stores as many as the name says.
+/// Each request takes 32 messages. So our server, on which the depth makes no difference, stores
+/// more messages than the name says. Azurite stores as many as the name says.
 pub(super) fn get_32(bench: &mut Bench) -> Outcome<()> {
     let waiting = bench.scaled_small(WAITING, 1000);
     let requests = bench.scaled(GETS_OF_32, 20);
@@ -166,8 +167,8 @@ fn azurite_with_10k(bench: &mut Bench) -> Outcome<()> {
 }
 
 /// Messages are soon removed, so the CPU time counts both the put and the removal. Expired messages
-/// are not delivered, whether or not they still have rows. Our server is therefore killed in the
-/// end, and its store searched for them.
+/// are not delivered, whether or not they still have rows. So our server is killed in the end, and
+/// its store is searched for their rows.
 pub(super) fn expiry(bench: &mut Bench) -> Outcome<()> {
     let plan = plan("queue put, gone in 1 s", |scene| {
         loads::put_short_lived(scene.account, QUEUES)

@@ -1,7 +1,8 @@
 //! Space comes back: the size of the data directory after nine of ten blobs were deleted, while
 //! other requests to all services go on.
 //!
-//! A snapshot or a fork may hold the deleted blobs. Their space must come back once it is gone.
+//! A snapshot or a fork may hold the deleted blobs. Their space must come back once the holder is
+//! gone.
 
 mod blobs;
 mod load;
@@ -92,7 +93,8 @@ struct Steps<'a, 'b> {
 }
 
 impl Steps<'_, '_> {
-    /// Deletes while a snapshot or fork `held` keeps the data, which is removed afterwards.
+    /// Deletes blobs while a snapshot or a fork named `held` keeps them, and then removes the
+    /// holder.
     fn delete_beside(&mut self, holders: &'static str) -> Outcome<()> {
         self.blobs.delete(self.scene)?;
         self.wait("deleted, still held", Some(holders))?;

@@ -69,8 +69,8 @@ fn measure_operations(bench: &mut Bench, store: &str, server: &Running) -> Outco
     Ok((most_ms, most_mb))
 }
 
-/// Measures forks of the snapshot `s0`. Also shows the first and the last tenth of them: a fork may
-/// not cost more where there are many.
+/// Measures forks of the snapshot `s0`. Also records the first and the last tenth of them, because
+/// a fork must not cost more when there are many.
 fn measure_forks(bench: &mut Bench, store: &str, server: &Running, forks: usize) -> Outcome<()> {
     let before = usage(server);
     let times = (0..forks).map(|_| time(server, "POST", "forks", "{\"from\":\"s0\"}"));

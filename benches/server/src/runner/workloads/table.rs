@@ -100,8 +100,8 @@ pub(super) fn transaction(bench: &mut Bench) -> Outcome<()> {
     bench.compare(&plan.at(&[1, 16]).items(100.0))
 }
 
-/// The time of 100,000 upserts at the rate reached while the number of partitions grows; slow peers
-/// do fewer.
+/// The time of 100,000 upserts, computed from the rate that was measured while the number of
+/// partitions grows. Slow peers do fewer upserts.
 pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
     let plan = plan("table one row a partition", loads::partitions).at(&[16]);
     bench.compare(&plan)?;
@@ -117,8 +117,8 @@ pub(super) fn partitions(bench: &mut Bench) -> Outcome<()> {
 }
 
 /// Small entities, on our server alone, to show how its figures change with the number stored. Each
-/// operation meets stores of every depth in turn, so that other work of the machine affects all of
-/// them.
+/// operation runs on stores of every depth in turn, so that other work of the machine affects all
+/// of them.
 pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
     let mut stores = Vec::new();
     for (name, full) in DEPTHS {
@@ -150,8 +150,8 @@ pub(super) fn deep(bench: &mut Bench) -> Outcome<()> {
 
 const DEEP_OPERATIONS: usize = 5;
 
-/// The operations with `count` entities stored. Reads come first: some systems evict pages from
-/// memory that were not read for a minute, and a later read would measure the disk.
+/// The operations with `count` entities stored. Reads come first. Some systems remove a page
+/// from memory if it is not read for a minute, and a later read would measure the disk.
 fn deep_plans(depth: &str, count: u64) -> [Plan<'static>; DEEP_OPERATIONS] {
     let rows = || Rows::small(0);
     let name = |operation: &str| format!("table {operation} among {depth}");

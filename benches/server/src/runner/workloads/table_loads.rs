@@ -11,14 +11,14 @@ use crate::load::{Expected, Load, any, repeated};
 use crate::runner::peers::RESOURCE as TABLE;
 use crate::runner::plan::Scene;
 
-/// Characters of the long property of a large entity, which is then a kibibyte with its keys and
-/// other properties.
+/// Number of characters in the long property of a large entity. With its keys and other properties,
+/// the entity then has a kibibyte.
 const LARGE_CHARS: usize = 800;
 /// Number of characters in the long property of a small entity.
 const SMALL_CHARS: usize = 50;
 /// Number of entities in one transaction, and in one range.
 const TOGETHER: u64 = 100;
-/// One entity in this many has a certain value of the property.
+/// One entity in this many has a certain value of the property `Count`.
 const ONE_OF: u64 = 1000;
 
 /// The keys and properties of entities, by number.
@@ -28,7 +28,7 @@ pub(super) struct Rows {
     data: u64,
     partition_rows: u64,
     text_chars: usize,
-    /// Poorly compressible letters, of which the long properties are parts.
+    /// Poorly compressible letters. The long properties are parts of them.
     letters: Arc<str>,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn insert(scene: &Scene, rows: Rows) -> impl Load + use<> {
     repeated(next, any)
 }
 
-/// Replaces random entities, about half of which do not exist before.
+/// Upserts random entities. About half of their keys are not among the stored ones.
 pub(super) fn upsert(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let mut template = Template::new(scene.account, write_request("PUT", entity_path()));
     let (mut random, mut body) = (Random::new(scene.serial), Vec::new());
@@ -270,7 +270,8 @@ pub(super) fn by_row_key(scene: &Scene, rows: Rows, count: u64) -> impl Load + u
 /// Queries the few entities of several partitions whose RowKey is below a bound.
 pub(super) fn below_row_key(scene: &Scene, rows: Rows, count: u64) -> impl Load + use<> {
     let [first, last] = [0, count - 1].map(|row| rows.partition(row));
-    // RowKeys increase over the partitions, so only the second one has any below this.
+    // RowKeys increase over the partitions, so only the second partition has RowKeys below this
+    // bound.
     let bound = Rows::row_key(rows.partition_rows + FEW);
     let filter = format!(
         "PartitionKey gt '{first}' and PartitionKey lt '{last}' and RowKey lt '{}'",
@@ -289,7 +290,7 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// Inserts the rows with these numbers. The first must begin a hundred.
+    /// Inserts the rows with these numbers. The first number must be a multiple of a hundred.
     pub(super) fn new(account: &Account, rows: Rows, numbers: Numbers<u64>) -> Transactions {
         let request = request("POST", "/$batch".into())
             .header("content-type", "multipart/mixed; boundary=batch_b1");

@@ -21,8 +21,8 @@ pub(super) const QUEUE_EXTENTS: &str = "__azurite_db_queue_extent__.json";
 /// Maximum number of other accounts that the report names.
 const OTHER_ACCOUNTS_MAX: usize = 100;
 
-/// The effect of a database or directory of extents that exists, but that the system does not allow
-/// to be read.
+/// The treatment of a database or directory of extents that exists, but that the system does not
+/// allow to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unopened {
     /// The report names it, and the rest is imported.
@@ -44,8 +44,8 @@ pub(super) struct Conversion<'a> {
 }
 
 impl<'a> Conversion<'a> {
-    /// Passes on the documents of a database, each with its place for messages. A missing database
-    /// has none.
+    /// Passes the documents of a database to `take`. Each document has its place for messages. A
+    /// missing database has no documents.
     pub(super) fn read(
         &mut self,
         database: &str,
@@ -86,7 +86,9 @@ impl<'a> Conversion<'a> {
         Ok(())
     }
 
-    /// The index of an account, which is its directory; `None`, and counted, if it is not imported.
+    /// The index of an account, which is the name of its directory. If the account is not imported,
+    /// returns `None`, and counts the document under the account's name, for at most
+    /// [`OTHER_ACCOUNTS_MAX`] names.
     pub(super) fn directory(&mut self, account: &str) -> Option<usize> {
         let index = self.accounts.iter().position(|name| *name == account);
         if index.is_none()

@@ -16,7 +16,7 @@ const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
 /// Takes the name of a collection, the text of a document, and the offset of its end in the file.
 pub type Take<'a> = dyn FnMut(&str, &RawValue, u64) -> Result<(), String> + 'a;
 
-/// The place and the reason from which on a database cannot be read.
+/// The place from which a database cannot be read, and the reason.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The offset of the end of the last complete document.
@@ -90,7 +90,7 @@ struct Metered<'a, R> {
 }
 
 impl<R: Read> Read for Metered<'_, R> {
-    /// Exact, because the parser reads byte by byte.
+    /// The count is exact, because the parser reads byte by byte.
     fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(room).inspect_err(|error| {
             let has_failed = error.kind() != io::ErrorKind::Interrupted;

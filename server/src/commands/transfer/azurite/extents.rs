@@ -110,8 +110,7 @@ impl Extents {
         }
     }
 
-    /// Fails if the parts have more bytes than all extents: they then name the same bytes again and
-    /// again.
+    /// Fails if the parts have more bytes than all extents: some parts then name the same bytes.
     pub fn check(&self, parts: &[Part]) -> Result<(), String> {
         let parts = parts.iter().filter(|part| part.path.is_some());
         let bytes = parts.fold(0u64, |bytes, part| bytes.saturating_add(part.count));

@@ -4,8 +4,8 @@
 //! Azurite keeps five LokiJS databases, `__azurite_db_*__.json`, and the contents of blobs and
 //! messages in files that it calls extents, below `__blobstorage__` and `__queuestorage__`. A
 //! conversion reads the databases once and writes lines in the layout of an export; the lines of
-//! blobs name ranges of the extents, so contents are not copied. `lazurite import` then reads the
-//! result.
+//! blobs name ranges of the extents, so contents are not copied. The code of
+//! `lazurite import` then reads the lines.
 //!
 //! The directory is not trusted, and is opened for reading only. It may be damaged: unreadable
 //! parts are named and left out, and the rest is imported.
@@ -79,7 +79,7 @@ pub fn import_accounts(
     import(path, &accounts, Existing::Refuse, staging, Unopened::Refuse)
 }
 
-/// Imports the accounts of a directory of Azurite's. `staging` is an empty directory for
+/// Imports accounts of a data directory of Azurite. `staging` is an empty directory for
 /// intermediate files. The error is a sentence.
 fn import(
     path: &Path,

@@ -140,7 +140,8 @@ impl Message {
         let (ttl, hidden) = if left > FOREVER {
             (-1, hidden)
         } else {
-            // Hidden only to its end, if it would become visible later.
+            // A message that would become visible only after it expires is hidden until one second
+            // before.
             (left.as_secs() as i64, hidden.min(left.as_secs() - 1))
         };
         let line = json!({

@@ -81,7 +81,7 @@ pub struct SortedLines {
     order: Vec<Place>,
 }
 
-/// The place of a line. Places sort by path, time and age.
+/// The place of a line. Places sort by path, then by time, then in the order of adding.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     path: usize,

@@ -203,9 +203,9 @@ pub fn later_requests(fields: &Map<String, Value>) -> Result<Vec<BlobRequest>, S
     Ok(properties.into_iter().chain(seal).chain(expiry).collect())
 }
 
-/// The headers of a Set Blob Properties after the request that makes a blob; `None` if it is not
-/// needed. It is needed for an MD5 of unusual length, which the first request refuses, and for a
-/// blob without a type, for which the first request chooses one.
+/// The headers of a Set Blob Properties that follows the creation of a blob; `None` if it is not
+/// needed. It is needed if the MD5 has an unusual length, which the creation refuses, and if the
+/// blob has no type, for which the creation chooses one.
 fn later_property_headers(
     fields: &Map<String, Value>,
 ) -> Result<Option<Vec<(String, String)>>, String> {

@@ -192,7 +192,7 @@ fn next_piece(content: &mut impl Read) -> Result<Option<Vec<u8>>> {
     Ok((!piece.is_empty()).then_some(piece))
 }
 
-/// The runs of pages that are not all zeros. An incomplete page at the end counts as one, and the
+/// The runs of pages that are not all zeros. An incomplete page at the end counts as a page; the
 /// service will refuse it.
 fn written_runs(piece: &[u8]) -> Vec<(usize, usize)> {
     let mut runs: Vec<(usize, usize)> = Vec::new();

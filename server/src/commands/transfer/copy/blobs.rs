@@ -25,9 +25,9 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use std::time::Duration;
 
-/// Bytes that are read and sent at a time: the most that an Append Block and a Put Page of old
-/// versions take, and the longest range for which a service returns the MD5. Source: Get Blob,
-/// "Request headers", `x-ms-range-get-content-md5`.
+/// Number of bytes that are read and sent at a time. It is the maximum of Append Block and Put Page
+/// in old versions, and of a range for which a service returns the MD5. Source: Get Blob, "Request
+/// headers", `x-ms-range-get-content-md5`.
 const PIECE_BYTES: u64 = 4 << 20;
 /// Maximum number of blocks of a blob. Source: Put Block List.
 const BLOCKS_MAX: u64 = 50_000;
@@ -99,7 +99,7 @@ fn datasets(copy: &CopyRun<'_>, container: &str) -> Result<&'static str> {
     }
 }
 
-/// Counts of a container's items that another client's requests cannot create.
+/// Counts of snapshots, versions and states of a container's blobs that are not copied.
 #[derive(Default)]
 struct NotCopied {
     snapshots: u64,
@@ -278,7 +278,7 @@ impl<'a> BlobCopy<'a> {
         Ok(md5)
     }
 
-    /// Size of a block, such that [`BLOCKS_MAX`] suffice.
+    /// Size of a block, large enough that [`BLOCKS_MAX`] blocks hold the blob.
     fn block_bytes(&self) -> u64 {
         let pieces = self.blob.bytes.div_ceil(BLOCKS_MAX).div_ceil(PIECE_BYTES);
         pieces.max(1) * PIECE_BYTES

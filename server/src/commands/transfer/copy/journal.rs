@@ -1,9 +1,9 @@
-//! The journal of a copy: what was copied, one JSON object a line, so that an interrupted copy
-//! continues where it was.
+//! The journal of a copy, one JSON object on each line. With it, an interrupted copy continues
+//! where it stopped.
 //!
-//! A line records that an item is about to be written, or that it is complete. The last line may be
-//! cut if the program was killed: unreadable lines are skipped, and their items are copied again.
-//! Memory holds only hashes of the names and ETags of blobs.
+//! A line records that an item is about to be written, or that it is complete. If the program was
+//! killed, the last line may be cut: unreadable lines are skipped, and their items are copied
+//! again. Memory holds only hashes of the names and ETags of blobs.
 
 use crate::commands::transfer::error::{Error, Result};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn place_of(services: &Value) -> String {
     Vec::from_iter(places).join(", ")
 }
 
-/// The progress of earlier runs of a copy, and the file that records that of this one.
+/// The progress of earlier runs of a copy, and the file that records the progress of this run.
 #[derive(Default)]
 pub struct Journal {
     path: PathBuf,

@@ -1,9 +1,9 @@
-//! `lazurite copy`: all that an account stores, from one server that speaks the protocols to
-//! another.
+//! `lazurite copy`: copies all that an account stores from one server to another. Both speak the
+//! protocols of Azure Storage.
 //!
-//! It lists like an export and sends the requests of an import, without files between them. Nothing
-//! is held as a whole: a blob goes in pieces, a table in pages, a queue in the pages of its
-//! messages. Each item is checked before the journal notes it.
+//! It lists like an export and sends the requests of an import, without files between them. It
+//! holds no item as a whole: it copies a blob in pieces, a table in pages of entities, and a queue
+//! in pages of messages. Each item is checked before the journal notes it.
 
 mod blobs;
 mod journal;
@@ -145,8 +145,8 @@ impl CopyRun<'_> {
         Ok(json!({ "from": places_of(&self.from)?, "to": places_of(&self.to)? }))
     }
 
-    /// The containers, queues and tables to copy. Error: one does not exist, or the destination
-    /// already has it.
+    /// The containers, queues and tables to copy. Error: one that a flag names does not exist; or,
+    /// with [`Existing::Refuse`], [`Self::check_unused`] fails.
     fn plan(&self, services: &[ServiceKind]) -> Result<Plan> {
         let has = |service| services.contains(&service);
         let mut plan = Plan::default();
@@ -178,7 +178,8 @@ impl CopyRun<'_> {
         self.copy_properties(services)
     }
 
-    /// Fails if a destination resource has contents that this copy has not written.
+    /// Fails if the destination has one of the resources with contents, and this copy has not begun
+    /// to write that resource.
     fn check_unused(&self, kind: ResourceKind, resources: &[Resource]) -> Result<()> {
         for (name, _) in resources {
             if !self.journal.has_begun(&format!("{kind} {name}"))
@@ -192,8 +193,8 @@ impl CopyRun<'_> {
         Ok(())
     }
 
-    /// Copies the properties of the services, such as CORS rules, if a whole account is copied to
-    /// an account of its own.
+    /// Copies the properties of the services, such as CORS rules. Does not copy them if flags name
+    /// resources, or if existing resources are not refused.
     fn copy_properties(&self, services: &[ServiceKind]) -> Result<()> {
         if self.is_of_names() {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Queues: their messages in order, one after the other, with the text that the source shows.
 //!
-//! Putting a message twice makes two. So a queue is copied as a whole: if it is not known whether a
-//! message arrived, or an earlier run broke off within the queue, its copy is cleared and begun
-//! again.
+//! Putting a message twice makes two messages. So a queue is copied as a whole. If it is unknown
+//! whether a message arrived, or if an earlier run broke off within the queue, the copy of the
+//! queue is cleared and begun again.
 
 use crate::commands::transfer::asking::patiently;
 use crate::commands::transfer::copy::run::{CopyRun, Made};
@@ -67,7 +67,7 @@ fn copy_queue(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
 }
 
 /// True if an earlier run has copied the queue, and the copy still exists. Consumers may have taken
-/// messages since, so it is never emptied.
+/// messages since, so the copy is never emptied.
 fn is_known(copy: &CopyRun<'_>, queue: &str) -> Result<bool> {
     let Some(copied) = copy.journal.queue(queue) else {
         return Ok(false);

@@ -114,8 +114,8 @@ impl CopyRun<'_> {
         completed.or_else(|error| self.refused(&format!("{kind} {name}, its policies"), error))
     }
 
-    /// Notes that a setting was refused, and continues: a SAS may lack the right to it. Error: any
-    /// other fatal error, such as a broken connection.
+    /// Notes that a setting was refused, and continues: a SAS may lack the right to it. Error: a
+    /// fatal error without the status 403, such as a broken connection.
     pub(super) fn refused(&self, what: &str, error: Error) -> Result<()> {
         let (is_fatal, status) = (error.is_fatal(), error.status());
         let error = error.within(what);

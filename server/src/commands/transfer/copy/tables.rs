@@ -40,8 +40,8 @@ fn copy_table(copy: &CopyRun<'_>, resource: &Resource) -> Result<()> {
     copy.journal.note_table(name, &place)
 }
 
-/// Copies pages from `place` on, and counts the entities there. Returns `false` if an entity was
-/// refused; a later run then begins again at the first page with one.
+/// Copies pages from `place` on. Moves `place`, which counts the written entities. Returns `false`
+/// if an entity was refused: a later run then begins again at the first page with a refused entity.
 fn copy_pages(copy: &CopyRun<'_>, table: &str, place: &mut TablePlace) -> Result<bool> {
     let progress = &copy.progress;
     let threads = copy.options.parallel;

@@ -15,7 +15,8 @@ use serde_json::{Map, Value, json};
 
 /// A lifetime of this length counts as unlimited: a thousand years.
 const FOREVER_SECONDS: u64 = 1000 * 366 * 24 * 3600;
-/// A header of Lazurite for reading all messages of a queue. Other services ignore it.
+/// Headers of Lazurite for reading all messages of a queue: the position of the first message to
+/// show, and the position of the next page. Other services ignore both headers.
 const PEEK_FROM: &str = "x-lazurite-peek-from";
 const PEEK_NEXT: &str = "x-lazurite-peek-next";
 /// A header of Lazurite with a message's dequeue count. Other services ignore it.
@@ -43,8 +44,8 @@ pub fn queues(client: &Client) -> Result<Vec<Resource>> {
     }
 }
 
-/// Passes on the line of each message that the service shows, and returns their number. Lazurite
-/// shows all messages, other services the first [`PEEKED_MAX`].
+/// Passes the line of each message that the service shows to `take`. Returns the number of these
+/// messages. Lazurite shows all messages, other services the first [`PEEKED_MAX`].
 pub fn each_message(
     client: &Client,
     queue: &str,

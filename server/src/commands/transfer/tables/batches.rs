@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const BOUNDARY: &str = "batch_lazurite";
 const CHANGES: &str = "changeset_lazurite";
-/// Operations of a transaction, and bytes of its entities. Source: Performing Entity Group
-/// Transactions.
+/// Maximum number of operations of a transaction, and of bytes of its lines. Source: Performing
+/// Entity Group Transactions, which allows 100 operations and a body of 4 MiB.
 const BATCH_ENTITIES_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 3 << 20;
 /// Maximum number of bytes of transactions that wait for more entities of their partitions, and the
@@ -69,8 +69,8 @@ pub fn write_lines(
     Ok(refused.into_inner())
 }
 
-/// Writes the entities, one by one if their transaction is refused, and passes on refused ones.
-/// Error: a fatal one, such as a broken connection.
+/// Writes the entities in one transaction, or one by one if that is refused. Passes refused
+/// entities to `refuse`. Error: a fatal one, such as a broken connection.
 fn each_refused(
     client: &Client,
     operations: &[Operation],
@@ -106,8 +106,8 @@ fn with_types_of_doubles(line: &str) -> Result<String, String> {
     Ok(typed + "}")
 }
 
-/// Groups the lines that `each` produces into transactions, and passes on the transactions. Lines
-/// of a partition need not be adjacent.
+/// Groups the lines that `each` produces into transactions, and passes the transactions to `hand`.
+/// Lines of a partition need not be adjacent.
 pub fn each_batch(
     table: &str,
     each: impl FnOnce(&mut dyn FnMut(&str) -> Result<()>) -> Result<()>,

@@ -43,7 +43,7 @@ pub fn tables(client: &Client) -> Result<Vec<String>> {
 }
 
 /// The lines of a page of entities, and the parameters of the next page. `more` is empty for the
-/// first page; the result's is empty after the last one.
+/// first page; the returned parameters are empty after the last page.
 pub fn read_page(client: &Client, table: &str, more: &str) -> Result<(Vec<String>, String)> {
     let resource = format!("{}()?$top=1000{more}", encode(table));
     let (page, more) = patiently(client, || {

@@ -48,8 +48,8 @@ const COLUMNS: [(&str, Kind); 19] = [
 pub(super) struct Flight {
     /// Carrier and month, such as `UA-03`.
     pub(super) partition: String,
-    /// Date, scheduled departure and flight number, which no two flights of a carrier share:
-    /// `0301-0515-1545`.
+    /// Date, scheduled departure and flight number, such as `0301-0515-1545`. No two flights of a
+    /// carrier share all three.
     pub(super) row: String,
     record: StringRecord,
 }
@@ -92,8 +92,8 @@ impl Flight {
         entity
     }
 
-    /// The entity as `$select` must show it: with these properties and no other. One that the
-    /// entity does not have is null.
+    /// The entity as `$select` must show it: with these properties and no other. A property that
+    /// the entity does not have is null.
     ///
     /// Source: Writing LINQ queries against the Table service, "Projecting"; Query Entities, "URI
     /// parameters", `$select`. Types need an annotation, by Payload format for Table service
@@ -150,7 +150,7 @@ impl Flights {
     fn sample(mut all: Vec<Flight>, scale: f64) -> Flights {
         let mut partitions: Vec<&str> = all.iter().map(|flight| &*flight.partition).collect();
         partitions.dedup();
-        // Rounded, the share of partitions so far grows by one exactly at those that are chosen.
+        // Chooses a partition if it raises the rounded number of partitions due so far.
         let so_far = |index: usize| (index as f64 * scale + 0.5).floor();
         let chosen = partitions.into_iter().enumerate();
         let chosen = chosen.filter(|(index, _)| so_far(index + 1) > so_far(*index));

@@ -103,8 +103,8 @@ pub(super) struct LostAnswers {
 }
 
 impl LostAnswers {
-    /// Makes sure that a write is done. If its answer is lost, `look` finds out whether it was
-    /// done, and it is sent again only if it was not.
+    /// Makes sure that a write is done. If its response is lost, `look` finds out whether the write
+    /// was done. The write is sent again only if it was not done.
     pub(super) fn write(
         &self,
         client: &Client,

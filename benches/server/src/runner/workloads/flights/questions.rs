@@ -14,7 +14,7 @@ const fn question(filter: &'static str, keep: fn(&Flight) -> bool) -> Question {
 }
 
 /// Scans of the whole table, then of partitions. A comparison with a property that a flight does
-/// not have is false, whatever the operator; so `not` of one is true.
+/// not have is false, whatever the operator. So `not` of such a comparison is true.
 ///
 /// Source: Querying tables and entities, "Filter expressions".
 pub(super) const QUESTIONS: [Question; 16] = [

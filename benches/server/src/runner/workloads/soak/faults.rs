@@ -153,8 +153,8 @@ impl FaultInjector<'_> {
         self.reopen()
     }
 
-    /// Closes the store, and opens it with the other level of durability, at the time that the
-    /// clock then shows.
+    /// Closes the store, and opens it with the other level of durability. The store then begins
+    /// with the current time of the clock.
     pub(super) fn reopen(&mut self) -> Outcome<()> {
         self.counts.reopened += 1;
         let durability = if self.counts.reopened.is_multiple_of(2) {

@@ -13,10 +13,10 @@ use crate::runner::workloads::soak::stalls::Stalls;
 
 /// Maximum number of mistakes that are printed.
 const WRONG_MAX: usize = 10;
-/// Maximum ratio of the p99 of reads during slow syncs to that of the same reads without.
+/// Maximum ratio of the p99 of reads during slow syncs to the p99 of the same reads without stalls.
 const SLOWDOWN_MAX: f64 = 2.0;
-/// A lower p99 counts as this one, because it depends more on the scheduling of the machine's
-/// threads than on the disk.
+/// A lower p99 during slow syncs is never a mistake, because it depends more on the scheduling of
+/// the machine's threads than on the disk.
 const P99_FLOOR: Duration = Duration::from_millis(2);
 /// Minimum number of reads for a meaningful p99.
 const READS_MIN: u64 = 1000;
@@ -46,15 +46,15 @@ struct Delivery {
 
 #[derive(Default)]
 pub(super) struct Entries {
-    /// Messages that must be delivered, or were deleted.
+    /// Messages that were put, whether or not they are deleted since.
     pub(super) put: HashSet<String>,
     /// Messages whose Put Message was not answered.
     pub(super) perhaps_put: HashSet<String>,
-    /// When Delete Message was acknowledged, by message.
+    /// The time at which Delete Message was acknowledged, by message.
     pub(super) deleted: HashMap<String, Instant>,
     pub(super) perhaps_deleted: HashSet<String>,
-    /// The updates of a message that were acknowledged: the count that each left, and when. A
-    /// message without an update is missing.
+    /// By message: the acknowledged updates, each with the number of updates so far and the time of
+    /// its response. Messages without an acknowledged update are absent.
     pub(super) updates: HashMap<String, Vec<(u64, Instant)>>,
     /// The times of expiry of messages that expire.
     pub(super) expiring: HashMap<String, SystemTime>,
@@ -76,7 +76,8 @@ pub(super) struct Entries {
 pub(super) struct Verdict {
     /// The times of requests in nanoseconds, by the name of the request.
     pub(super) times: BTreeMap<&'static str, Histogram<u64>>,
-    /// The ratio of the p99 of reads during slow syncs to that without; `None` after too few reads.
+    /// The ratio of the p99 of reads during slow syncs to the p99 without; `None` after too few
+    /// reads.
     pub(super) slowdown: Option<f64>,
     /// Descriptions of the first mistakes.
     pub(super) wrong: Vec<String>,
@@ -91,8 +92,8 @@ impl Ledger {
         act(&mut self.0.lock().expect("no request panics"))
     }
 
-    /// Forgets until when messages are hidden and when they expire, because the clock of a reopened
-    /// store begins anew.
+    /// Discards the times until which messages are hidden and the times at which they expire,
+    /// because the clock of a reopened store begins anew.
     pub(super) fn reopened(&self) {
         self.with(|entries| {
             entries.hidden.clear();
@@ -152,9 +153,9 @@ impl Ledger {
         });
     }
 
-    /// Records that a request, which `began` then, has delivered a message between the times
-    /// `during`. Answers may arrive out of order, so the delivery is compared only with what was
-    /// acknowledged before the request began.
+    /// Records a delivery of a message. The request began at `began`, and the delivery was between
+    /// the times `during`. Responses may arrive out of order, so the delivery is compared only with
+    /// writes that were acknowledged before the request began.
     pub(super) fn delivered(
         &self,
         message: &Message,
@@ -273,8 +274,8 @@ impl Entries {
         }
     }
 
-    /// Keeps the later of two times until which a message is hidden: the earlier is that of an
-    /// answer that arrived late.
+    /// Keeps the later of two times until which a message is hidden. The earlier time is from a
+    /// response that arrived late.
     fn hide(&mut self, name: &str, delivery: Delivery) {
         let known = self.hidden.get(name);
         if known.is_none_or(|known| known.hidden_until <= delivery.hidden_until) {

@@ -20,7 +20,8 @@ const CONSUMERS: u64 = 3;
 const TTL_SECONDS_MAX: u64 = 10;
 /// Times in responses are cut to seconds, so an expiry may be this much later.
 const TIME_RESOLUTION: Duration = Duration::from_secs(1);
-/// After the clock has passed all timeouts, messages that do not arrive in this time are lost.
+/// Once the clock has passed all timeouts, messages that are not delivered within this time are
+/// lost.
 const QUIET_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn prepare(services: &Services) -> Result<(), Error> {
@@ -125,8 +126,8 @@ fn never_expires(message: &Message) -> bool {
     message.expires_at > message.inserted_at + Duration::from_secs(10 * TTL_SECONDS_MAX)
 }
 
-/// Changes text and visibility with the pop receipt, after which the old receipt is no longer
-/// valid, and mostly deletes the message.
+/// Changes text and visibility with the pop receipt, which makes the old receipt invalid, and then
+/// mostly deletes the message.
 fn update(soak: &Soak, random: &mut Random, message: &Message, hidden_seconds: u64) {
     let (name, updates) = parse_text(&message.text);
     let text = format!("{name}#{}", updates + 1);
@@ -166,8 +167,8 @@ fn update(soak: &Soak, random: &mut Random, message: &Message, hidden_seconds: u
     }
 }
 
-/// True if the time for which the message was hidden is over, and another consumer has it or has
-/// deleted it, or if it has expired.
+/// True if the message has expired, or if another consumer has received or deleted it after the
+/// time for which it was hidden.
 fn is_taken_over(error: &Error) -> bool {
     error.is("PopReceiptMismatch") || error.is("MessageNotFound")
 }

@@ -18,7 +18,8 @@ impl<T: Clone + PartialEq> Possible<T> {
         self.0.push(state);
     }
 
-    /// Records that `state` was read, which is then the only one. `false` if it was not possible.
+    /// Records that `state` was read and is now the only possible one. `false` if it was not
+    /// possible before.
     pub(super) fn observed(&mut self, state: &T) -> bool {
         let is_possible = self.0.contains(state);
         self.0 = vec![state.clone()];

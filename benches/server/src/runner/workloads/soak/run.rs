@@ -1,5 +1,5 @@
-//! Runs the soak: starts the threads, injects the faults, checks in the end that everything is
-//! there.
+//! Runs the soak: starts the threads, injects the faults, and checks in the end that no
+//! acknowledged write is lost.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,8 +92,8 @@ fn run_at(
         soak.is_over.store(true, Ordering::Relaxed);
         injected
     })?;
-    // A store that was reopened after the clock had been set back hides messages until the clock is
-    // where it was.
+    // A store that was reopened after the clock had been set back hides messages until the clock
+    // has caught up.
     steps.step(FINAL_STEP_SECONDS);
     injector.reopen()?;
     let counts = injector.counts;

@@ -22,7 +22,7 @@ pub(super) struct Services {
     pub(super) client: Client,
     pub(super) clock: Arc<dyn WallClock>,
     /// Whether a sync of this store was made to fail. Set before the disk fails, and never unset:
-    /// the store stays read-only until it is reopened, even if a request notices that late.
+    /// the store stays read-only until it is reopened, even if a request notices the failure late.
     is_disk_failed: AtomicBool,
 }
 

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 /// Duration of each sync while syncs are slow.
 pub(super) const SLOW_SYNC: Duration = Duration::from_millis(300);
-/// Maximum number of slow syncs that a write waits for: two files each for the group of writes
-/// before its own and for its own, and a new segment of the log.
+/// Maximum number of slow syncs that a write waits for: two files for the group of writes before
+/// its own, two files for its own group, and a new segment of the log.
 const SLOW_SYNCS_MAX: u32 = 6;
 /// The time that a request may take apart from stalls: it waits for other threads of this machine,
 /// and for the sync that was under way when a stall began.
 const SLACK: Duration = Duration::from_millis(1000);
-/// Maximum number of stalls kept. All requests under way are younger than a dropped one.
+/// Maximum number of stalls kept. Every request under way began after the end of any dropped stall.
 const STALLS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,8 +35,8 @@ impl Soak {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Runs a request and records its time. `None` if the store failed because its disk did: the
-    /// outcome is unknown.
+    /// Runs a request and records its time. `None` if the request failed: its outcome is unknown. A
+    /// failure that no failure of the store's disk explains is recorded as a mistake.
     pub(super) fn request<T>(
         &self,
         kind: Kind,

@@ -80,8 +80,8 @@ fn read_counter(soak: &Soak, row: u64) -> Option<(i64, String)> {
     })
 }
 
-/// Adds one to a counter with the ETag that was read: by Update Entity, and by Merge Entity of
-/// every other row.
+/// Adds one to a counter, on condition that it has the ETag that was read. Counters with even
+/// numbers are written by Merge Entity, the others by Update Entity.
 fn increment(soak: &Soak, mut random: Random) {
     while !soak.is_over() {
         let number = random.below(COUNTERS);

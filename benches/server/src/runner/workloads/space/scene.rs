@@ -12,7 +12,7 @@ use crate::client::Client;
 
 /// Maximum size of the directory, as a multiple of the live bytes.
 const TIMES_MAX: f64 = 1.2;
-/// Always allowed, because logs and open files are allocated ahead.
+/// This size in bytes is always allowed, because logs and open files are allocated ahead.
 const ALWAYS_ALLOWED: u64 = 64 << 20;
 /// Maximum time to wait until space is freed.
 const WAIT_MAX: Duration = Duration::from_secs(120);
@@ -78,9 +78,9 @@ impl Scene {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Blocks until the directory takes no more than it may, or the longest wait has passed.
+    /// Blocks until the directory is no larger than allowed, or the longest wait has passed.
     /// `holders` is the name of a list in the server's status: the directory may also take the
-    /// bytes that `held` has there.
+    /// bytes of the item `held` in that list.
     pub(super) fn wait(&self, holders: Option<&str>) -> Outcome<Wait> {
         let began = Instant::now();
         loop {
