@@ -32,8 +32,8 @@ const FILE_BYTES_MAX: u64 = 1 << 40;
 pub enum Durability {
     /// Nothing: the store lives in memory.
     Memory,
-    /// The death of the process. A power cut may lose acknowledged writes of the last 250 ms at
-    /// most, however long a sync takes ([`Config::sync_milliseconds`]).
+    /// The death of the process. A power cut may lose acknowledged writes, but only those of the
+    /// last 250 ms with the default [`Config::sync_milliseconds`], however long a sync takes.
     Process,
     /// A power cut. Writes whose tickets were not awaited may be lost with the process.
     Disk,
@@ -70,12 +70,12 @@ pub struct Config {
     /// Bytes of an SSTable after which the next begins. Default: 16 MiB. Raised: larger steps of
     /// compaction.
     pub sstable_bytes: u64,
-    /// Bytes of level 1. Each deeper level may hold `level_ratio` times more than the one above it.
-    /// Levels above the deepest one in use hold at most a `level_ratio`-th of the level below them,
-    /// or this many bytes if that is more. Default: 64 MiB.
+    /// Bytes that level 1 may hold. Each deeper level may hold `level_ratio` times as much as the
+    /// level above it. Above the deepest level in use, a level is limited further: to a
+    /// `level_ratio`-th of the level below it, but never to fewer bytes than this. Default: 64 MiB.
     pub level_bytes_base: u64,
-    /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels,
-    /// more write amplification.
+    /// Ratio of the size of a level to the size of the level above it. Default: 10. Raised: fewer
+    /// levels, more write amplification.
     pub level_ratio: u64,
     /// Number of SSTables in level 0 at which they are compacted under a heavy write load; in an
     /// idle store two suffice. Default: 8. Raised: slower reads, less write amplification.
@@ -103,20 +103,21 @@ pub struct Config {
     /// count while they are in the directory.
     pub quota_bytes: Option<u64>,
     /// Milliseconds after which a change is synced in the background at durability `Process`.
-    /// Default: 50. If syncs take longer, writes wait once the oldest unsynced change is four times
-    /// as old, and at least 20 ms old, so that a power cut loses no more than that. Raised: a power
-    /// cut loses more. Lowered: more syncs, and writers wait for them on a slow disk.
+    /// Default: 50. If syncs take longer, writes wait once the age of the oldest unsynced change
+    /// reaches four times this value (or 20 ms, if that is longer). So a power cut loses no older
+    /// change. Raised: a power cut loses more. Lowered: more syncs, and writers wait for them on a
+    /// slow disk.
     pub sync_milliseconds: u64,
     /// Seconds after which a memtable that hides older data is flushed, so that the space of that
     /// data can be freed. Default: 10.
     pub memtable_seconds_max: u64,
     /// Whether background work merges SSTables, and rewrites value-log segments, that existed when
-    /// the store was opened. Default: true. Use false for copies that share files with each other:
-    /// each copy would take the time and the space of the same merges. With false, merges rewrite
-    /// at most four inherited bytes for each byte that the store has written itself, earlier merges
-    /// included, unless writers would have to wait or a quota is nearly used up. No merge serves
-    /// only to speed up reads, which stay as fast as in the source. Inherited value-log segments
-    /// are rewritten only if a quota is nearly used up.
+    /// the store was opened (inherited files). Default: true. Use false for copies that share files
+    /// with each other: each copy would take the time and the space of the same merges. With false,
+    /// a merge includes at most four bytes of inherited SSTables for each byte of newer SSTables.
+    /// This limit ends when writers would have to wait, or when a quota is nearly used up. SSTables
+    /// are not joined only to speed up reads, which stay as fast as in the source. Inherited
+    /// value-log segments are rewritten only if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 
@@ -269,8 +270,9 @@ pub enum Compression {
     Lz4 = 2,
 }
 
-/// Settings of one keyspace, given each time it is opened; `None` stands for the value of
-/// [`Config`]. Background work before the keyspace is opened uses the `Config`.
+/// Settings of one keyspace, given each time it is opened. `None`: the value of [`Config`] if it
+/// has the option, otherwise the default below. Background work before the keyspace is opened uses
+/// these values too.
 #[derive(Debug, Clone, Default)]
 pub struct KeyspaceOptions {
     /// Bytes of the keyspace's memtable after which it is sealed. Lowered: a keyspace that is
@@ -285,8 +287,8 @@ pub struct KeyspaceOptions {
     pub sstable_bytes: Option<u64>,
     /// Percentage of tombstones among the entries of an SSTable at which it is compacted although
     /// its level is not full. Default: 50. Lowered: scans pass fewer tombstones, and compaction
-    /// rewrites more. Raised: the reverse; for rows that no scan passes over (a queue whose readers
-    /// know where its head is).
+    /// rewrites more. Raise it for rows that no scan passes over (a queue whose readers know where
+    /// its head is).
     pub tombstone_percent_max: Option<u64>,
     /// How the blocks of its SSTables are compressed. Default: LZ4 in a flush, because writers may
     /// wait for it, and zstd in a merge. [`Compression::Lz4`] takes less processor time in merges

@@ -45,7 +45,7 @@ impl Change<'_> {
 #[derive(Debug)]
 pub(crate) struct Changes<'a>(Decoder<'a>);
 
-/// The error for a payload that no batch encodes.
+/// The error for bytes that no batch encodes to.
 #[derive(Debug)]
 pub(crate) struct Malformed;
 

@@ -11,7 +11,8 @@ use crate::fs::name::NUMBER_MAX;
 use crate::{KeyRange, Result};
 use std::fmt::{self, Debug, Display};
 
-/// Above the bytes of any file and of its values. Sums of smaller numbers do not overflow.
+/// Greater than the bytes of any file, and than those of the values that one file refers to. Sums
+/// of smaller numbers do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
 
 /// The longest bound of a range: the smallest key after the longest one.
@@ -33,7 +34,7 @@ pub(crate) struct FileMeta {
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
     pub(crate) range_tombstones: u64,
-    /// Bytes of each value-log segment that entries refer to.
+    /// For each value-log segment that entries refer to: its number, and the bytes of their values.
     pub(crate) references: Vec<(u64, u64)>,
 }
 
@@ -118,7 +119,7 @@ pub(crate) struct LogMark {
     pub(crate) end: u64,
 }
 
-/// Makes edits durable: the only part of the manifest that code which changes files needs.
+/// Makes edits durable: the part of the manifest that is needed to change the set of files.
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// Returns a number that no file of the store has had.
     fn next_file(&self) -> u64;

@@ -40,7 +40,8 @@ impl Fragment {
     }
 }
 
-/// Encodes the count; for each fragment its start, end, count of sequence numbers, and those.
+/// Encodes the count of fragments; for each one its start, its end, the count of its sequence
+/// numbers, and the numbers.
 pub(crate) fn encode(fragments: &[Fragment]) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, fragments.len() as u64);

@@ -1,5 +1,5 @@
-//! The real file system and clock. Apart from `platform/`, this is the only place of the engine
-//! that calls `std::fs`.
+//! The real file system and clock. Only this file and its helpers in the folder `fs` call
+//! `std::fs`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -156,7 +156,7 @@ const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
 /// Calls `open`. Waits while the process or the system has no free file descriptor, at most
-/// [`DESCRIPTOR_PATIENCE`]: clients' connections may hold them all, and then end.
+/// [`DESCRIPTOR_PATIENCE`]: connections of clients may hold all descriptors for a short time.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {

@@ -80,8 +80,8 @@ impl LogMap {
     }
 
     /// Takes full pages out of the mapping. Call it before a sync: otherwise the kernel protects
-    /// each page separately as it writes it, and each time interrupts every processor that the
-    /// process runs on, which took a seventh of the processor time of a put.
+    /// each page separately as it writes the page, and each time interrupts every processor that
+    /// the process runs on. This took a seventh of the processor time of a put.
     pub(super) fn release_written(&self) {
         let mut progress = self.progress();
         let end = progress.written / RELEASED_UNIT * RELEASED_UNIT;

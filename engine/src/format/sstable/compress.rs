@@ -6,8 +6,8 @@ use crossbeam_queue::ArrayQueue;
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Contexts of zstd for reuse: setting one up costs more than compressing a block. They are shared,
-/// not kept per thread, because one takes 160 KiB, and hundreds of a server's threads read
+/// Contexts of zstd for reuse: setting one up costs more than compressing a block. All threads
+/// share them, because a context takes 160 KiB, and a server may have hundreds of threads that read
 /// occasionally.
 static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| ArrayQueue::new(4));
 static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =

@@ -17,8 +17,8 @@ mod heads;
 pub(crate) mod index;
 
 pub(crate) const TRAILER_BYTES: usize = 13;
-/// Maximum length of a block that a reader accepts, more than any block has: a batch is 64 MiB at
-/// most, and range tombstones are written in batches of memtable size.
+/// Maximum length of a block that a reader accepts. A data block is far shorter: each row is part
+/// of a batch of at most 64 MiB.
 pub(crate) const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
 /// Where a block lies: offset of the payload and its length, without the trailer.

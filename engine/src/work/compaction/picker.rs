@@ -4,10 +4,12 @@
 //! with too many files or a level over its size, whichever exceeds its limit more; files full of
 //! tombstones, which slow down scans; pointers whose values may be overwritten; and while hardly
 //! anything is written, files that can join the run below them for few rewritten bytes, so that
-//! readers find few runs. The weight of a level includes the values in the value log that its
-//! SSTables refer to, so that overwritten pointers meet, and garbage in the value log is found, as
-//! soon as if the values were in the SSTables. No plan rewrites more than a bounded part of a large
-//! level: a file that overlaps more than that is cut first.
+//! readers find few runs.
+//!
+//! The weight of a level includes the values in the value log that its SSTables refer to. So
+//! overwritten pointers meet, and garbage in the value log is found, as soon as if the values were
+//! in the SSTables. A merge from level 1 or deeper rewrites only a bounded part of the next level:
+//! a file that overlaps more is cut first.
 
 use crate::base::key::{SequenceNumber, is_before_end, later_end};
 use crate::format::edit::LEVELS;
@@ -28,14 +30,14 @@ pub(crate) enum Plan {
     Drop(Vec<File>),
     /// Put files into a deeper level as they are.
     Move(Vec<File>, usize),
-    /// Merges runs, each a list of files in key order, into a level. `below` lists files of that
-    /// level; only those are rewritten in whose key ranges the runs have keys.
+    /// Merge runs, each a list of files in key order, into a level. `below` lists files of that
+    /// level; a file of them is rewritten only if the runs have keys in its range.
     Merge {
         runs: Vec<Vec<File>>,
         below: Vec<File>,
         level: usize,
     },
-    /// Cut a file of a level in parts, which begin at these keys.
+    /// Cut a file of a level at these keys.
     Split(File, usize, Vec<Vec<u8>>),
 }
 
@@ -207,7 +209,8 @@ fn below_level0(version: &Version) -> (usize, Vec<File>) {
         .unwrap_or_else(|| below(1))
 }
 
-/// Maximum size of the files that are rewritten, as a multiple of the files that join them.
+/// Maximum size of the files that are rewritten, as a multiple of the size of the files that join
+/// them.
 const JOINED_MAX: u64 = 4;
 
 fn size(files: &[File]) -> u64 {
@@ -301,9 +304,11 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
     Some(down(version, level, cheapest, config))
 }
 
-/// Returns how much each level may hold. A level above the deepest one in use is at most a
-/// `level_ratio`-th of the one below it, or the size of level 1 if that is more. So nearly all data
-/// is in the deepest level, and overwritten rows take little space, however full that level is.
+/// Returns the maximum weight of each level: `level_bytes_base` for level 1, and `level_ratio`
+/// times the limit above for each deeper level. Above the deepest level in use, the limits also
+/// follow from its present weight: each is at most a `level_ratio`-th of the next, but at least
+/// `level_bytes_base`. So nearly all data is in the deepest level, and overwritten rows take little
+/// space, however full that level is.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     let ratio = config.level_ratio;
     let base = config.level_bytes_base;
@@ -323,8 +328,8 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     limits
 }
 
-/// Maximum size of the files below that are merged with one file, in SSTables of full size. No
-/// other merge runs during such a merge: level 0 grows, and in the end writers wait.
+/// Maximum size of the files of the next level in one merge, in SSTables of full size. No other
+/// merge runs meanwhile: level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
 /// Plans to move neighbours of a level down; a file that overlaps too much is cut first.
@@ -415,9 +420,10 @@ fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
 }
 
 /// Plans to move pointers down whose values may be overwritten: such values keep their space until
-/// the pointers meet. The rewritten files must be small compared with the values of the pointers
-/// above the deepest level with values: less than an eighth, if these values take more than half as
-/// many bytes as that level's, otherwise less than a 64th.
+/// the pointers meet. Compares the values of two groups of pointers: those in the deepest level
+/// with pointers, and those above that level. The files of the level that moves, and the files that
+/// they overlap, must each be smaller than an eighth of the values above; smaller than a 64th if
+/// the values above take at most half as many bytes as the deepest level's.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
     let bytes = |files: &[File]| {
         files
