@@ -7,11 +7,16 @@
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
-//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`store_key`](crate::format::header::store_key) and offset |
+//! | 0 | 4 | low half of the checksum of the rest of the frame; key: [`store_key`], offset |
 //! | 4 | 4 | bytes of the payload x 4 + type |
 //! | 8 | 4 | sequence number of the first change − base |
-//! | 12 | 4 | sequence number of the first change − the last one known to be durable when the frame was written; 2^32 − 1: none known, or too far |
+//! | 12 | 4 | type 1: sequence number of the first change − the last durable one; see below |
 //! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
+//!
+//! The last durable one is the last sequence number known to be durable when the frame was written.
+//! If the difference does not fit, the field is 2^32 − 1; in type 2 it always is.
+//!
+//! [`store_key`]: crate::format::header::store_key
 //!
 //! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. In
 //! the last segments the log ends at the first bad frame, unless a later good frame records that
@@ -40,7 +45,7 @@ pub(crate) const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES
 /// The reason in errors about a bad frame that is known to have been whole.
 pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
 pub(crate) const BEGINNING_DAMAGED: &str = "the beginning of the segment is damaged";
-/// The distance that is stored if it does not fit in 32 bits, or if nothing is known to be durable.
+/// The distance that is stored if the real one does not fit in 32 bits, and in beginnings.
 pub(crate) const FAR: u32 = u32::MAX;
 
 const _: () = assert!((BATCH_BYTES_MAX as u64) < 1 << 30);

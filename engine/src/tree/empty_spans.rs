@@ -18,12 +18,12 @@ use std::ops::Bound;
 
 /// Number of hidden rows from which a stretch is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
-/// Beyond this many, all spans are dropped: scans find the useful ones again.
+/// Maximum number of known spans. Another one drops them all: scans find the useful ones again.
 const SPANS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct EmptySpans {
-    /// Whether any span is known or being explored; otherwise a put need not look.
+    /// False until a scan explores the first span: puts then need not look.
     in_use: AtomicBool,
     /// The sequence number of the last put that was applied or is being applied.
     last_put: AtomicU64,
@@ -48,7 +48,7 @@ struct Span {
 struct Explored {
     id: u64,
     start: Vec<u8>,
-    /// The smallest key after `start` that was put meanwhile.
+    /// The smallest key from `start` on that was put meanwhile.
     put: Option<Vec<u8>>,
     as_of: SequenceNumber,
 }

@@ -229,11 +229,12 @@ pub(crate) struct RunRows {
     direction: Direction,
     /// Index of the file under the cursor.
     file: usize,
-    /// Forward, the cursor stands on the current row.
+    /// In a forward scan, the cursor is on the current row.
     cursor: Option<SstableCursor>,
     /// Whether the cursor is on a version in the file; else the run has ended.
     in_file: bool,
-    /// Backward: a copy of the current row, because the newest version of a key is met last.
+    /// In a backward scan, a copy of the current row, because the newest version of a key comes
+    /// last.
     row: Option<(Vec<u8>, Entry)>,
 }
 

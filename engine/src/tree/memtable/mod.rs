@@ -66,7 +66,7 @@ struct Rows {
     /// Versions that only readers before this sequence number could see may have been unlinked.
     floor: SequenceNumber,
     deletions: u64,
-    /// Bytes of each value-log segment that versions here refer to.
+    /// For each value-log segment, the bytes that versions here refer to.
     references: HashMap<u64, u64>,
     /// Bytes of all values that versions here have ever referred to.
     value_bytes: u64,
@@ -229,8 +229,8 @@ impl Memtable {
         }
     }
 
-    /// Like `find`, but `None` if the versions were unlinked while the lock was released to the
-    /// writer, which happens only if no snapshot keeps them.
+    /// Like `find`, but `None` if the lookup released the lock to the writer, and the writer may
+    /// have unlinked the versions that are left. That happens only if no snapshot keeps them.
     fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<NewestVersion> {
         let mut rows = self.read();
         let at = at();

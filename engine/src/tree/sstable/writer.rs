@@ -90,7 +90,7 @@ impl SstableWriter {
         self.written + (self.buffer.len() + self.data.bytes()) as u64
     }
 
-    /// Adds a version. They must come in order: keys ascending, of one key the newest first.
+    /// Adds a version. Keys must ascend, and the versions of one key must come newest first.
     pub(crate) fn add(
         &mut self,
         key: &[u8],
