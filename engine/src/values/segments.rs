@@ -39,7 +39,7 @@ pub(crate) struct Writable {
     written: AtomicU64,
     /// Number of written bytes that are durable. The lock is held during a sync.
     synced: Mutex<u64>,
-    /// The number of durable bytes again, readable during a sync.
+    /// The same number as in `synced`, readable during a sync.
     durable: AtomicU64,
     checksum: AtomicU64,
     /// Whether a chunk could not be written, so that the segment has a hole.
@@ -47,7 +47,7 @@ pub(crate) struct Writable {
 }
 
 impl Writable {
-    /// A segment with its header, of `end` bytes. A sync makes its name durable too.
+    /// A segment of `end` bytes, its header included. Its first sync makes its name durable too.
     pub(crate) fn new(number: u64, file: OpenFile, end: u64) -> Writable {
         Writable {
             number,
@@ -125,7 +125,8 @@ pub(crate) struct Room {
     pub(crate) length: u64,
     /// The segment to use, unless another thread writes to that segment.
     pub(crate) preferred: Option<u64>,
-    /// Number of bytes to leave before the records, for a segment that ends at the argument.
+    /// Returns the number of bytes to leave before the records. The argument is the end of the
+    /// segment.
     pub(crate) filler: fn(u64) -> u64,
 }
 
@@ -341,8 +342,8 @@ impl Segments {
         }
     }
 
-    /// Ends a write: `written` is the sum of its checksums, or its failure. A failure leaves a
-    /// hole, and the segment is ended so that it is collected: on a full disk nothing else may free
+    /// Ends a write: `written` is the sum of its checksums, or its failure. A failure leaves a hole
+    /// and ends the segment, so that it can be collected: on a full disk nothing else may free
     /// space.
     pub(crate) fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
         let segment = &place.segment;

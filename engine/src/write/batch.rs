@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
     pub(crate) count: u64,
-    /// Bytes of the keys and values that are put, those in the value log included.
+    /// Bytes of the keys of all changes, and of the values that are put.
     pub(crate) put_bytes: u64,
     /// Pins on the segments of large values, held until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,

@@ -46,9 +46,9 @@ pub(crate) trait Queued {
 /// How a group of batches becomes visible. The leader calls these methods while it holds the log.
 pub(crate) trait Stages {
     type Batch: Queued + Debug;
-    /// The log. Each group has the numbers after those of the group before it.
+    /// The log. Its last sequence number is the one before the next group.
     type Log: Debug;
-    /// Work that applying leaves for the moment when the group is visible.
+    /// The work that `apply` leaves to `publish`.
     type Applied;
 
     /// Numbers the batches and appends them to the log. Returns the first number. After an error
@@ -102,9 +102,9 @@ impl<B> Request<B> {
     }
 }
 
-/// Sets the outcome of a group and wakes its writers. The leader wakes one writer, which wakes the
-/// others, because all later batches wait for the leader; with `wakes_all` the leader wakes them
-/// all. A writer that is not parked yet sees its outcome before it parks.
+/// Sets the outcome of a group and wakes its writers. With `wakes_all` the leader wakes them all.
+/// Otherwise it wakes one writer, which wakes the rest, because all later batches wait for the
+/// leader. A writer that is not parked yet sees its outcome before it parks.
 #[inline]
 fn answer<B>(
     leader: &Request<B>,

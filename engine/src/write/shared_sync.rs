@@ -118,7 +118,7 @@ pub(super) enum End {
 pub(super) struct Waiter {
     pub(super) sequence: SequenceNumber,
     pub(super) waker: Waker,
-    /// A thread can lead the next sync; for tasks, which have none, the sync thread does.
+    /// The waiting thread, which can lead the next sync. `None` for a task: the sync thread leads.
     pub(super) thread: Option<ThreadId>,
 }
 

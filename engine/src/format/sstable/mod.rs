@@ -6,9 +6,9 @@
 //! | … | blocks: data blocks, index partitions, index root, filter, range tombstones |
 //! | end − 112 | footer: handles, counts, depth of the index, checksum, magic (`footer.rs`) |
 //!
-//! A block is a payload and a trailer of 13 bytes: compression (0 none, 1 zstd, 2 LZ4), `u32` length
-//! before compression, `u64` checksum over the payload and these five bytes, keyed by file number
-//! and offset.
+//! A block is a payload and a trailer of 13 bytes: compression (0 none, 1 zstd, 2 LZ4), `u32`
+//! length before compression, `u64` checksum over the payload and these five bytes, keyed by file
+//! number and offset.
 
 pub(crate) mod block;
 pub(crate) mod compress;

@@ -66,7 +66,7 @@ pub(crate) struct LogSegments {
     edits: Arc<dyn EditLog>,
     health: Arc<Health>,
     sync: Arc<SharedSync>,
-    /// The segments with records, in the order of those; the last takes appends.
+    /// The segments with records, in the order of their records; the last segment takes appends.
     used: Mutex<Vec<Used>>,
     /// Segments of full length that are no longer needed and not in the manifest.
     spare: Mutex<Vec<u64>>,
