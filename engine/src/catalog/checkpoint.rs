@@ -62,8 +62,8 @@ impl Parts {
     }
 
     /// Ends the log segment in use, and returns the manifest's state for everything before its end.
-    /// The copy's manifest names that end, so the caller must make the log durable before writing
-    /// it. If SSTables hold everything, the copy has no log.
+    /// The copy's manifest names that end, so the caller must make the log durable before it writes
+    /// the manifest. If SSTables hold everything, the copy has no log.
     fn cut(&self) -> ManifestState {
         self.log.with_log(|log| {
             log.end_segment();
@@ -96,7 +96,7 @@ impl Parts {
             .keyspaces
             .values()
             .flat_map(|keyspace| keyspace.files.keys());
-        // The state lists no segment that was begun since the cut. Those are still being written.
+        // The state lists sealed segments only. Others are still being written.
         let segments = state
             .segments
             .keys()

@@ -110,7 +110,7 @@ impl Manifest {
     }
 
     /// Returns the field that records how far the log is durable. `None` if that is recorded
-    /// already, or if the segment is no longer listed because it was flushed.
+    /// already, or if the segment is no longer listed because SSTables hold its changes.
     pub(crate) fn mark(&self, mark: LogMark) -> Option<Field> {
         let listed = self.state.wals.get(&mark.segment)?;
         let is_news = listed.end.is_none() && listed.durable < mark.end;
@@ -192,7 +192,8 @@ impl Manifest {
     }
 }
 
-/// Turns `NoSpace` from undoing or syncing a write into a failure that does not pass.
+/// Turns `NoSpace` into a failure that does not pass: for the undoing of a write, and for the
+/// switch of CURRENT.
 fn not_full(error: Error) -> Error {
     match error {
         Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),

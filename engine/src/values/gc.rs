@@ -56,7 +56,7 @@ impl ValueLog {
         wasteful.map(|(number, _)| number).collect()
     }
 
-    /// Returns the small sealed segments to be joined: as many as fill one segment, or none if
+    /// Returns the small sealed segments to be joined: as many as fit into one segment, or none if
     /// there are fewer than [`SMALL_MAX`]. Small segments come from checkpoints, which end the
     /// segments in use. `counts` selects the segments that may be rewritten.
     pub(crate) fn small(&self, counts: impl Fn(u64) -> bool) -> Vec<u64> {

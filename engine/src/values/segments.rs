@@ -6,7 +6,7 @@
 //! | active | taken | no | full, when it has its length, or a write to it failed |
 //! | full | only into reserved places | no | sealed, once its writers are done and it is synced |
 //! | sealed | none | yes | leaving, when nothing pins it and nothing refers to it |
-//! | leaving | none, and no readers | yes | gone, once the manifest says so; sealed, if that fails |
+//! | leaving | none, and no readers | yes | gone once the manifest says so; sealed if that fails |
 //!
 //! Gone is final. A failed sync fails the store before the lock of syncs is released: the disk may
 //! have kept any part of the bytes, and could report success for the next sync. A number is never

@@ -2,7 +2,7 @@
 //!
 //! Locks are taken in this order: `compacting`, then `flushing`, then `removing`, then the log of
 //! `write/commit.rs`, then the segments of the value log, then the manifest, then the list of
-//! trees, then the view of one. None is held by readers across I/O.
+//! trees, then the view of one tree. Readers hold none of them during I/O.
 
 mod collect;
 mod compaction;
@@ -45,7 +45,7 @@ pub(crate) struct Work {
     removing: Mutex<()>,
     compactions: AtomicUsize,
     counters: Counters,
-    /// For each [`Job`], why it last failed for lack of space, until it succeeds.
+    /// For each [`Job`], the lack of space or of file handles that made it fail, until it succeeds.
     shortages: Mutex<[Option<Error>; JOBS]>,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,

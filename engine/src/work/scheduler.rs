@@ -26,8 +26,8 @@ impl Work {
         ran
     }
 
-    /// Runs one pending compaction and one pending collection. Returns which of them there was, the
-    /// compaction if both.
+    /// Runs one pending compaction and one pending collection. Returns the job that there was; the
+    /// compaction if there were both.
     ///
     /// A collection follows each compaction: under a steady load of overwrites there is always
     /// something to merge, and segments whose values the merges have dropped would wait for the end

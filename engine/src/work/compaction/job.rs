@@ -21,12 +21,12 @@ use std::time::Duration;
 /// gigabytes, and other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
-/// Maximum number of bytes per second, of segments with less garbage than live values, that are
-/// rewritten while writes go on. Space is then freed within a minute after a delete, and the copies
-/// take a small part of the disk's throughput.
+/// Bytes per second that may be rewritten, while writes go on, of segments in which garbage is the
+/// smaller part. Space is then freed within a minute after a delete, and the copies take a small
+/// part of the disk's throughput.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
-/// A merge rewrites an SSTable beside its outputs only if it is smaller than half a full one.
+/// A merge rewrites an SSTable beside its outputs only if that is smaller than half a full SSTable.
 const SMALL_PART: u64 = 2;
 
 /// A store that leaves inherited SSTables alone merges them with its own once they are at most this
@@ -168,7 +168,7 @@ impl Work {
     }
 
     /// True if inherited segments may be rewritten; see [`Config::merges_inherited`]. A quota
-    /// counts the files that copies share, so that only a rewrite makes room.
+    /// counts the files that copies share, so only a rewrite makes room.
     fn rewrites_inherited(&self) -> bool {
         let config = &self.parts.config;
         config.merges_inherited || config.quota_bytes.is_some() && self.parts.reserve.is_short()
@@ -291,7 +291,8 @@ impl Work {
         })
     }
 
-    /// Divides the files `below` into those for which the runs have something, and the others.
+    /// Divides the files `below` into those that must be rewritten, because the runs have keys or
+    /// deleted spans in their ranges, and those that stay.
     fn divide(
         &self,
         tree: &Tree,
