@@ -198,7 +198,7 @@ fn write(session: &Session, store: &Store, writer: u8, found: u64) {
 /// Whether segments of the value log are gone.
 fn has_collected(store: &Store, found: u64) -> bool {
     let stats = store.db.stats();
-    // Less is written between the reads of the two figures.
+    // Fewer than 5,000 bytes are written between the reads of the two figures.
     found + stats.value_bytes > stats.value_log_bytes + 5_000
 }
 

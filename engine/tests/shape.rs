@@ -729,7 +729,7 @@ fn small_values_of_the_value_log_are_kept_in_memory_but_checked_in_their_files()
     assert_eq!(db.verify().unwrap().damages.len(), 1);
 }
 
-/// A segment of the value log is not rewritten while less than a sixth of it is garbage.
+/// A segment of the value log is not rewritten while at most 16 % of it is garbage.
 #[test]
 fn files_take_at_most_a_fifth_more_than_the_values_that_are_left() {
     const VALUE_BYTES: usize = 1 << 20;

@@ -1,10 +1,10 @@
-//! What several actors choose: stores, keyspaces, keys and ranges.
+//! Random choices of stores, keyspaces, keys and ranges, for several actors.
 
 use crate::model::KEYSPACES;
 use lazurite_engine::{Choices, Direction, KeyRange};
 
-/// Returns a number that names one of a few stores, snapshots or scans: if there are one to six of
-/// them, each is named equally often.
+/// Returns a number that, modulo their count, names one of a few stores, snapshots or scans. If
+/// there are one to six of them, each is named equally often.
 pub fn number(choices: &mut Choices) -> usize {
     choices.index(60)
 }

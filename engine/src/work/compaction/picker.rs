@@ -561,7 +561,7 @@ mod tests {
         changed(levels, |_| ())
     }
 
-    /// A version whose files differ in this from those of [`version`].
+    /// Like [`version`], with `change` applied to the entry of each file.
     fn changed(levels: &[&[(u8, u64)]], change: fn(&mut FileMeta)) -> Version {
         let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());
         let cache = Arc::new(Cache::new(directory, 1, 1 << 20, 4));
