@@ -145,7 +145,7 @@ impl Step {
         }
     }
 
-    /// The steps that differ from this one by the lack of one change.
+    /// Copies of this step, each without one of its changes.
     pub fn parts(&self) -> Vec<Step> {
         let mut parts = Vec::new();
         for left_out in 0..self.clone().changes().map_or(0, |changes| changes.len()) {

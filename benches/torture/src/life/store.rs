@@ -91,7 +91,7 @@ impl Store {
         }
     }
 
-    /// The changes as a batch; values that do not travel in it are written first.
+    /// The changes as a batch. Writes the values first that the batch will only point to.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
         self.add_to(&mut batch, changes)?;
@@ -108,7 +108,7 @@ impl Store {
         access::dump(&self.db, &self.keyspaces)
     }
 
-    /// Compares everything in the store with the model, if reads work and the model knows.
+    /// Compares all rows of the store with the model's, if reads work and the model knows the rows.
     pub fn check_rows(&self) -> Checked {
         let Some(found) = self.checked("scan everything", self.dump()?)? else {
             return Ok(());

@@ -39,7 +39,7 @@ enum Harm {
     Removed,
 }
 
-/// A place among the bytes that are in use: those up to the last that is not zero.
+/// A place among the bytes in use, which end with the last byte that is not zero.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// This index, modulo the number of bytes in use.

@@ -1,4 +1,4 @@
-//! Seen: what reads of a damaged store return, and whether that fits a state that may be left. An
+//! Seen: the results of reads of a damaged store, and whether they fit a state that may be left. An
 //! error fits any state; a wrong or missing row does not.
 
 use crate::access::{known_value, read_row, unexpected};
