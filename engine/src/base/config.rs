@@ -61,8 +61,8 @@ pub struct Config {
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default:
     /// 128 MiB. Raised: longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
     pub wal_bytes_max: u64,
-    /// A manifest of at least this many bytes is rewritten once it is four times as long as its
-    /// live state. Default: 256 KiB.
+    /// A manifest is rewritten once it has more than this many bytes, and is more than four times
+    /// as long as when it was begun. Default: 256 KiB.
     pub manifest_bytes_min: u64,
     /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more
     /// read per key.
@@ -77,8 +77,8 @@ pub struct Config {
     /// Ratio of the size of a level to the size of the level above it. Default: 10. Raised: fewer
     /// levels, more write amplification.
     pub level_ratio: u64,
-    /// Number of SSTables in level 0 at which they are compacted under a heavy write load; in an
-    /// idle store two suffice. Default: 8. Raised: slower reads, less write amplification.
+    /// Number of SSTables in level 0 at which they are compacted. While hardly anything is written,
+    /// two suffice. Default: 8. Raised: slower reads, less write amplification.
     pub level0_files_max: usize,
     /// Number of SSTables in level 0 at which writers wait for compaction; more than
     /// `level0_files_max`. Default: 24.
@@ -115,9 +115,9 @@ pub struct Config {
     /// the store was opened (inherited files). Default: true. Use false for copies that share files
     /// with each other: each copy would take the time and the space of the same merges. With false,
     /// a merge includes at most four bytes of inherited SSTables for each byte of newer SSTables.
-    /// This limit ends when writers would have to wait, or when a quota is nearly used up. SSTables
-    /// are not joined only to speed up reads, which stay as fast as in the source. Inherited
-    /// value-log segments are rewritten only if a quota is nearly used up.
+    /// The limit does not apply if writers would have to wait, or if a quota is nearly used up.
+    /// SSTables are not joined only to speed up reads, which stay as fast as in the source.
+    /// Inherited value-log segments are rewritten only if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 
@@ -239,11 +239,13 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
     /// Four of the engine's own threads for each store: one each for flushes, for compaction, for
-    /// syncs of the log and for syncs of the value log. A large merge runs in parts on up to three
-    /// more threads, at most one part for each processor.
+    /// syncs of the log and for syncs of the value log. A store in memory has no threads for syncs.
+    /// A large merge runs in parts on up to three more threads, at most one part for each
+    /// processor.
     Threads,
-    /// Two threads: one for flushes and compaction, one for syncs. For processes that open very
-    /// many stores. A flush, and with it writers, may wait for a running merge.
+    /// Two threads: one for flushes and compaction, one for syncs, which a store in memory lacks.
+    /// For processes that open very many stores. A flush may wait for a running merge, and writers
+    /// for the flush.
     FewThreads,
     /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it
     /// itself. Feature `testing`.
@@ -258,8 +260,8 @@ impl Background {
     }
 }
 
-/// How the blocks of a file are compressed. A block that would hardly become smaller is stored as
-/// it is.
+/// How the data blocks of SSTables are compressed. A block that would hardly become smaller is
+/// stored as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Blocks are stored uncompressed.
@@ -270,9 +272,9 @@ pub enum Compression {
     Lz4 = 2,
 }
 
-/// Settings of one keyspace, given each time it is opened. `None`: the value of [`Config`] if it
-/// has the option, otherwise the default below. Background work before the keyspace is opened uses
-/// these values too.
+/// Settings of one keyspace, given when it is opened; while it is open, a second opening does not
+/// change them. `None`: the value of [`Config`] if it has the option, otherwise the default below.
+/// Background work before the keyspace is opened uses the values for `None`.
 #[derive(Debug, Clone, Default)]
 pub struct KeyspaceOptions {
     /// Bytes of the keyspace's memtable after which it is sealed. Lowered: a keyspace that is
@@ -290,10 +292,10 @@ pub struct KeyspaceOptions {
     /// rewrites more. Raise it for rows that no scan passes over (a queue whose readers know where
     /// its head is).
     pub tombstone_percent_max: Option<u64>,
-    /// How the blocks of its SSTables are compressed. Default: LZ4 in a flush, because writers may
-    /// wait for it, and zstd in a merge. [`Compression::Lz4`] takes less processor time in merges
-    /// and in reads that miss the cache, and makes the files larger: for rows that are deleted soon
-    /// after they are written, or often read without being cached.
+    /// How the data blocks of its SSTables are compressed. Default: LZ4 in a flush, because writers
+    /// may wait for it, and zstd in a merge. Choose [`Compression::Lz4`] for rows that are deleted
+    /// soon after they are written, or that are often read without being cached: it takes less
+    /// processor time in merges and in reads that miss the cache, but makes the files larger.
     pub compression: Option<Compression>,
 }
 

@@ -25,8 +25,8 @@ pub enum Error {
         /// The error of the operating system.
         source: Arc<std::io::Error>,
     },
-    /// The disk or the quota is full, or it is nearly full and the write is a put, which must leave
-    /// the reserve free. Reads continue; writes succeed again once there is space.
+    /// The disk or the quota is full. Puts fail a little earlier, because they must leave the
+    /// reserve free. Reads continue; writes succeed again once there is space.
     #[error("no space left on the device that holds {}", path.display())]
     NoSpace {
         /// The file that could not grow, or the directory.

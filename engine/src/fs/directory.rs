@@ -307,7 +307,7 @@ impl OpenFile {
     }
 
     /// Reads `length` bytes from `offset` on. Allocates them first, so the caller must have checked
-    /// `length` against a limit. Errors: `Corrupt` if the file ends before.
+    /// `length` against a limit. Errors: `Corrupt` if the file ends too early.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         // Ones, not zeros: for zeroed memory of this size the allocator takes new pages from the
         // system instead of memory that it already has.
@@ -316,7 +316,7 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    /// Fills `bytes` from `offset` on. Errors: `Corrupt` if the file ends before.
+    /// Fills `bytes` from `offset` on. Errors: `Corrupt` if the file ends too early.
     pub(crate) fn read_exact_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {

@@ -90,8 +90,8 @@ impl Fs for DiskFs {
         match file.try_lock() {
             Ok(()) => {
                 match note_owner(&mut file) {
-                    // The owner's process id is only information for the operator; the lock is
-                    // taken without it.
+                    // The owner's process id is only information for the operator. Without it, the
+                    // lock is taken all the same.
                     Err(error) if is_out_of_space(&error) => {}
                     noted => noted?,
                 }
@@ -120,7 +120,7 @@ impl OpenDirectory for DiskDirectory {
     }
 }
 
-/// Holds the lock until the file is closed, also by the death of the process.
+/// Holds the lock until the file is closed. The death of the process closes it too.
 #[derive(Debug)]
 struct DiskLock {
     _file: fs::File,

@@ -18,8 +18,8 @@ pub enum Keep {
     /// A random number of the first operations on each file and directory, and a part of the next
     /// write to each file.
     Prefix,
-    /// A random choice of sectors and of changes of length, and a random number of the first
-    /// operations on each directory.
+    /// Random sectors of the writes to each file, and random changes of its length; a random number
+    /// of the first operations on each directory.
     Sectors,
     /// All operations, as when only the process died.
     Everything,
