@@ -164,8 +164,8 @@ impl Db {
     }
 
     /// Like [`Db::admit`], for an operation that deletes: it is admitted even while puts are
-    /// refused for lack of space, and its few puts are then accepted too. Not for an operation that
-    /// puts more than it deletes.
+    /// refused for lack of space, until memtables take twice `Config::memory_bytes_max`. Its few
+    /// puts are then accepted too. Not for an operation that puts more than it deletes.
     pub fn admit_deletion(&self) -> Result<Admission> {
         let is_deletion = true;
         self.work().admit(is_deletion)?;

@@ -40,8 +40,8 @@ impl Change<'_> {
     }
 }
 
-/// Iterates over the changes of a payload. If the bytes are not a payload, it yields `Err` once and
-/// then ends.
+/// Iterates over the changes of a payload. If the bytes are not a payload, the iterator yields
+/// `Err` once and then ends.
 #[derive(Debug)]
 pub(crate) struct Changes<'a>(Decoder<'a>);
 

@@ -15,7 +15,7 @@ use std::fmt::{self, Debug, Display};
 /// of smaller numbers do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
 
-/// The longest bound of a range: the smallest key after the longest one.
+/// Length of the longest bound of a range: one byte more than that of the longest key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
 /// How many levels a keyspace can have.
@@ -34,12 +34,13 @@ pub(crate) struct FileMeta {
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
     pub(crate) range_tombstones: u64,
-    /// For each value-log segment that entries refer to: its number, and the bytes of their values.
+    /// For each value-log segment that entries refer to: its number, and the bytes that their
+    /// values take there, chunk headers included.
     pub(crate) references: Vec<(u64, u64)>,
 }
 
 impl FileMeta {
-    /// Bytes of values in the value log that entries refer to.
+    /// Bytes of the value log that entries refer to, chunk headers included.
     pub(crate) fn value_bytes(&self) -> u64 {
         self.references.iter().map(|(_, bytes)| bytes).sum()
     }

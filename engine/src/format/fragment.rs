@@ -16,7 +16,7 @@ pub(crate) struct Fragment {
     pub(crate) sequences: Vec<SequenceNumber>,
 }
 
-/// The newest deletion of a key that a reader sees, and the span it is part of.
+/// The newest deletion of a key that a reader sees, with the deleted span that the key lies in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cover {
     pub(crate) sequence: SequenceNumber,

@@ -3,7 +3,7 @@
 //!
 //! A queue is written at one end and deleted at the other: before its head lie the tombstones of
 //! all rows deleted since the last compaction, and every scan for the head would walk them.
-//! Instead, a scan that walked some remembers "nothing is live in [start, end) as of sequence
+//! Instead, a scan that walked many remembers "nothing is live in [start, end) as of sequence
 //! number n", and the next scan starts after the span. A put into such a span ends it there.
 //!
 //! Spans are kept only in memory and found again by scans, so they cannot be wrong after a crash.

@@ -3,7 +3,7 @@
 //!
 //! | state | appends | in the manifest | next |
 //! | --- | --- | --- | --- |
-//! | active | taken | no | full, when it has its length, or a write to it failed |
+//! | active | taken | no | full: it has its length, a write to it failed, or it was ended early |
 //! | full | only into reserved places | no | sealed, once its writers are done and it is synced |
 //! | sealed | none | yes | leaving, when nothing pins it and nothing refers to it |
 //! | leaving | none, and no readers | yes | gone once the manifest says so; sealed if that fails |
@@ -212,8 +212,8 @@ impl Table {
         self.full.len() > before
     }
 
-    /// Returns the active segment with the fewest writers, if possible the preferred one. `None` if
-    /// all have writers and another segment may be made, unless `or_busy`.
+    /// Returns the active segment with the fewest writers; of several, the preferred one. `None` if
+    /// there is none, or if all have writers and another segment may be made, unless `or_busy`.
     fn choose(&self, preferred: Option<u64>, or_busy: bool) -> Option<Arc<Writable>> {
         let writers = |segment: &Arc<Writable>| segment.writing.load(Ordering::SeqCst);
         let best = self

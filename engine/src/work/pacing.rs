@@ -18,8 +18,8 @@ const IDLE: Duration = Duration::from_secs(5);
 const BELOW_FULL: Range<u64> = 2000..6000;
 
 impl Work {
-    /// True if the write rate is below 100 changes per 250 ms: then work may run that benefits only
-    /// readers.
+    /// True if the write rate is at most 100 changes per 250 ms: then work may run that benefits
+    /// only readers.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
         let now = self.parts.clock.now();
@@ -40,8 +40,8 @@ impl Work {
 
     /// Makes a writer wait while flushes or compactions lag behind (or, with stepped work, run
     /// jobs), then for an overdue log segment, then for a late sync. The sync comes last, because
-    /// the other waits take time. The writer must not hold a lock. A writer that `deletes` is
-    /// admitted even if space is short.
+    /// the other waits take time. The writer must not hold a lock. For `deletes` see
+    /// [`Work::throttle`].
     pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
         self.parts.health.check_writable()?;
         self.throttle(deletes)?;
@@ -50,7 +50,8 @@ impl Work {
     }
 
     /// Makes a writer wait (or, with stepped work, run jobs) while flushes or compactions lag
-    /// behind. A writer that `deletes` is admitted even if space is short.
+    /// behind. A writer that `deletes` is admitted even if background work fails for lack of space,
+    /// while memtables take at most twice the memory at which other writers stop.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         let debt = self.most_debt();
         if debt == 0 && !self.is_throttled.load(Ordering::Relaxed) {
@@ -171,7 +172,7 @@ impl Work {
         most(&self.debts())
     }
 
-    /// True if even operations that free space have to wait.
+    /// True if even operations that free space are refused while space is short.
     fn is_over_all_limits(&self) -> bool {
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
         bytes > self.parts.config.memory_bytes_max.saturating_mul(2)

@@ -1,11 +1,11 @@
-//! Fault: the call that fails in a session of threads, and how slow the syncs of its disk are.
+//! Fault: what fails in a session of threads, and how slow the syncs of its disk are.
 
 use lazurite_engine::Choices;
 use lazurite_engine::fs::{self, Failure, FaultFs, Operation};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// The call that fails in a session.
+/// The fault of a session: a call that fails, and sometimes all such calls after it.
 #[derive(Debug, Clone)]
 pub struct Fault {
     fault: fs::Fault,
@@ -35,7 +35,7 @@ const PATHS: [&str; 6] = ["", "", ".wal", ".vlog", ".sst", "MANIFEST"];
 
 impl Fault {
     /// Chooses a random fault: half of the time in a sync of the value log, which many callers
-    /// request at once; otherwise in any call.
+    /// request at once; otherwise in a call of a random kind.
     pub fn random(choices: &mut Choices) -> Fault {
         let (operation, path) = if choices.one_in(2) {
             (Operation::Sync, ".vlog")

@@ -1,6 +1,6 @@
 //! Threads: several threads write, while others flush, merge, fork and sync, beside the engine's
-//! own threads. One call on the disk may fail. The machine schedules the threads, so a seed does
-//! not repeat a life exactly.
+//! own threads. Calls on the disk may fail. The machine schedules the threads, so a seed does not
+//! repeat a life exactly.
 
 mod fault;
 mod ledger;
@@ -24,8 +24,8 @@ use std::sync::Arc;
 /// Number of times that the store of a life is opened.
 const SESSIONS: u64 = 2;
 
-/// Runs a life on a disk in memory. In each session one call may fail. Then each of the four kinds
-/// of crash is tried on a copy of the disk, and the life continues from one of them.
+/// Runs a life on a disk in memory. Each session has a fault. Then each of the four kinds of crash
+/// is tried on a copy of the disk, and the life continues from one of them.
 pub fn in_memory(seed: u64) -> Checked {
     const KEEPS: [Keep; 4] = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
     let mut choices = Choices::child(seed, "memory");

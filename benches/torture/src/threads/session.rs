@@ -32,7 +32,7 @@ pub struct Session {
     pub path: PathBuf,
     pub disk: FaultFs,
     pub ledgers: Arc<Ledgers>,
-    /// The call that fails, if any.
+    /// What fails, if anything does.
     pub fault: Option<Fault>,
     /// Whether the writers are done.
     pub is_over: AtomicBool,

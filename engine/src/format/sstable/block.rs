@@ -537,7 +537,7 @@ mod tests {
             }
             cursor.prev().unwrap();
             prop_assert!(!cursor.is_on_entry());
-            // A search leaves the entry that the cursor is on, whatever it finds.
+            // A search moves the cursor off its entry, whatever the search finds.
             cursor.first().unwrap();
             cursor.seek(&probe, u64::MAX).unwrap();
             let expected = keys.iter().find(|key| **key >= probe);

@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_payload_is_stored_as_it_is_unless_more_than_an_eighth_is_saved() {
-        // Bytes without a pattern in front of zeros: only these are packed.
+        // Bytes without a pattern in front of zeros: only the zeros are packed.
         let mut random = 1_u64;
         let mut next = || {
             random = random

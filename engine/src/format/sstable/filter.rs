@@ -1,5 +1,5 @@
-//! Filter: a blocked Bloom filter on whole user keys; one cache line per probe, about ten bits per
-//! key.
+//! Filter: a blocked Bloom filter on whole user keys; a lookup reads one cache line, and a key
+//! takes about ten bits.
 //!
 //! The block is an array of 64-byte lines. The high bits of a key's hash pick its line. The hash
 //! times a constant gives seven numbers of nine bits each, which pick the key's bits in the line.

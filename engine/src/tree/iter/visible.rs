@@ -14,7 +14,8 @@ use crate::{Direction, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// One source, on a row or at its end. Key, number and value may be read only on a row.
+/// One source, on a row or at its end. Key, sequence number, kind and value may be read only on a
+/// row.
 #[allow(
     clippy::large_enum_variant,
     reason = "most sources are runs, and a box for each would cost every scan an allocation"
@@ -128,7 +129,7 @@ pub(crate) struct MemtableRows {
     at: SequenceNumber,
     scan: Arc<ScanRange>,
     fetched: PinnedRows,
-    /// Index of the current row among the fetched ones; their number if there is no row.
+    /// Index of the current row among the fetched ones; the number of these if there is no row.
     index: usize,
     fetch: usize,
     done: bool,

@@ -114,7 +114,7 @@ impl Arena {
         (self.filling as u32, offset)
     }
 
-    /// The chunk that has room for `length` more bytes.
+    /// Returns the chunk that is being filled, with room for `length` more bytes.
     fn filling_chunk(&mut self, length: usize) -> &mut Vec<u8> {
         let has_room = match self.chunks.get_mut(self.filling) {
             Some(Chunk::Filling(bytes)) if bytes.len() + length <= CHUNK_BYTES => true,

@@ -112,7 +112,7 @@ struct Fences {
     high: Option<RowId>,
 }
 
-/// The place of `wanted` in ascending integers, or the place where it belongs.
+/// The places of `wanted` in ascending integers; an empty range where it belongs if it is absent.
 fn equal_to(wanted: u64, all: &[u64]) -> Range<usize> {
     let start = first_head_not_below(all.len(), wanted, |slot| all[slot]);
     let equal = all[start..].iter().take_while(|&&here| here == wanted);

@@ -1,4 +1,5 @@
-//! Writes one SSTable, front to back, in memory bounded by a block, the index and ten bits per key.
+//! Writes one SSTable, front to back. In memory are the blocks in the making, up to 256 KiB of
+//! finished ones, the hash of each key (eight bytes), and the last key of each index block.
 
 use crate::base::codec::{checksum, hash};
 use crate::base::config::Compression;
