@@ -71,8 +71,9 @@ pub struct Config {
     /// compaction.
     pub sstable_bytes: u64,
     /// Bytes that level 1 may hold. Each deeper level may hold `level_ratio` times as much as the
-    /// level above it. Above the deepest level in use, a level is limited further: to a
-    /// `level_ratio`-th of the level below it, but never to fewer bytes than this. Default: 64 MiB.
+    /// level above it. Above the deepest level in use, a level is limited further: to the size of
+    /// the deepest one, divided by `level_ratio` for each level down to it, but never to fewer
+    /// bytes than this. Default: 64 MiB.
     pub level_bytes_base: u64,
     /// Ratio of the size of a level to the size of the level above it. Default: 10. Raised: fewer
     /// levels, more write amplification.

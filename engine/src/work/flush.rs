@@ -37,8 +37,9 @@ const SCAN_MERGE_BYTES: u64 = 4 << 10;
 impl Work {
     /// Seals active memtables before they are full. A memtable is sealed if it has hidden older
     /// data for too long (or for less time, if space is short), holds much in the value log,
-    /// prevents the removal of the log, or slows down scans; or if the store is idle, because a
-    /// copy of the store, and the next start, would have to build the memtable again.
+    /// prevents the removal of the log, or slows down scans. If the store is idle, a large memtable
+    /// is sealed too, because a copy of the store, and the next start, would have to build it
+    /// again; and all memtables are, if the log is much longer than they are.
     pub(crate) fn seal_aged(&self) {
         let trees = self.parts.trees.all();
         let keeps_dead_log = self.keeps_dead_log();
@@ -87,8 +88,9 @@ impl Work {
             || self.is_worth_a_file(&view)
     }
 
-    /// True if the store is idle and memtables hold at most half as many bytes as the log. The rest
-    /// of the log is of no use: it takes space, and the next start would read it.
+    /// True if the store is idle, the log has at least [`DEAD_LOG_BYTES_MIN`] bytes, and memtables
+    /// hold at most half as many. The rest of the log is of no use: it takes space, and the next
+    /// start would read it.
     fn keeps_dead_log(&self) -> bool {
         if !self.is_idle() {
             return false;

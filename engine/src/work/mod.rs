@@ -50,7 +50,7 @@ pub(crate) struct Work {
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
     throttle: Mutex<Throttle>,
-    /// How full the fullest level below level 0 is, in thousandths.
+    /// How full the fullest level below level 0 is, in thousandths; 0 if none is over its limit.
     fullness_below: AtomicU64,
     /// Whether writers are slowed down.
     is_throttled: AtomicBool,
@@ -160,7 +160,8 @@ impl Work {
         self.signal.round()
     }
 
-    /// Updates figures that depend on the versions. Call it after every change of versions.
+    /// Updates figures that depend on the versions, and requests a collection. Call it after every
+    /// change of versions.
     pub(crate) fn note_versions(&self) {
         self.parts.trees.count_level0();
         let fullness =

@@ -152,8 +152,8 @@ impl Work {
         let bytes_max = config.memory_bytes_max as u64;
         let files = self.level0_files_most() as u64;
         let files_max = config.level0_files_stop as u64;
-        // Where inherited files are left alone, they are merged once level 0 has three quarters of
-        // the files that stop writers.
+        // Where inherited files are left alone, they are merged once level 0 has more than three
+        // quarters of the files that stop writers.
         let files_min = if config.merges_inherited {
             config.level0_files_max as u64
         } else {

@@ -26,7 +26,7 @@ const SEGMENTS_AT_ONCE: usize = 4;
 /// part of the disk's throughput.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
-/// A merge rewrites an SSTable beside its outputs only if that is smaller than half a full SSTable.
+/// A merge also rewrites an SSTable next to its inputs that is smaller than half a full SSTable.
 const SMALL_PART: u64 = 2;
 
 /// A store that leaves inherited SSTables alone merges them with its own once they are at most this
@@ -142,7 +142,7 @@ impl Work {
         self.rewrite_rule().garbage_percent
     }
 
-    /// Returns the percentage of garbage from which a segment is rewritten, and how many are
+    /// Returns the percentage of garbage above which a segment is rewritten, and how many are
     /// rewritten at once. The percentage is lower at rest, because copies of live values then
     /// disturb no writer. It is lowest when space is short, and then only one segment is rewritten,
     /// because its copies must fit into the reserve. While writes go on, occasionally one segment
@@ -291,8 +291,7 @@ impl Work {
         })
     }
 
-    /// Divides the files `below` into those that must be rewritten, because the runs have keys or
-    /// deleted spans in their ranges, and those that stay.
+    /// Divides the files `below` into those that are rewritten and those that stay.
     fn divide(
         &self,
         tree: &Tree,

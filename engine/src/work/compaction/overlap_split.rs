@@ -1,5 +1,6 @@
 //! OverlapSplit: the files of the target level that a merge has to rewrite, because its inputs have
-//! keys in the ranges of these files. The other files stay, between the outputs of the merge.
+//! keys or deleted spans in the ranges of these files. The other files stay, between the outputs of
+//! the merge.
 //!
 //! Rows that are written and deleted in order fall into few places of a level. So the cost of a
 //! merge depends on its inputs, not on the size of the level.

@@ -30,8 +30,8 @@ pub(crate) enum Plan {
     Drop(Vec<File>),
     /// Put files into a deeper level as they are.
     Move(Vec<File>, usize),
-    /// Merge runs, each a list of files in key order, into a level. `below` lists files of that
-    /// level; a file of them is rewritten only if the runs have keys in its range.
+    /// Merge runs, each a list of files in key order, into a level. `below` lists the files of that
+    /// level that may have to be rewritten.
     Merge {
         runs: Vec<Vec<File>>,
         below: Vec<File>,
@@ -94,7 +94,7 @@ impl DeletedSpan {
 }
 
 impl Plan {
-    /// The files whose rows are read and written again.
+    /// The files whose rows may be written again.
     pub(crate) fn rewritten(&self) -> Vec<&File> {
         match self {
             Plan::Drop(_) | Plan::Move(..) => Vec::new(),
@@ -278,7 +278,8 @@ fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
     full.max_by_key(|&(fullness, _)| fullness)
 }
 
-/// The levels below level 0 that are over their limit, the deepest first, and how full they are.
+/// The levels that are over their limit, the deepest first, and how full they are. Level 0 is left
+/// out, and so is the last level, which has no limit.
 fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128, usize)> {
     let limits = level_limits(version, config);
     (1..LEVELS - 1).rev().filter_map(move |level| {
@@ -291,7 +292,8 @@ fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128,
 /// parts.
 const DOWN_AT_ONCE: usize = 2;
 
-/// Plans to move down the neighbours that take most bytes off the level per byte of the merge.
+/// Plans to move down the neighbours that take most bytes off the level per byte that they overlap
+/// in the next.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
     let files = &version.levels[level];
     let cost = |files: &&[File]| {
@@ -305,10 +307,10 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
 }
 
 /// Returns the maximum weight of each level: `level_bytes_base` for level 1, and `level_ratio`
-/// times the limit above for each deeper level. Above the deepest level in use, the limits also
-/// follow from its present weight: each is at most a `level_ratio`-th of the next, but at least
-/// `level_bytes_base`. So nearly all data is in the deepest level, and overwritten rows take little
-/// space, however full that level is.
+/// times the limit above for each deeper level. Above the deepest level in use, each limit is also
+/// at most the present weight of that level, divided by `level_ratio` for each level down to it,
+/// but at least `level_bytes_base`. So nearly all data is in the deepest level, and overwritten
+/// rows take little space, however full that level is.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     let ratio = config.level_ratio;
     let base = config.level_bytes_base;
@@ -410,7 +412,7 @@ const REWRITTEN_MAX: u64 = 64;
 
 /// True if the tombstones of a file are worth moving down. Each counts as freeing one row, with its
 /// value, of the average size below. A few tombstones scattered over a large level wait until there
-/// are more.
+/// are more. Range tombstones never wait.
 fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     let below = overlapping(&version.levels[level + 1], &file.meta.range);
     let entries: u64 = below.iter().map(|file| file.meta.entries).sum();
@@ -464,7 +466,8 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
     }
 }
 
-/// Plans to merge everything into one run at the deepest level in use.
+/// Plans to merge everything into one run at the deepest level in use, or at level 1 if only level
+/// 0 is in use.
 pub(crate) fn everything(version: &Version) -> Option<Plan> {
     let deepest = version.files().map(|(level, _)| level).max()?.max(1);
     let mut runs: Vec<Vec<File>> = version.levels[0]
