@@ -346,7 +346,7 @@ fn check_segment(file: &OpenFile, store: u128, number: u64) -> Result<()> {
 }
 
 /// Takes over a segment that no manifest lists: it was being written when the process ended. `None`
-/// if not even its header was written; then nothing durable refers to it.
+/// if its header was not written whole; then nothing durable refers to it.
 pub(crate) fn adopt(
     directory: &Directory,
     store: u128,

@@ -21,8 +21,8 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-/// Number of segments that take appends at the same time: a file system lets only one thread at a
-/// time write to a file.
+/// Maximum number of segments that take appends at the same time. There are several, because a file
+/// system lets only one thread at a time write to a file.
 const ACTIVE_MAX: usize = 4;
 
 /// A segment that is not sealed yet: it takes appends, or is full.

@@ -37,7 +37,7 @@ pub struct ValueWriter {
     log: Arc<ValueLog>,
     /// The reserve to ask for space; `None` for work that frees space.
     room: Option<Arc<SpaceReserve>>,
-    /// The record of a chunk that is not whole yet; its header is written last.
+    /// The record of the chunk that is being filled; its header is written last.
     record: Option<PageBuffer>,
     pointer: ValuePointer,
     pins: Vec<Pin>,

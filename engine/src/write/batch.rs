@@ -52,8 +52,8 @@ impl Batch {
         put_bytes(&mut self.payload, value);
     }
 
-    /// Sets `key` to a value that a [`ValueWriter`](crate::ValueWriter) has streamed into the value
-    /// log.
+    /// Sets `key` to a value that is in the value log already, written by a
+    /// [`ValueWriter`](crate::ValueWriter) or by [`Db::write_value`](crate::Db::write_value).
     pub fn put_large(&mut self, keyspace: &Keyspace, key: &[u8], value: LargeValue) {
         self.note(keyspace);
         self.puts = true;

@@ -160,7 +160,7 @@ impl CommitLog {
         marked.inspect_err(|error| self.health.note(error))
     }
 
-    /// Makes the next segment if the present one is half full. Called in the background.
+    /// Makes the next segment if the present one is half full and there is no next one yet.
     pub(crate) fn prepare_segment(&self) -> Result<()> {
         match self.with_log(|log| self.segments.wanted_length(log)) {
             Some(length) => self.segments.prepare(length),

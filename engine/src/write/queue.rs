@@ -1,7 +1,7 @@
 //! CommitQueue: group commit. One leader commits the batches of all waiting writers.
 //!
-//! Writers queue their batches and try to lock the log. The one that succeeds commits the whole
-//! queue: it calls the three functions of [`Stages`] for each group and wakes the other writers,
+//! Writers queue their batches and try to lock the log. The one that succeeds commits the queue in
+//! groups: it logs, applies and publishes each group (see [`Stages`]), and wakes the other writers,
 //! whose batches are done. `commit.rs` owns the log and applies the batches;
 //! `tests/interleavings.rs` runs this file in many orders of its steps.
 //!
@@ -22,8 +22,8 @@ use std::ptr;
 use std::sync::{Arc, OnceLock, TryLockError};
 use std::time::Duration;
 
-/// Bytes of batches that one leader takes at once: with more, writers would wait longer for the
-/// batches of others.
+/// Bytes of batches after which a group takes no more: in a longer group, writers would wait longer
+/// for the batches of others.
 pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// Time after which writers notice that their leader has panicked.
@@ -52,7 +52,7 @@ pub(crate) trait Stages {
     type Applied;
 
     /// Numbers the batches and appends them to the log. Returns the first number. After an error
-    /// none of the batches is in the log.
+    /// none of the batches is in the log, unless the error has made the store fail.
     fn log(
         &self,
         log: &mut Self::Log,
@@ -153,7 +153,7 @@ impl<S: Stages> CommitQueue<S> {
     }
 
     /// Commits a batch; on return it is visible. Returns the last sequence number of its group.
-    /// Errors: those of [`Stages::log`].
+    /// Errors: those of [`Stages::log`]; `ReadOnly` after a leader has panicked.
     #[inline]
     pub(crate) fn commit(&self, stages: &S, batch: S::Batch) -> Result<SequenceNumber> {
         let request = Arc::new(Request {

@@ -73,7 +73,7 @@ pub(super) struct Progress {
     /// The end of the log, and its end when the last successful sync began.
     end_appended: LogMark,
     end_durable: LogMark,
-    /// The segments with changes that are not durable; the last of them is being appended to.
+    /// The segments with changes that are not durable, and after them the one being appended to.
     files: Vec<OpenFile>,
     /// Whether a segment is to be made ready.
     pub(super) wants_segment: bool,

@@ -33,7 +33,8 @@ const OVERLONG: u64 = 4;
 /// for the disk. Their number bounds their writes. Beyond this limit the next writer makes the
 /// segment itself.
 const OVERLONG_ADMITTED: u64 = 64;
-/// Bytes beyond which no segment grows, whatever its length is: recovery reads it as a whole.
+/// Bytes after which a segment takes no more batches, whatever its length is: recovery reads it as
+/// a whole.
 const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
 
 /// Number of sequence numbers after which a segment ends: its frames count from its base in 32
