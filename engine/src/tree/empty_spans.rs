@@ -25,7 +25,7 @@ const SPANS_MAX: usize = 4096;
 pub(crate) struct EmptySpans {
     /// False until a scan explores the first span: puts then need not look.
     in_use: AtomicBool,
-    /// The sequence number of the last put that was applied or is being applied.
+    /// The sequence number of the last change that was applied or is being applied.
     last_put: AtomicU64,
     state: Mutex<State>,
 }
@@ -54,7 +54,7 @@ struct Explored {
 }
 
 impl EmptySpans {
-    /// Call this before puts up to number `last` are applied to the memtable.
+    /// Call this before changes up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
         // Stored before `note_put` loads `in_use`; `explore` stores and loads in the reverse order,
         // so one of the two sees the other's store. If the put does not see the exploration, the

@@ -38,7 +38,7 @@ pub(crate) struct Rows {
     empty_spans: Arc<EmptySpans>,
     at: SequenceNumber,
     passed: u64,
-    /// Number of times that all sources had to seek.
+    /// Number of seeks, the one at the beginning of the scan included.
     seeks: u64,
     /// The search that began at the last seek, until it finds a live row.
     search: Option<Search>,

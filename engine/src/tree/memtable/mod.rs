@@ -28,18 +28,18 @@ use std::time::Duration;
 /// Memory of one version besides its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 
-/// Number of rows covered by a range deletion above which the memtable should be sealed first: a
-/// scan can seek past a span of an older memtable, but must visit each row in the memtable that
-/// holds the tombstone.
+/// Number of rows covered by a range deletion from which the memtable is to be sealed first: a scan
+/// can seek past a span of an older memtable, but must visit each row in the memtable that holds
+/// the tombstone.
 const COVERED_ROWS_MAX: usize = 256;
 
-/// Number of rows, older versions included, that a reader visits under one hold of the lock, while
-/// the writer waits. Without a limit, a reader at an old snapshot could pass many rows that it does
-/// not see.
+/// Maximum number of rows, older versions included, that a reader visits under one hold of the
+/// lock, while the writer waits. Without a limit, a reader at an old snapshot could pass many rows
+/// that it does not see.
 const VISITED_MAX: usize = 1024;
 
-/// Number of versions of a key that a write examines to find those that no reader sees any more. In
-/// a longer chain, a later write or the flush unlinks the rest.
+/// Maximum number of versions of a key that a write examines to find those that no reader sees any
+/// more. In a longer chain, a later write unlinks the rest, or the flush leaves it out.
 const UNLINK_STEPS_MAX: usize = 64;
 
 /// Number of rows that a walk over all rows prefetches before it visits them. Neighbours in key
@@ -558,7 +558,7 @@ impl Rows {
     }
 }
 
-/// For each value-log segment that a pointer leads to, the bytes it takes there.
+/// For each value-log segment that a pointer leads to, the bytes that the value takes there.
 fn references(pointer: &[u8]) -> Vec<(u64, u64)> {
     let decoded = ValuePointer::decode(pointer);
     decoded.map_or_else(Vec::new, |pointer| pointer.references().collect())
