@@ -155,8 +155,8 @@ impl Db {
     }
 
     /// Waits as long as [`Db::write`] would wait for flushes, compactions or syncs, and returns the
-    /// admission for [`Db::write_admitted`]. Errors: as [`Db::write`]; `NoSpace` if puts are
-    /// refused.
+    /// admission for [`Db::write_admitted`]. Errors: those of [`Db::write`] that do not depend on
+    /// the batch.
     pub fn admit(&self) -> Result<Admission> {
         let is_deletion = false;
         self.work().admit(is_deletion)?;
@@ -328,8 +328,8 @@ impl Db {
     /// Like [`Db::flush`], for every keyspace. Call it before a checkpoint that will be opened many
     /// times: a checkpoint of a flushed store has no log, so opening it reads only the manifest
     /// instead of replaying rows. A [`Db::compact`] after it saves each copy its own compaction.
-    /// Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any other failure makes the store
-    /// read-only.
+    /// Blocks for the disk. Errors: `NoSpace`; `Io` for lack of file handles; `ReadOnly`; `Closed`;
+    /// any other failure makes the store read-only.
     pub fn flush_all(&self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -509,7 +509,8 @@ fn write_value(parts: &Parts, value: &[u8]) -> Result<LargeValue> {
 }
 
 impl Handle {
-    /// Empties the log, completes all jobs, and records the clean close in the manifest.
+    /// Flushes all memtables, seals the value log, removes the log, and records the clean close in
+    /// the manifest. Does nothing for a store in memory.
     fn finish(&self) -> Result<()> {
         if let Some(failure) = self.parts.health.failure() {
             return Err(failure.clone());

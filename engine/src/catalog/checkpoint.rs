@@ -1,9 +1,10 @@
 //! Checkpoint: a directory of hard links that is a store of its own.
 //!
-//! SSTables, sealed value-log segments and full log segments are never written again, so a link to
-//! them is as good as a copy. The log and the value log first begin new segments. The segments in
-//! use until then are linked once their last writers are done, and linked log segments are not
-//! reused. Only background work removes files, and it removes none during a checkpoint.
+//! SSTables and sealed value-log segments are never written again. A full log segment may be
+//! reused, but not once it is linked. So a link to any of them is as good as a copy. The log and
+//! the value log first begin new segments. The segments in use until then are linked once their
+//! last writers are done. Only background work removes files, and it removes none during a
+//! checkpoint.
 
 use crate::base::key::SequenceNumber;
 use crate::catalog::manifest::Manifest;

@@ -24,7 +24,8 @@ use std::path::Path;
 
 /// Longest manifest that is read into memory. It describes more than ten million SSTables.
 const BYTES_MAX: u64 = 4 << 30;
-/// The manifest is rewritten when it is this many times as long as it was after its first record.
+/// The manifest is rewritten when it is this many times as long as it was after its first record,
+/// and also longer than [`Config::manifest_bytes_min`](crate::Config::manifest_bytes_min).
 const REWRITE_RATIO: u64 = 4;
 
 /// The manifest that the store appends to.

@@ -25,7 +25,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 /// Frames of the log that are applied under one hold of the locks.
 const FRAMES_AT_ONCE: usize = 256;
 
-/// Segments held in memory in addition to the one being applied.
+/// Maximum number of checked segments that wait to be applied while another one is read.
 const SEGMENTS_AHEAD: usize = 2;
 
 /// A segment that was read, with the results of checking its frames.
