@@ -79,7 +79,7 @@ pub struct Config {
     /// levels, more write amplification.
     pub level_ratio: u64,
     /// Number of SSTables in level 0 at which they are compacted. While hardly anything is written,
-    /// two suffice. Default: 8. Raised: slower reads, less write amplification.
+    /// fewer suffice. Default: 8. Raised: slower reads, less write amplification.
     pub level0_files_max: usize,
     /// Number of SSTables in level 0 at which writers wait for compaction; more than
     /// `level0_files_max`. Default: 24.
@@ -88,8 +88,8 @@ pub struct Config {
     /// rewrites more bytes.
     pub value_bytes_separated: usize,
     /// Bytes of a chunk in the value log, the unit of its checksums. Default: 256 KiB less the 12
-    /// bytes of the chunk's header: chunks then begin on whole pages, where a dump finds the next
-    /// chunk after a damaged one. Raised: a read of a small part reads more.
+    /// bytes of the chunk's header: full chunks of a streamed value then begin on whole pages, where
+    /// a dump finds the next chunk after a damaged one. Raised: a read of a small part reads more.
     pub value_chunk_bytes: usize,
     /// Bytes of a value-log segment after which the next begins, at most `reserve_bytes`. Default:
     /// 64 MiB. Raised: space is freed later.

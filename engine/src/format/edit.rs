@@ -59,8 +59,8 @@ impl FileMeta {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentMeta {
     pub(crate) size: u64,
-    /// The wrapping sum of the checksums of its chunks; `None` if recovery sealed the segment,
-    /// because recovery does not read it.
+    /// The wrapping sum of the checksums of its chunks; `None` if a write to the segment failed, or
+    /// if recovery sealed the segment, because recovery does not read it.
     pub(crate) checksum: Option<u64>,
 }
 

@@ -24,7 +24,7 @@ impl SearchBudget {
         SearchBudget(length.saturating_mul(PASSES).max(BYTES_MIN))
     }
 
-    /// Charges work that was done, successful or not, or that is about to be done.
+    /// Charges work that is about to be done.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), Exhausted> {
         self.0 = self.0.checked_sub(bytes).ok_or(Exhausted)?;
         Ok(())

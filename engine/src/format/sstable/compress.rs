@@ -46,7 +46,7 @@ fn unpack_zstd(payload: &[u8], out: &mut [u8]) -> Option<usize> {
     unpacked
 }
 
-/// Compresses `payload` into `out`. Returns `payload` itself if that saves less than an eighth.
+/// Compresses `payload` into `out`. Returns `payload` itself if that saves an eighth or less.
 pub(crate) fn compress<'a>(
     payload: &'a [u8],
     compression: Compression,
