@@ -24,7 +24,7 @@ pub struct Step {
     /// The write or sync of an SSTable at which the batch is written.
     nth: u64,
     changes: Vec<Change>,
-    /// Whether the batch is durable before the work goes on.
+    /// Whether the ticket of the batch is awaited before the work goes on.
     is_awaited: bool,
 }
 

@@ -220,7 +220,7 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
     }
 }
 
-/// A random length of a value; one in `n` is large.
+/// A random length of a value; about one in `n` is large.
 fn length(choices: &mut Choices, n: u64) -> u64 {
     match choices.below(12) {
         0 => 0,

@@ -30,7 +30,8 @@ pub struct Store {
     pub uploads: Vec<(LargeValue, Value)>,
     /// The disk, which knows whether a call has failed.
     pub faults: FaultFs,
-    /// Whether a call had failed by the time the disk was last mended.
+    /// Whether a call has failed while the store was open. Cleared when the disk is mended, unless
+    /// the store has stopped writing.
     pub was_hurt: bool,
 }
 
@@ -67,8 +68,8 @@ impl Store {
         })
     }
 
-    /// True if a call on the disk has failed since the store was opened; calls of the store may
-    /// then fail.
+    /// True if calls of the store may fail: a call on the disk has failed, and the disk was not
+    /// mended since, or the store has stopped writing.
     pub fn is_hurt(&self) -> bool {
         self.was_hurt || self.faults.seen().1
     }

@@ -21,7 +21,7 @@ use session::Session;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Number of times that the store of a life is opened.
+/// Number of sessions of a life.
 const SESSIONS: u64 = 2;
 
 /// Runs a life on a disk in memory. Each session has a fault. Then each of the four kinds of crash

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The results of reads of a damaged store.
 pub struct Seen {
-    /// By keyspace: the rows of a scan, up to its error if there is one.
+    /// By keyspace: the rows of a scan, up to its error if there is one; and whether there is none.
     scanned: Vec<(Vec<Row>, bool)>,
     /// By keyspace: the results of the gets that did not fail.
     got: Vec<BTreeMap<Vec<u8>, Option<Value>>>,
