@@ -88,8 +88,8 @@ pub struct Config {
     /// rewrites more bytes.
     pub value_bytes_separated: usize,
     /// Bytes of a chunk in the value log, the unit of its checksums. Default: 256 KiB less the 12
-    /// bytes of the chunk's header: full chunks of a streamed value then begin on whole pages, and a
-    /// dump finds the next chunk there after a damaged one. Raised: a read of a small part reads
+    /// bytes of the chunk's header: full chunks of a streamed value then begin on whole pages, and
+    /// a dump finds the next chunk there after a damaged one. Raised: a read of a small part reads
     /// more.
     pub value_chunk_bytes: usize,
     /// Bytes of a value-log segment after which the next begins, at most `reserve_bytes`. Default:
