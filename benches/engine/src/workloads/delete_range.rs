@@ -1,5 +1,5 @@
-//! Deletes half of the rows, a million, by range; then reads the first row, at once and again when
-//! the engine is idle, and the rest.
+//! Deletes half of the rows by range; then reads the first row, at once and again when the engine
+//! is idle, and the rest.
 
 use std::time::{Duration, Instant};
 

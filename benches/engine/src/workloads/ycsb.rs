@@ -52,7 +52,7 @@ impl Operation {
 
 /// The operations of a workload.
 struct Mix {
-    /// Of a hundred operations, `share` are of the first kind, the others of the second.
+    /// `share` percent of the operations are of the first kind, the others of the second.
     first: Operation,
     share: u64,
     second: Operation,
