@@ -1,5 +1,5 @@
-//! Runs empty spans in every order of their steps that the memory model allows (loom): a span that
-//! a scan explored never hides a put that was applied during the exploration.
+//! Runs `empty_spans.rs` in every order of its steps that the memory model allows (loom): a span
+//! that a scan explored never hides a put that was applied during the exploration.
 
 /// The parts of the engine that `empty_spans.rs` uses, with loom's locks and atomics.
 mod base {

@@ -291,8 +291,8 @@ fn a_memtable_that_scans_pay_for_is_flushed_at_rest() {
         keyspace,
         clock,
     } = &small;
-    // One row at intervals: if nothing is written, a memtable of this size is flushed without any
-    // scan.
+    // Puts a row now and then: if nothing at all is written, a memtable of this size is flushed
+    // without any scan.
     let flushes_after = |milliseconds| {
         for _ in 0..milliseconds / 250 {
             fill(db, keyspace, 30_000..30_001, &[3; 300]);

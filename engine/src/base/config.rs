@@ -65,7 +65,7 @@ pub struct Config {
     /// as long as when it was begun. Default: 256 KiB.
     pub manifest_bytes_min: u64,
     /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more
-    /// read per key.
+    /// bytes read per key.
     pub block_bytes: usize,
     /// Bytes of an SSTable after which the next begins. Default: 16 MiB. Raised: larger steps of
     /// compaction.

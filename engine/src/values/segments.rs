@@ -526,8 +526,8 @@ impl Segments {
         free.map(|(&number, _)| number).collect()
     }
 
-    /// Ends the large active segments without pins or writers for which `is_wasteful`, given number
-    /// and size, says that they are worth rewriting.
+    /// Ends each large active segment that has no pins and no writer and is worth rewriting, as
+    /// `is_wasteful` decides from its number and size.
     pub(crate) fn fill_wasteful(&self, is_wasteful: impl Fn(u64, u64) -> bool) {
         let is_large = |size: u64| size > self.segment_bytes / 16;
         let has_ended = self.table().fill(|active| {

@@ -12,9 +12,9 @@ use std::time::Duration;
 /// Time without any change after which a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Fullness of a level below level 0, in thousandths of its limit. From the start to the end of
-/// this range, it slows down writers with a debt more and more: each merge of level 0 writes most
-/// of level 1 again.
+/// Fullness of a level below level 0, in thousandths of its limit. Above the start of this range,
+/// writers with a debt are slowed down; at its end, most of all. The reason: each merge of level 0
+/// writes most of level 1 again.
 const BELOW_FULL: Range<u64> = 2000..6000;
 
 impl Work {

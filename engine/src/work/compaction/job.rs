@@ -175,7 +175,7 @@ impl Work {
     }
 
     /// Rewrites an SSTable that refers to a value-log segment with too much garbage, or to one of
-    /// many small ones, copying its values.
+    /// many small segments, and copies its values out of such segments.
     fn rewrite_wasteful(&self) -> Result<bool> {
         let rewrites_inherited = self.rewrites_inherited();
         let value_log = &self.parts.value_log;

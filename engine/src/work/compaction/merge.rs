@@ -220,7 +220,8 @@ impl<'a> Merge<'a> {
     }
 
     /// Called between keys: ends the output if it is due, and the merge if the store is closing or
-    /// another part has failed. `is_below`: the newest version of the key is in the level itself.
+    /// another part has failed. `is_below`: the newest version of the key comes from a file of
+    /// the level that the merge writes.
     fn begin_key(&mut self, key: &[u8], is_below: bool) -> Result<()> {
         self.store.check_mergeable()?;
         if let Some(failure) = self.failure.get() {

@@ -250,8 +250,8 @@ fn weight(file: &File) -> u64 {
 }
 
 /// Plans to move files down from the level that is most over its limit. If the uppermost full level
-/// always came first, the next one would grow while much is written, and with it every merge into
-/// it.
+/// always came first, many writes would make the next level grow, and each merge into that level
+/// would rewrite more.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     match fullest_level(version, config)?.1 {
         0 => Some(down_from_level0(version, config)),

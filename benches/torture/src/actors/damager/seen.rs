@@ -1,5 +1,5 @@
-//! Seen: the results of reads of a damaged store, and whether they fit a state that may be left. An
-//! error fits any state; a wrong or missing row does not.
+//! Seen: the results of reads of a damaged store, and whether they fit a state that the damage may
+//! have left. An error fits any state; a wrong or missing row does not.
 
 use crate::access::{known_value, read_row, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
