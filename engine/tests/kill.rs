@@ -28,7 +28,7 @@ const CHILD_SESSION: &str = "LAZURITE_KILLED_SESSION";
 /// The line that a child reports once segments of the value log have been removed.
 const COLLECTED: &str = "collected";
 
-/// Key of a counter, in the last keyspace, of the batches of all writers that use it. Each batch
+/// Key of a counter in the last keyspace, which counts batches of all writers. Each counted batch
 /// reads the counter before it writes, so the counter gives the batches an order.
 const COUNTER: &[u8] = b"count";
 

@@ -421,11 +421,11 @@ fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     file.meta.range_tombstones > 0 || freed.saturating_mul(REWRITTEN_MAX) >= size(&below)
 }
 
-/// Plans to move pointers down whose values may be overwritten: such values keep their space until
-/// the pointers meet. Compares the values of two groups of pointers: those in the deepest level
-/// with pointers, and those above that level. The files of the level that moves, and the files that
-/// they overlap, must each be smaller than an eighth of the values above; smaller than a 64th if
-/// the values above take at most half as many bytes as the deepest level's.
+/// Plans to move pointers down towards older pointers to the same keys, whose values keep their
+/// space until the pointers meet. Moves from the uppermost level with pointers, if the merge is
+/// cheap: the files of that level, and the files that they overlap in the next, must each take less
+/// than an eighth of the bytes of all values above the deepest level with pointers. The limit is a
+/// 64th if those values take at most half as many bytes as the values of the deepest level.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
     let bytes = |files: &[File]| {
         files
