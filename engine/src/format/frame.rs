@@ -18,9 +18,9 @@
 //!
 //! [`store_key`]: crate::format::header::store_key
 //!
-//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. In
-//! the last segments the log ends at the first bad frame, unless a later good frame or the manifest
-//! records that the place of the bad frame was durable: that is corruption, not a torn tail.
+//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it.
+//! The log ends at the first bad frame, unless a later good frame or the manifest records that the
+//! place of the bad frame was durable: that is corruption, not a torn tail.
 //!
 //! The key of the checksums contains the secret id of the store. Otherwise a value in the place
 //! after a torn frame could look like a frame for that place, and record that the torn one was

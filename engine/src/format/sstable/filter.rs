@@ -40,7 +40,7 @@ fn line(hash: u64, lines: usize) -> usize {
 
 /// The bits of this hash in its line.
 fn bits(hash: u64) -> impl Iterator<Item = usize> {
-    // The high bits of `hash` picked the line. The multiplication spreads its low bits over all 64
+    // The high bits of `hash` picked the line. The multiplication spreads the low bits over all 64
     // bits, which then give nine bits to each probe.
     let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..PROBES).map(move |probe| (spread >> (9 * probe)) as usize & (LINE_BYTES * 8 - 1))
