@@ -49,7 +49,7 @@ pub(super) fn prefixes(context: &Context) -> Outcome<()> {
     timed(context, |engine, random| {
         let first = random.below(partitions) * PARTITION_ROWS;
         let (start, end) = partition(first);
-        // One row more is allowed than there is, so that the engine ends this scan.
+        // Expects one row more than the partition has, so that the bound ends the scan.
         let expected = first..first + PARTITION_ROWS + 1;
         let rows = scan(context, engine, [start, end], expected)?;
         context.check(rows == PARTITION_ROWS, || {

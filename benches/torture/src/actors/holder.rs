@@ -9,7 +9,7 @@ use crate::settings::VALUE_BYTES_SEPARATED_MIN;
 use lazurite_engine::Choices;
 use lazurite_engine::{Direction, Error, KeyRange};
 
-/// Maximum number of snapshots that are held of a store; as many scans, and as many readers.
+/// Maximum number of snapshots that are held of a store; also of scans, and of readers.
 const HELD_MAX: usize = 4;
 
 /// A step of the holder.

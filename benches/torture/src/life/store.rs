@@ -92,7 +92,7 @@ impl Store {
         }
     }
 
-    /// The changes as a batch. Writes the values first that the batch will only point to.
+    /// The changes as a batch. First writes the values that the batch will only point to.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
         self.add_to(&mut batch, changes)?;

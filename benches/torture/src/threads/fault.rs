@@ -11,7 +11,7 @@ pub struct Fault {
     fault: fs::Fault,
     /// Time that the session runs before calls are counted.
     delay: Duration,
-    /// Time that is added to each sync: a failing disk is slow, so that callers queue.
+    /// Time that is added to each sync, so that callers queue.
     sync: Duration,
 }
 
