@@ -1,6 +1,6 @@
-//! A queue on the engine: what is pushed at one end is taken from the other, and taking stays as
-//! cheap after a million messages as after the first, although nothing here remembers where the
-//! head is.
+//! A queue on the engine: messages are pushed at one end and taken from the other. Taking stays as
+//! cheap after 200,000 messages as after the first, although nothing here remembers where the head
+//! is.
 //!
 //! `cargo run --release -p lazurite-engine --example queue`
 

@@ -36,12 +36,13 @@ pub struct Admission {
     is_deletion: bool,
 }
 
-/// Niceness of the threads of flushes and of compaction. Without it they would alternate with a
-/// writer in turns of milliseconds on two cores; compaction also yields to flushes.
+/// Niceness of the threads of flushes and of compaction. Without it these threads would alternate
+/// with a writer in turns of milliseconds on two cores. Compaction also yields to flushes.
 const FLUSH_NICE: i32 = 5;
 const COMPACTION_NICE: i32 = 10;
 
-/// An open store: keyspaces on one write-ahead log. A cheap handle; the last one dropped closes it.
+/// An open store: keyspaces on one write-ahead log. A cheap handle; dropping the last one closes
+/// the store.
 #[derive(Debug, Clone)]
 pub struct Db(Arc<Handle>);
 
@@ -68,7 +69,8 @@ fn spawn(name: &'static str, run: Box<dyn FnOnce() + Send>) -> io::Result<JoinHa
 impl Db {
     /// Opens the store in `directory`, creating it if absent. Blocks while the log is replayed. An
     /// existing store on a full disk opens too, but is read-only until there is space: writes
-    /// answer `NoSpace`. Errors: `InvalidOption`, if a setting is out of its bounds.
+    /// answer `NoSpace`. Errors: `InvalidOption` if a setting is out of its bounds; `Locked`;
+    /// `UnknownFormat`; `Corrupt`; `Io`; `NoSpace` for a new store.
     pub fn open(directory: &Path, config: Config) -> Result<Db> {
         let environment = Environment::system(config.durability);
         Db::open_with(directory, config, environment)
@@ -105,7 +107,7 @@ impl Db {
     }
 
     /// Opens the keyspace `name`, creating it if absent; durable on return. Errors:
-    /// `InvalidOption`.
+    /// `InvalidOption`; `Closed`; for a new keyspace also `ReadOnly`, `NoSpace` and `Io`.
     pub fn keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         let parts = self.parts();
         parts.health.check_open()?;
@@ -135,11 +137,13 @@ impl Db {
 
     /// Makes the whole of `batch` visible to every read that starts after the return; the ticket
     /// completes when the batch is durable. A caller that holds a key lock may release it on return
-    /// and wait afterwards. Waits while flushes, compactions or syncs lag far behind. Errors:
-    /// `TooLarge`; `NoSpace`, after which later batches may succeed, deletions before others
-    /// (`Config::reserve_bytes`); `ReadOnly`; `UnknownKeyspace` and `UnknownValue` for handles of
-    /// another store. After these errors the batch is not there; after any other error it may or
-    /// may not be there after a restart.
+    /// and wait for the ticket afterwards. Waits while flushes, compactions or syncs lag far
+    /// behind.
+    ///
+    /// Errors: `TooLarge`; `NoSpace`, after which later batches may succeed, first of all those
+    /// that only delete (`Config::reserve_bytes`); `ReadOnly`; `Closed`; `UnknownKeyspace` and
+    /// `UnknownValue` for handles of another store. After these errors the batch is not in the
+    /// store. After any other error the batch may or may not be in the store after a restart.
     pub fn write(&self, batch: Batch) -> Result<Ticket> {
         self.parts().health.check_writable()?;
         if batch.is_empty() {
@@ -151,8 +155,8 @@ impl Db {
     }
 
     /// Waits as long as [`Db::write`] would wait for flushes, compactions or syncs, and returns the
-    /// admission for [`Db::write_admitted`]. Errors: as [`Db::write`]; `NoSpace` if puts are
-    /// refused.
+    /// admission for [`Db::write_admitted`]. Errors: those of [`Db::write`] that do not depend on
+    /// the batch.
     pub fn admit(&self) -> Result<Admission> {
         let is_deletion = false;
         self.work().admit(is_deletion)?;
@@ -160,8 +164,8 @@ impl Db {
     }
 
     /// Like [`Db::admit`], for an operation that deletes: it is admitted even while puts are
-    /// refused for lack of space, and its few puts are then accepted too. Not for an operation that
-    /// puts more than it deletes.
+    /// refused for lack of space, until memtables take twice `Config::memory_bytes_max`. Its few
+    /// puts are then accepted too. Not for an operation that puts more than it deletes.
     pub fn admit_deletion(&self) -> Result<Admission> {
         let is_deletion = true;
         self.work().admit(is_deletion)?;
@@ -169,8 +173,8 @@ impl Db {
     }
 
     /// Like [`Db::write`], but does not wait for flushes, compactions or syncs: the caller must
-    /// have waited in [`Db::admit`] before it took the locks under which it writes. Writes with an
-    /// admission go beyond the limits, so write little with each, and soon.
+    /// have waited in [`Db::admit`] before it took the locks under which it writes. Such writes may
+    /// go beyond the limits, so write little with each admission, and soon.
     pub fn write_admitted(&self, batch: Batch, admission: &Admission) -> Result<Ticket> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -324,8 +328,8 @@ impl Db {
     /// Like [`Db::flush`], for every keyspace. Call it before a checkpoint that will be opened many
     /// times: a checkpoint of a flushed store has no log, so opening it reads only the manifest
     /// instead of replaying rows. A [`Db::compact`] after it saves each copy its own compaction.
-    /// Blocks for the disk. Errors: `NoSpace`; `ReadOnly`; any other failure makes the store
-    /// read-only.
+    /// Blocks for the disk. Errors: `NoSpace`; `Io` for lack of file handles; `ReadOnly`; `Closed`;
+    /// any other failure makes the store read-only.
     pub fn flush_all(&self) -> Result<()> {
         let parts = self.parts();
         parts.health.check_writable()?;
@@ -352,16 +356,15 @@ impl Db {
     }
 
     /// Reads everything and checks every checksum, every order and every reference. Blocks until
-    /// that is done; changes nothing. Damage is part of the result; the only error is that the
-    /// store is not open.
+    /// that is done; changes nothing. Damage is part of the result. Errors: `Closed`.
     pub fn verify(&self) -> Result<Verified> {
         self.parts().health.check_open()?;
         Ok(crate::verify::verify(self.parts()))
     }
 
     /// Like [`Db::verify`], for a store that is not open, its log included. Holds the lock of the
-    /// directory meanwhile. Errors: the verification cannot start because another process has the
-    /// store open, or because its manifest cannot be read.
+    /// directory meanwhile. Errors: `InvalidOption`; `Locked` if the store is open; the error of
+    /// reading the manifest, without which no verification can start.
     pub fn verify_directory(
         directory: &Path,
         config: Config,
@@ -371,12 +374,14 @@ impl Db {
     }
 
     /// Makes `directory` a store of its own with everything that is visible now. The directory must
-    /// be on the same file system, and must not exist or be empty. Links are made while the store
-    /// is in use, and are durable on return, except at [`Durability::Memory`]. Neither store sees
-    /// later writes to the other, or needs the other to exist. Flushes wait until the checkpoint is
-    /// made, writers only for a moment. The checkpoint waits for a running flush, but for no
-    /// compaction. It takes time for each file, not for each row, and for bytes that are not synced
-    /// yet. After an error the links made so far are removed if possible.
+    /// be on the same file system, and either absent or empty. Links are made while the store is in
+    /// use, and are durable on return, except at [`Durability::Memory`]. Neither store sees later
+    /// writes to the other, or needs the other to exist. After an error the links made so far are
+    /// removed if possible.
+    ///
+    /// The checkpoint waits for a running flush, but for no compaction. New flushes wait until the
+    /// checkpoint is made, writers only for a moment. The checkpoint takes time for each file, not
+    /// for each row, and for bytes that are not synced yet.
     pub fn checkpoint(&self, directory: &Path) -> Result<()> {
         self.checkpoint_for(directory, self.durability())
     }
@@ -504,7 +509,8 @@ fn write_value(parts: &Parts, value: &[u8]) -> Result<LargeValue> {
 }
 
 impl Handle {
-    /// Empties the log, completes all jobs, and records the clean close in the manifest.
+    /// Flushes all memtables, seals the value log, removes the log, and records the clean close in
+    /// the manifest. Does nothing for a store in memory.
     fn finish(&self) -> Result<()> {
         if let Some(failure) = self.parts.health.failure() {
             return Err(failure.clone());
@@ -513,7 +519,7 @@ impl Handle {
             return Ok(());
         }
         self.parts.log.sync().sync_all()?;
-        // No commit begins any more; the lock is ours once the last one has ended.
+        // No commit begins any more. The seal waits for the last one.
         for tree in self.parts.trees.all() {
             self.parts.log.seal(&tree);
         }

@@ -42,7 +42,7 @@ pub struct Stats {
     pub cache_bytes: u64,
     /// Blocks and small values that were read from files because they were not in memory.
     pub blocks_read: u64,
-    /// Bytes of keys and values that were put.
+    /// Bytes of the keys of all changes, and of the values that were put.
     pub put_bytes: u64,
     /// Bytes written to the write-ahead log.
     pub logged_bytes: u64,
@@ -72,7 +72,7 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Bytes written to files for each byte that was put; 0 before the first.
+    /// Bytes written to files for each of the `put_bytes`; 0 before the first.
     pub fn write_amplification(&self) -> f64 {
         let written =
             self.logged_bytes + self.flushed_bytes + self.compacted_bytes + self.value_bytes;

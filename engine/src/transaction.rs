@@ -15,11 +15,11 @@ use crate::{Admission, Batch, Db, Keyspace, Result, Ticket};
 /// Holds locks on keys until it is dropped. Writes that are not committed by then are discarded.
 ///
 /// A lock keeps out only transactions that lock the same key: not [`Db::write`], and not a
-/// transaction that writes the key without locking it. A key that is only written together with a
-/// locked one needs no lock of its own.
+/// transaction that writes the key without locking it. A key needs no lock of its own if every
+/// writer of the key locks another key that they all share.
 ///
-/// Cannot be sent to another thread, like a mutex guard. A thread needs one transaction at a time:
-/// while it holds keys in one, its other transactions do not wait for a key.
+/// Cannot be sent to another thread, like a mutex guard. A thread should have one transaction at a
+/// time: while it holds keys in one, its other transactions fail instead of waiting for a key.
 #[derive(Debug)]
 pub struct Transaction<'d> {
     db: &'d Db,
@@ -31,7 +31,7 @@ pub struct Transaction<'d> {
 impl Db {
     /// Begins a transaction and locks these keys. First waits to be admitted, as [`Db::admit`]
     /// does, because no lock should be held during that wait. Transactions queue for a key in the
-    /// order of arrival; a waiting one is overtaken by a bounded number of others. Errors: as
+    /// order of arrival; only a bounded number of others may overtake a waiting one. Errors: as
     /// [`Db::admit`] and [`Transaction::lock`].
     pub fn transaction(&self, keys: &[(&Keyspace, &[u8])]) -> Result<Transaction<'_>> {
         let mut transaction = self.begin()?;
@@ -69,7 +69,7 @@ impl Transaction<'_> {
     /// their opening. Otherwise takes the keys only if they are free. Errors: `Conflict` if a key
     /// is not free: drop the transaction and begin again; `Deadlock` instead if this thread holds
     /// keys in another transaction; `UnknownKeyspace`. After an error the transaction holds the
-    /// keys that it held before.
+    /// keys that it held before; some that were shared may have become exclusive.
     pub fn lock<'k>(
         &mut self,
         keys: impl IntoIterator<Item = (&'k Keyspace, &'k [u8])>,

@@ -21,8 +21,8 @@ pub struct Verified {
     pub rows: u64,
     /// Bytes of the values of these rows, those in the value log included.
     pub value_bytes: u64,
-    /// Everything that is wrong, in the order in which it was found. Each error names a file and an
-    /// offset in it.
+    /// Everything that is wrong, in the order in which it was found. Each error names a path;
+    /// `Corrupt` also gives an offset in the file.
     pub damages: Vec<Error>,
 }
 

@@ -449,7 +449,7 @@ fn every_call_of_the_disk_may_fail_once() {
 
 #[test]
 fn every_sync_may_fail_and_is_not_tried_again() {
-    // A full disk that a sync reports does not pass: the changes that it has not kept are lost.
+    // If a sync reports a full disk, the failure stays: the changes that were not kept are lost.
     let errors = [ErrorKind::Other, ErrorKind::StorageFull];
     for (seed, error) in seeds().flat_map(|seed| errors.map(|error| (seed, error))) {
         at_every_call(

@@ -1,5 +1,6 @@
-//! Checks that FORMAT.md is enough to read a store: `decoder/decode.py`, which was written from it
-//! alone, reads directories of closed stores and of killed processes, and finds every row.
+//! Checks that FORMAT.md is enough to read a store: `decoder/decode.py`, which was written from
+//! FORMAT.md alone, reads directories of closed stores and of killed processes, and finds every
+//! row.
 
 #![cfg(target_os = "linux")]
 

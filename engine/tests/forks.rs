@@ -63,8 +63,8 @@ fn milliseconds(durations: &mut [Duration]) -> String {
     format!("median {median:.1} ms, most {most:.1} ms")
 }
 
-/// Prints what a fork costs: of a source whose last rows are in the log, and of one that is flushed
-/// and compacted. Run with `cargo test --test forks -- --ignored --nocapture`, and with
+/// Prints the cost of a fork for two sources: one whose rows are partly in the log, and one that is
+/// flushed and compacted. Run with `cargo test --test forks -- --ignored --nocapture`, and with
 /// `LAZURITE_TEST_SCALE=10` for a million rows.
 #[test]
 #[ignore = "measures, and checks nothing"]

@@ -592,8 +592,8 @@ fn keys_that_look_like_very_many_manifest_records_do_not_keep_a_torn_store_from_
     check_torn_pages(torn_compaction(&hostile_keys(&record.repeat(1000))));
 }
 
-// Golden files: one directory for each state of a store, as the first program of the format version
-// wrote them.
+// Golden files: one directory for each state of a store, written by the first program that had this
+// format version.
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

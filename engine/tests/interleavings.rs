@@ -130,7 +130,7 @@ mod fs {
     }
 }
 
-/// A clock that advances by a millisecond at each call: no wait for other writers takes longer.
+/// A clock that advances by a millisecond at each call, so a wait for other writers soon ends.
 #[derive(Debug)]
 struct FastClock(std::sync::atomic::AtomicU64);
 
@@ -430,7 +430,8 @@ fn a_segment_is_pinned_or_gone() {
     }
 }
 
-/// A task that waits beside a thread is served or refused, and is woken then.
+/// A task and a thread wait for the same sync. The task is woken, whether the sync succeeds or
+/// fails.
 fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     for fails in [0, 1] {
         let (sync, _) = shared(fails, Arc::new(NoValues));
@@ -456,7 +457,7 @@ fn a_task_is_woken_when_its_sync_has_ended_or_failed() {
     }
 }
 
-/// A batch of this many changes. The content of the log is its last number.
+/// A batch of this many changes. The log is represented by its last sequence number.
 #[derive(Debug)]
 struct Changes(u64);
 
@@ -470,7 +471,7 @@ impl Queued for Changes {
     }
 }
 
-/// Memtables that know how far they are applied, and readers that know how far they may see.
+/// A store reduced to two sequence numbers: the last one applied, and the last one visible.
 #[derive(Debug)]
 struct Store {
     file: OpenFile,

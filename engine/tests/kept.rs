@@ -134,7 +134,7 @@ fn rows_survive_the_collection_of_a_value_that_was_overwritten_before_any_flush(
         });
         (0..3).for_each(|_| write(db, |batch| batch.put(a, b"blob", b"small")));
         write(db, |batch| batch.put(b, b"row", b"y"));
-        // Pins that are released ask for a collection.
+        // Each dropped pin requests a collection.
         let mut rounds = (0..3).map(|_| {
             drop(db.write_value(b"value").unwrap());
             collect(db)
@@ -294,7 +294,7 @@ fn a_store_opens_whose_first_batch_in_a_log_segment_was_refused() {
     let db = open_on(&refusing(&fs, 3));
     let a = keyspace(&db, "a");
     assert!(is_refused(&db, &a));
-    // Both note how far the log is durable, and the segment in use is not.
+    // Both calls record how far the log is durable. The segment in use holds no batch yet.
     db.checkpoint("/copy".as_ref()).unwrap();
     db.sync().unwrap();
     let after = fs.crash(1, Keep::Nothing);

@@ -28,7 +28,7 @@ const CHILD_SESSION: &str = "LAZURITE_KILLED_SESSION";
 /// The line that a child reports once segments of the value log have been removed.
 const COLLECTED: &str = "collected";
 
-/// Key of a counter, in the last keyspace, of the batches of all writers that use it. Each batch
+/// Key of a counter in the last keyspace, which counts batches of all writers. Each counted batch
 /// reads the counter before it writes, so the counter gives the batches an order.
 const COUNTER: &[u8] = b"count";
 
@@ -198,7 +198,7 @@ fn write(session: &Session, store: &Store, writer: u8, found: u64) {
 /// Whether segments of the value log are gone.
 fn has_collected(store: &Store, found: u64) -> bool {
     let stats = store.db.stats();
-    // Less is written between the reads of the two figures.
+    // Fewer than 5,000 bytes are written between the reads of the two figures.
     found + stats.value_bytes > stats.value_log_bytes + 5_000
 }
 

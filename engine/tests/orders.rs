@@ -1,7 +1,7 @@
-//! Runs empty spans in every order of their steps that the memory model allows (loom): a span that
-//! a scan explored never hides a put that was applied during the exploration.
+//! Runs `empty_spans.rs` in every order of its steps that the memory model allows (loom): a span
+//! that a scan explored never hides a put that was applied during the exploration.
 
-/// The parts of the engine that `empty_spans.rs` stands on, with loom's locks and atomics.
+/// The parts of the engine that `empty_spans.rs` uses, with loom's locks and atomics.
 mod base {
     pub mod key {
         pub type SequenceNumber = u64;

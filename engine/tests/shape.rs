@@ -291,8 +291,8 @@ fn a_memtable_that_scans_pay_for_is_flushed_at_rest() {
         keyspace,
         clock,
     } = &small;
-    // One row at intervals: if nothing is written, a memtable of this size is flushed without any
-    // scan.
+    // Puts a row now and then: if nothing at all is written, a memtable of this size is flushed
+    // without any scan.
     let flushes_after = |milliseconds| {
         for _ in 0..milliseconds / 250 {
             fill(db, keyspace, 30_000..30_001, &[3; 300]);
@@ -729,7 +729,7 @@ fn small_values_of_the_value_log_are_kept_in_memory_but_checked_in_their_files()
     assert_eq!(db.verify().unwrap().damages.len(), 1);
 }
 
-/// A segment of the value log is not rewritten while less than a sixth of it is garbage.
+/// A segment of the value log is not rewritten while at most 16 % of it is garbage.
 #[test]
 fn files_take_at_most_a_fifth_more_than_the_values_that_are_left() {
     const VALUE_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! The bars of our engine, mostly multiples of what the best of some peers reaches in the same run.
+//! The bars of our engine: mostly multiples of the best figure of some peers in the same run.
 
 use lazurite_bench_common::bars::Bar;
 use lazurite_bench_common::bars::Expectation::{self, AtMost, TimesAtLeast, TimesAtMost};
@@ -7,7 +7,7 @@ use lazurite_bench_common::bars::Reference::{FigureOfPeers, OwnFigure, Peers};
 const LSM: &[&str] = &["fjall", "rocksdb"];
 const ROCKSDB: &[&str] = &["rocksdb"];
 const FJALL: &[&str] = &["fjall"];
-/// The factor that counts as equal: the machine's own noise is larger.
+/// The factor that counts as equal: a difference of 5 % may be noise of the machine.
 const LEVEL: f64 = 0.95;
 
 const fn bar(

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CompareArgs) -> Outcome<usize> {
         None => tempfile::tempdir(),
     }?;
     let old = args.files.old()?;
-    // The CPU time of the engines, whose processes come and go, is part of each workload's figures.
+    // The engines run in child processes; each workload's figures include their CPU time.
     let watch = MachineWatch::start_beside_unknown();
     let peers = chosen(&args.engines, Peer::value_variants().iter().copied());
     let mut results = Results::default();

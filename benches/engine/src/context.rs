@@ -18,12 +18,12 @@ use crate::usage::{Latencies, Usage, Used, wait_until_idle};
 pub(crate) const VALUE_BYTES: usize = 100;
 /// Rows of the usual data at scale 1.
 const ROWS: f64 = 2e6;
-/// Rows of one commit in a load that is not measured.
+/// Rows of one commit in a load.
 const LOAD_BATCH_ROWS: u64 = 1000;
 /// Rows that are read and compared after something was written.
 const SAMPLE_ROWS: u64 = 10_000;
-/// Length in seconds of the windows in which the process must be idle, several in a row, before its
-/// background work counts as done.
+/// Length of a window, in seconds. Background work counts as done after several idle windows in a
+/// row.
 const WINDOW_SECONDS: f64 = 0.1;
 const MISMATCHES_MAX: usize = 5;
 

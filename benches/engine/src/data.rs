@@ -29,14 +29,14 @@ pub(crate) fn key(row: u64) -> Key {
     key
 }
 
-/// A key between the keys of `row` and of its successor, under which there is nothing.
+/// A key that no row has, between the keys of `row` and of its successor.
 pub(crate) fn missing_key(row: u64) -> [u8; KEY_BYTES + 1] {
     let mut missing = [b'x'; KEY_BYTES + 1];
     missing[..KEY_BYTES].copy_from_slice(&key(row));
     missing
 }
 
-/// The prefix of the keys in the partition of `row`, and the first key behind them.
+/// The first key in the partition of `row`, and the first key after the partition.
 pub(crate) fn partition(row: u64) -> (Key, Key) {
     let first = row - row % PARTITION_ROWS;
     (key(first), key(first + PARTITION_ROWS))
@@ -108,7 +108,7 @@ impl Values {
     }
 }
 
-/// Whether the header of `value` names `row`: the check that costs nothing.
+/// Whether the header of `value` names `row`: a check that costs nearly nothing.
 pub(crate) fn names_row(row: u64, value: &[u8]) -> bool {
     value.len() >= HEADER_BYTES && value[..8] == row.to_le_bytes()
 }
@@ -177,7 +177,7 @@ impl Zipf {
         self.shuffle.at(self.rank(random))
     }
 
-    /// The place of a row among the favourites, the first of which has place 0.
+    /// A random place in the order of the rows by frequency. The most frequent row has place 0.
     pub(crate) fn rank(&self, random: &mut Random) -> u64 {
         let (unit, count) = (random.unit(), self.shuffle.count);
         let weight = unit * self.zeta;

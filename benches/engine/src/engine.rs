@@ -10,8 +10,7 @@ pub(crate) struct Setup {
     pub(crate) cache_bytes: usize,
     /// Size at which a memtable is flushed, in bytes.
     pub(crate) memtable_bytes: usize,
-    /// Whether `put` returns only after a sync of the disk; otherwise it returns as soon as the
-    /// operating system has the row.
+    /// Whether `put` returns only after a sync of the disk.
     pub(crate) is_synced: bool,
     /// Whether values are so large that they belong outside the tree.
     pub(crate) has_large_values: bool,
@@ -46,9 +45,9 @@ pub(crate) trait Engine: Send + Sync {
     fn put_streamed(&self, key: &[u8], value: &[u8]) -> Outcome<()> {
         self.put(key, value)
     }
-    /// Sets many keys in one commit, not synced.
+    /// Sets many keys in one commit, which need not be synced.
     fn put_many(&self, rows: &[Row]) -> Outcome<()>;
-    /// Removes one key in a commit of its own, not synced.
+    /// Removes one key in a commit of its own, which need not be synced.
     fn delete(&self, key: &[u8]) -> Outcome<()>;
     /// Removes the keys from `start` to `end` (not included) in the best way the engine offers.
     fn delete_range(&self, start: &[u8], end: &[u8]) -> Outcome<()>;

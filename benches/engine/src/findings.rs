@@ -1,4 +1,4 @@
-//! The findings of a step as one line of JSON: a child process returns them so.
+//! The findings of a step as one line of JSON, which the child process prints.
 
 use lazurite_bench_common::Findings;
 use serde_json::{Value, json};

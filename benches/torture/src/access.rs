@@ -16,7 +16,7 @@ pub fn keyspaces(db: &Db, config: &Config) -> Result<Vec<Keyspace>> {
     opened.collect()
 }
 
-/// Adds the changes to a batch; values that do not travel in it are written first.
+/// Adds the changes to a batch. First writes the values that the batch will only point to.
 pub fn add_to(
     batch: &mut Batch,
     db: &Db,

@@ -9,15 +9,15 @@ pub type Checked<T = ()> = Result<T, Finding>;
 /// The kind of a finding. A life is shortened for as long as it shows the same one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Symptom {
-    /// After a reopening the rows are those of no prefix of the batches that may be left.
+    /// The rows match no prefix of the batches that the store may hold.
     LostOrTorn,
     /// A read of an open store returned other rows than the model.
     WrongRead,
     /// A store that must open does not.
     DoesNotOpen,
-    /// An undamaged store has damage, by a read or by `verify`.
+    /// A read or `verify` reports damage in an undamaged store.
     Damaged,
-    /// `verify` does not report damage that was done.
+    /// `verify` does not report damage that a read reports, or damage of a live SSTable.
     UnseenDamage,
     /// A call failed without a cause.
     UnexpectedError,

@@ -14,7 +14,7 @@ pub enum Kind {
     Faults,
     /// The same as `steps`, where stores are damaged.
     Damage,
-    /// Threads on a disk in memory, on which one call fails; then kills and power cuts. Not exactly
+    /// Threads on a disk in memory, where calls may fail; then kills and power cuts. Not exactly
     /// repeatable.
     Threads,
     /// Threads on a real disk; the store is closed, abandoned or dropped, and opened again. Not

@@ -48,7 +48,7 @@ struct Rounds<'a> {
     shared: Mutex<Shared>,
 }
 
-/// Lives as many lives as the flags say. The exit status is 1 if one of them failed.
+/// Runs as many lives as the flags ask for. The exit status is 1 if one of them failed.
 pub fn run_all(cli: &Cli) -> ExitCode {
     std::panic::set_hook(Box::new(note_panic));
     let jobs = cli.jobs.map_or_else(default_jobs, usize::from);

@@ -1,4 +1,4 @@
-//! Run: one life from its seed to its end, whatever that is.
+//! Run: one life, from its seed to its outcome.
 
 use crate::actors::{Step, plan};
 use crate::finding::{Checked, Finding, Symptom};
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// How a life ended.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The index of the step that was the last one.
+    /// The index of the last step that ran.
     pub step: usize,
     /// The finding, if there is one.
     pub finding: Option<Finding>,

@@ -1,4 +1,5 @@
-//! Settings: random options of a store, mostly absurdly small ones, so that minutes cover hours.
+//! Settings: random options of a store, mostly absurdly small ones, so that minutes of testing
+//! cover hours of use.
 
 use crate::model::KEYSPACES;
 use lazurite_engine::Choices;

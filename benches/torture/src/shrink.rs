@@ -1,4 +1,4 @@
-//! Shrink: leaves out steps of a life for as long as what is left shows the same symptom.
+//! Shrink: leaves out steps of a life as long as the remaining steps show the same symptom.
 
 use crate::actors::Step;
 use crate::finding::Symptom;

@@ -30,13 +30,13 @@ pub(crate) fn hash(key: &[u8]) -> u64 {
     xxh3_64(key)
 }
 
-/// A 128-bit hash that stands for a key: two keys have the same one by accident only.
+/// A 128-bit hash to use instead of a key. Different keys have the same hash only by accident.
 pub(crate) fn wide_hash(key: &[u8]) -> u128 {
     xxh3_128(key)
 }
 
-/// Returns the checksum of the unit at `offset` of file `number`. It is keyed by both, so a unit
-/// that was written to another place fails its check.
+/// Returns the checksum of the unit at `offset` of file `number`. It depends on both numbers, so a
+/// unit that was written to another place fails its check.
 pub(crate) fn checksum(number: u64, offset: u64, parts: &[&[u8]]) -> u64 {
     let seed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ offset;
     if let [all] = parts {

@@ -32,8 +32,8 @@ const FILE_BYTES_MAX: u64 = 1 << 40;
 pub enum Durability {
     /// Nothing: the store lives in memory.
     Memory,
-    /// The death of the process. A power cut may lose acknowledged writes of the last 250 ms at
-    /// most, however long a sync takes ([`Config::sync_milliseconds`]).
+    /// The death of the process. A power cut may lose acknowledged writes, but only those of the
+    /// last 250 ms with the default [`Config::sync_milliseconds`], however long a sync takes.
     Process,
     /// A power cut. Writes whose tickets were not awaited may be lost with the process.
     Disk,
@@ -61,24 +61,25 @@ pub struct Config {
     /// Bytes of all WAL segments after which the oldest memtable is flushed to free them. Default:
     /// 128 MiB. Raised: longer recovery. Lowered: idle keyspaces are flushed in smaller pieces.
     pub wal_bytes_max: u64,
-    /// A manifest of at least this many bytes is rewritten once it is four times as long as its
-    /// live state. Default: 256 KiB.
+    /// A manifest is rewritten once it has more than this many bytes, and is more than four times
+    /// as long as when it was begun. Default: 256 KiB.
     pub manifest_bytes_min: u64,
     /// Bytes of a data block before compression. Default: 4 KiB. Raised: better compression, more
-    /// read per key.
+    /// bytes read per key.
     pub block_bytes: usize,
     /// Bytes of an SSTable after which the next begins. Default: 16 MiB. Raised: larger steps of
     /// compaction.
     pub sstable_bytes: u64,
-    /// Bytes of level 1. Each deeper level may hold `level_ratio` times more than the one above it.
-    /// Levels above the deepest one in use hold at most a `level_ratio`-th of the level below them,
-    /// or this many bytes if that is more. Default: 64 MiB.
+    /// Bytes that level 1 may hold. Each deeper level may hold `level_ratio` times as much as the
+    /// level above it. Above the deepest level in use, a level is limited further: to the size of
+    /// the deepest one, divided by `level_ratio` for each level down to it, but never to fewer
+    /// bytes than this. Default: 64 MiB.
     pub level_bytes_base: u64,
-    /// How many times larger a level is than the one above it. Default: 10. Raised: fewer levels,
-    /// more write amplification.
+    /// Ratio of the size of a level to the size of the level above it. Default: 10. Raised: fewer
+    /// levels, more write amplification.
     pub level_ratio: u64,
-    /// Number of SSTables in level 0 at which they are compacted under a heavy write load; in an
-    /// idle store two suffice. Default: 8. Raised: slower reads, less write amplification.
+    /// Number of SSTables in level 0 at which they are compacted. While hardly anything is written,
+    /// fewer suffice. Default: 8. Raised: slower reads, less write amplification.
     pub level0_files_max: usize,
     /// Number of SSTables in level 0 at which writers wait for compaction; more than
     /// `level0_files_max`. Default: 24.
@@ -87,8 +88,9 @@ pub struct Config {
     /// rewrites more bytes.
     pub value_bytes_separated: usize,
     /// Bytes of a chunk in the value log, the unit of its checksums. Default: 256 KiB less the 12
-    /// bytes of the chunk's header: chunks then begin on whole pages, where a dump finds the next
-    /// chunk after a damaged one. Raised: a read of a small part reads more.
+    /// bytes of the chunk's header: full chunks of a streamed value then begin on whole pages, and
+    /// a dump finds the next chunk there after a damaged one. Raised: a read of a small part reads
+    /// more.
     pub value_chunk_bytes: usize,
     /// Bytes of a value-log segment after which the next begins, at most `reserve_bytes`. Default:
     /// 64 MiB. Raised: space is freed later.
@@ -103,20 +105,21 @@ pub struct Config {
     /// count while they are in the directory.
     pub quota_bytes: Option<u64>,
     /// Milliseconds after which a change is synced in the background at durability `Process`.
-    /// Default: 50. If syncs take longer, writes wait once the oldest unsynced change is four times
-    /// as old, and at least 20 ms old, so that a power cut loses no more than that. Raised: a power
-    /// cut loses more. Lowered: more syncs, and writers wait for them on a slow disk.
+    /// Default: 50. If syncs take longer, writes wait once the age of the oldest unsynced change
+    /// reaches four times this value (or 20 ms, if that is longer). So a power cut loses no older
+    /// change. Raised: a power cut loses more. Lowered: more syncs, and writers wait for them on a
+    /// slow disk.
     pub sync_milliseconds: u64,
     /// Seconds after which a memtable that hides older data is flushed, so that the space of that
     /// data can be freed. Default: 10.
     pub memtable_seconds_max: u64,
     /// Whether background work merges SSTables, and rewrites value-log segments, that existed when
-    /// the store was opened. Default: true. Use false for copies that share files with each other:
-    /// each copy would take the time and the space of the same merges. With false, merges rewrite
-    /// at most four inherited bytes for each byte that the store has written itself, earlier merges
-    /// included, unless writers would have to wait or a quota is nearly used up. No merge serves
-    /// only to speed up reads, which stay as fast as in the source. Inherited value-log segments
-    /// are rewritten only if a quota is nearly used up.
+    /// the store was opened (inherited files). Default: true. Use false for copies that share files
+    /// with each other: each copy would take the time and the space of the same merges. With false,
+    /// a merge includes at most four bytes of inherited SSTables for each byte of newer SSTables.
+    /// The limit does not apply if writers would have to wait, or if a quota is nearly used up.
+    /// SSTables are not joined only to speed up reads, which stay as fast as in the source.
+    /// Inherited value-log segments are rewritten only if a quota is nearly used up.
     pub merges_inherited: bool,
 }
 
@@ -238,11 +241,13 @@ fn check_bounds(option: &'static str, value: u64, bounds: RangeInclusive<u64>) -
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Background {
     /// Four of the engine's own threads for each store: one each for flushes, for compaction, for
-    /// syncs of the log and for syncs of the value log. A large merge runs in parts on up to three
-    /// more threads, at most one part for each processor.
+    /// syncs of the log and for syncs of the value log. A store in memory has no threads for syncs.
+    /// A large merge runs in parts on up to three more threads, at most one part for each
+    /// processor.
     Threads,
-    /// Two threads: one for flushes and compaction, one for syncs. For processes that open very
-    /// many stores. A flush, and with it writers, may wait for a running merge.
+    /// Two threads: one for flushes and compaction, one for syncs, which a store in memory lacks.
+    /// For processes that open very many stores. A flush may wait for a running merge, and writers
+    /// for the flush.
     FewThreads,
     /// The caller, one `Db::step` at a time. A writer that would have to wait for a job runs it
     /// itself. Feature `testing`.
@@ -257,8 +262,8 @@ impl Background {
     }
 }
 
-/// How the blocks of a file are compressed. A block that would hardly become smaller is stored as
-/// it is.
+/// How the data blocks of SSTables are compressed. A block that would hardly become smaller is
+/// stored as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// Blocks are stored uncompressed.
@@ -269,8 +274,9 @@ pub enum Compression {
     Lz4 = 2,
 }
 
-/// Settings of one keyspace, given each time it is opened; `None` stands for the value of
-/// [`Config`]. Background work before the keyspace is opened uses the `Config`.
+/// Settings of one keyspace, given when it is opened; while it is open, a second opening does not
+/// change them. `None`: the value of [`Config`] if it has the option, otherwise the default below.
+/// Background work before the keyspace is opened uses the values for `None`.
 #[derive(Debug, Clone, Default)]
 pub struct KeyspaceOptions {
     /// Bytes of the keyspace's memtable after which it is sealed. Lowered: a keyspace that is
@@ -285,13 +291,13 @@ pub struct KeyspaceOptions {
     pub sstable_bytes: Option<u64>,
     /// Percentage of tombstones among the entries of an SSTable at which it is compacted although
     /// its level is not full. Default: 50. Lowered: scans pass fewer tombstones, and compaction
-    /// rewrites more. Raised: the reverse; for rows that no scan passes over (a queue whose readers
-    /// know where its head is).
+    /// rewrites more. Raise it for rows that no scan passes over (a queue whose readers know where
+    /// its head is).
     pub tombstone_percent_max: Option<u64>,
-    /// How the blocks of its SSTables are compressed. Default: LZ4 in a flush, because writers may
-    /// wait for it, and zstd in a merge. [`Compression::Lz4`] takes less processor time in merges
-    /// and in reads that miss the cache, and makes the files larger: for rows that are deleted soon
-    /// after they are written, or often read without being cached.
+    /// How the data blocks of its SSTables are compressed. Default: LZ4 in a flush, because writers
+    /// may wait for it, and zstd in a merge. Choose [`Compression::Lz4`] for rows that are deleted
+    /// soon after they are written, or that are often read without being cached: it takes less
+    /// processor time in merges and in reads that miss the cache, but makes the files larger.
     pub compression: Option<Compression>,
 }
 

@@ -13,9 +13,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// A failure of the engine.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The operating system refused. Reads may be retried; a failed write leaves the `Db`
-    /// read-only. If the process has no free file handle, only the work that needs one fails, and
-    /// it may be retried.
+    /// The operating system refused a call. Reads may be retried; a failed write leaves the `Db`
+    /// read-only. If the process has no free file handle, only work that needs one fails, and that
+    /// work may be retried.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The attempt, as a verb: `open`, `read`, `sync`.
@@ -25,13 +25,14 @@ pub enum Error {
         /// The error of the operating system.
         source: Arc<std::io::Error>,
     },
-    /// The disk is full. Reads continue; writes succeed again once there is space.
+    /// The disk or the quota is full. Puts fail a little earlier, because they must leave the
+    /// reserve free. Reads continue; writes succeed again once there is space.
     #[error("no space left on the device that holds {}", path.display())]
     NoSpace {
-        /// The file that could not grow.
+        /// The file that could not grow, or the directory.
         path: PathBuf,
     },
-    /// Bytes on disk differ from those written. A read of them fails; none skips them.
+    /// Bytes on disk differ from those written. Every read that needs them fails.
     #[error("{} is corrupt at offset {offset}: {reason}", path.display())]
     Corrupt {
         /// The damaged file.
@@ -52,20 +53,20 @@ pub enum Error {
         /// The limit in bytes.
         limit: u64,
     },
-    /// Another process has the directory open.
+    /// The directory is open already, in another process or in this one.
     #[error("{} is in use by process {process_id}; stop it, or choose another directory", path.display())]
     Locked {
         /// The data directory.
         path: PathBuf,
-        /// The process id of the owner, as its lock file has it; 0 when it could not be read.
+        /// The process id of the owner, read from the lock file; 0 if it could not be read.
         process_id: u32,
     },
     /// The directory has a format that this program cannot read.
     #[error("{} has {found}, which this program cannot read; it reads {supported}", path.display())]
     UnknownFormat {
-        /// The file that has the unknown format.
+        /// The file or directory that has the unknown format.
         path: PathBuf,
-        /// The contents of the file, in words: `format version 9`, `files that are not ours`.
+        /// Its contents, in words: `format version 9`, `files that are not ours`.
         found: String,
         /// The formats that this program reads, in words.
         supported: String,
@@ -86,9 +87,9 @@ pub enum Error {
         /// The name of the keyspace in the store that it was opened from.
         name: String,
     },
-    /// A large value, or a chunk of one, was handed to another store, to this one after it was
-    /// reopened, or for another value. Write it through the `Db` and the `ValueWriter` that take
-    /// it.
+    /// A large value was written through another store, or through this one before it was reopened;
+    /// or one of its chunks is missing, out of order or of another value. Write a value through the
+    /// `Db` that takes it, and its chunks through its own `ValueWriter`.
     #[error(
         "a large value belongs to another store, or one of its chunks is missing, out of order or of another value"
     )]

@@ -1,7 +1,7 @@
 //! Escapes components of keys: a component may hold any bytes, and other components may follow it.
 //!
 //! Byte `00` becomes `00 FF`, and [`END`] ends the component. Escaped components sort as their
-//! bytes do, and none is a prefix of another.
+//! bytes do. No escaped component is a prefix of another one.
 
 use std::borrow::Cow;
 

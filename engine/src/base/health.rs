@@ -13,7 +13,8 @@ pub(crate) trait Wakes: Send + Sync + Debug {
     fn wake_everyone(&self);
 }
 
-/// Whether a store accepts writes. Shared by every part that may meet a failure which stops them.
+/// Whether a store accepts writes. Shared by all parts of the store, because a failure in any of
+/// them may stop all writing.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     failure: OnceLock<Error>,

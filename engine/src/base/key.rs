@@ -1,4 +1,4 @@
-//! One stored version of a key: user key, sequence number, kind; and the order of the three.
+//! One stored version of a key: user key, sequence number, kind; and the order of versions.
 //!
 //! Everywhere in the engine versions are ordered by user key ascending, then by sequence number
 //! descending, so that the newest version of a key comes first.
@@ -74,8 +74,8 @@ pub(crate) fn shared(a: &[u8], b: &[u8]) -> usize {
 /// Length of the head of a key, in bytes.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// Returns the eight bytes of `key` after the first `skip`, as a number that sorts as they do.
-/// Missing bytes count as zeros.
+/// Returns the eight bytes of `key` after the first `skip`, as a number that sorts as these bytes
+/// do. Missing bytes count as zeros.
 pub(crate) fn head(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     if let Some(bytes) = rest.first_chunk::<8>() {

@@ -1,9 +1,10 @@
 //! Checkpoint: a directory of hard links that is a store of its own.
 //!
-//! SSTables, sealed value-log segments and full log segments are never written again, so a link to
-//! them is as good as a copy. The log and the value log first begin new segments. The segments in
-//! use until then are linked once their last writers are done, and linked log segments are not
-//! reused. Only background work removes files, and it removes none during a checkpoint.
+//! SSTables and sealed value-log segments are never written again. A full log segment may be
+//! reused, but not once it is linked. So a link to any of them is as good as a copy. The log and
+//! the value log first begin new segments. The segments in use until then are linked once their
+//! last writers are done. Only background work removes files, and it removes none during a
+//! checkpoint.
 
 use crate::base::key::SequenceNumber;
 use crate::catalog::manifest::Manifest;
@@ -62,8 +63,8 @@ impl Parts {
     }
 
     /// Ends the log segment in use, and returns the manifest's state for everything before its end.
-    /// The copy's manifest names that end, so the caller must make the log durable before writing
-    /// it. If SSTables hold everything, the copy has no log.
+    /// The copy's manifest names that end, so the caller must make the log durable before it writes
+    /// the manifest. If SSTables hold everything, the copy has no log.
     fn cut(&self) -> ManifestState {
         self.log.with_log(|log| {
             log.end_segment();
@@ -96,7 +97,7 @@ impl Parts {
             .keyspaces
             .values()
             .flat_map(|keyspace| keyspace.files.keys());
-        // The state lists no segment that was begun since the cut. Those are still being written.
+        // The state lists sealed segments only. Others are still being written.
         let segments = state
             .segments
             .keys()

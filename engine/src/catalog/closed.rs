@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Copies the store in `source`, which must not be open, to `target` by hard links. `target` must
-/// be on the same file system, and must not exist or be empty. The copy is durable on return unless
-/// it is for a store at [`Durability::Memory`]. After an error the links made so far are removed if
+/// be on the same file system, and either absent or empty. The copy is durable on return unless it
+/// is for a store at [`Durability::Memory`]. After an error the links made so far are removed if
 /// possible.
 pub fn copy_store(
     fs: &Arc<dyn Fs>,

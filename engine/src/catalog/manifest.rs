@@ -24,7 +24,8 @@ use std::path::Path;
 
 /// Longest manifest that is read into memory. It describes more than ten million SSTables.
 const BYTES_MAX: u64 = 4 << 30;
-/// The manifest is rewritten when it is this many times as long as it was after its first record.
+/// The manifest is rewritten when it is this many times as long as it was after its first record,
+/// and also longer than [`Config::manifest_bytes_min`](crate::Config::manifest_bytes_min).
 const REWRITE_RATIO: u64 = 4;
 
 /// The manifest that the store appends to.
@@ -110,7 +111,7 @@ impl Manifest {
     }
 
     /// Returns the field that records how far the log is durable. `None` if that is recorded
-    /// already, or if the segment is no longer listed because it was flushed.
+    /// already, or if the segment is no longer listed because SSTables hold its changes.
     pub(crate) fn mark(&self, mark: LogMark) -> Option<Field> {
         let listed = self.state.wals.get(&mark.segment)?;
         let is_news = listed.end.is_none() && listed.durable < mark.end;
@@ -192,7 +193,8 @@ impl Manifest {
     }
 }
 
-/// Turns `NoSpace` from undoing or syncing a write into a failure that does not pass.
+/// Turns `NoSpace` into a failure that does not pass: for the undoing of a write, and for the
+/// switch of CURRENT.
 fn not_full(error: Error) -> Error {
     match error {
         Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),

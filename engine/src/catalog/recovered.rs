@@ -39,7 +39,7 @@ pub enum CutReason {
     TornRecord,
     /// The first record points to a large value that is missing or incomplete.
     MissingValue,
-    /// The segment before that of the records ends too early.
+    /// The previous segment of the log ends too early: the records between are missing.
     BehindGap,
 }
 

@@ -135,7 +135,8 @@ pub(crate) struct Inspected {
 }
 
 impl Inspected {
-    /// The files that the manifest or the log refers to and that are missing.
+    /// Errors for the missing SSTables and value-log segments that the manifest or the log refers
+    /// to.
     pub(crate) fn missing(&self) -> Vec<Error> {
         let mut missing = self.parts.missing_files(&self.found);
         missing.extend(self.parts.missing_segments());
@@ -438,7 +439,8 @@ fn open_trees(
 }
 
 impl Parts {
-    /// Errors for the files that the manifest lists and the directory lacks.
+    /// Errors for the SSTables and value-log segments that the manifest lists and the directory
+    /// lacks.
     fn missing_files(&self, found: &DirectoryContents) -> Vec<Error> {
         let state = &self.catalog.lock().state;
         let files = state

@@ -25,7 +25,7 @@ use std::sync::mpsc::{Sender, channel, sync_channel};
 /// Frames of the log that are applied under one hold of the locks.
 const FRAMES_AT_ONCE: usize = 256;
 
-/// Segments held in memory in addition to the one being applied.
+/// Maximum number of checked segments that wait to be applied while another one is read.
 const SEGMENTS_AHEAD: usize = 2;
 
 /// A segment that was read, with the results of checking its frames.
@@ -36,8 +36,8 @@ struct Checked {
     durable: SequenceNumber,
     /// Whether the manifest records some of this segment as durable, and thus all earlier ones.
     is_marked: bool,
-    /// Indices of the frames that point to values in the value log, or the error about a bad frame,
-    /// which counts only if the frame is part of the log.
+    /// Indices of the frames that point to values in the value log; or the error about a frame that
+    /// no batch encodes to, which counts only if the segment is part of the log.
     with_values: Result<Vec<usize>>,
 }
 
@@ -301,8 +301,8 @@ impl<'a> Replay<'a> {
 
     /// Applies a segment. Returns `false` if replay stopped at a frame whose value was lost in a
     /// power cut and that nothing records as durable: the log ends there. A collected value never
-    /// causes this, because the manifest records the log as durable up to the last frame that
-    /// points to the value before it is removed.
+    /// causes this: before the value is removed, the manifest records the log as durable up to the
+    /// last frame that points to the value.
     fn apply(&mut self, checked: &Checked) -> Result<bool> {
         let segment = &checked.segment;
         let mut whole = segment.frames.len();
@@ -411,8 +411,8 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Refuses frames that no batch encodes, or that name a keyspace that does not exist. Returns the
-/// indices of those that point to values in the value log.
+/// Refuses frames that no batch encodes to, or that name a keyspace that does not exist. Returns
+/// the indices of the frames that point to values in the value log.
 fn check_frames(segment: &Segment, keyspaces: usize) -> Result<Vec<usize>> {
     let mut with_values = Vec::new();
     for (index, frame) in segment.frames.iter().enumerate() {

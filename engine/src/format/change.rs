@@ -40,12 +40,12 @@ impl Change<'_> {
     }
 }
 
-/// Iterates over the changes of a payload. If the bytes are not a payload, it yields `Err` once and
-/// then ends.
+/// Iterates over the changes of a payload. If the bytes are not a payload, the iterator yields
+/// `Err` once and then ends.
 #[derive(Debug)]
 pub(crate) struct Changes<'a>(Decoder<'a>);
 
-/// The error for a payload that no batch encodes.
+/// The error for bytes that no batch encodes to.
 #[derive(Debug)]
 pub(crate) struct Malformed;
 

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Maximum number of bytes of a key that are shown.
 const KEY_BYTES_SHOWN: usize = 64;
-/// Longest file that is read whole: log segments and manifests are far shorter.
+/// Longest file that is read whole: log segments and manifests are usually far shorter.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
 
 /// A dump under way.

@@ -11,10 +11,11 @@ use crate::fs::name::NUMBER_MAX;
 use crate::{KeyRange, Result};
 use std::fmt::{self, Debug, Display};
 
-/// Above the bytes of any file and of its values. Sums of smaller numbers do not overflow.
+/// Greater than the bytes of any file, and than those of the values that one file refers to. Sums
+/// of smaller numbers do not overflow.
 const BYTES_MAX: u64 = 1 << 48;
 
-/// The longest bound of a range: the smallest key after the longest one.
+/// Length of the longest bound of a range: one byte more than that of the longest key.
 const BOUND_BYTES_MAX: usize = KEY_BYTES_MAX + 1;
 
 /// How many levels a keyspace can have.
@@ -33,12 +34,13 @@ pub(crate) struct FileMeta {
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
     pub(crate) range_tombstones: u64,
-    /// Bytes of each value-log segment that entries refer to.
+    /// For each value-log segment that entries refer to: its number, and the bytes that their
+    /// values take there, chunk headers included.
     pub(crate) references: Vec<(u64, u64)>,
 }
 
 impl FileMeta {
-    /// Bytes of values in the value log that entries refer to.
+    /// Bytes of the value log that entries refer to, chunk headers included.
     pub(crate) fn value_bytes(&self) -> u64 {
         self.references.iter().map(|(_, bytes)| bytes).sum()
     }
@@ -57,8 +59,8 @@ impl FileMeta {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SegmentMeta {
     pub(crate) size: u64,
-    /// The wrapping sum of the checksums of its chunks; `None` if recovery sealed the segment,
-    /// because recovery does not read it.
+    /// The wrapping sum of the checksums of its chunks; `None` if a write to the segment failed, or
+    /// if recovery sealed the segment, because recovery does not read it.
     pub(crate) checksum: Option<u64>,
 }
 
@@ -118,7 +120,7 @@ pub(crate) struct LogMark {
     pub(crate) end: u64,
 }
 
-/// Makes edits durable: the only part of the manifest that code which changes files needs.
+/// Makes edits durable: the part of the manifest that is needed to change the set of files.
 pub(crate) trait EditLog: Send + Sync + Debug {
     /// Returns a number that no file of the store has had.
     fn next_file(&self) -> u64;

@@ -16,7 +16,7 @@ pub(crate) struct Fragment {
     pub(crate) sequences: Vec<SequenceNumber>,
 }
 
-/// The newest deletion of a key that a reader sees, and the span it is part of.
+/// The newest deletion of a key that a reader sees, with the deleted span that the key lies in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cover {
     pub(crate) sequence: SequenceNumber,
@@ -40,7 +40,8 @@ impl Fragment {
     }
 }
 
-/// Encodes the count; for each fragment its start, end, count of sequence numbers, and those.
+/// Encodes the count of fragments; for each one its start, its end, the count of its sequence
+/// numbers, and the numbers.
 pub(crate) fn encode(fragments: &[Fragment]) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, fragments.len() as u64);

@@ -7,15 +7,20 @@
 //!
 //! | offset | bytes | field |
 //! | --- | --- | --- |
-//! | 0 | 4 | low half of the checksum of the rest of the frame, keyed by [`store_key`](crate::format::header::store_key) and offset |
+//! | 0 | 4 | low half of the checksum of the rest of the frame; key: [`store_key`], offset |
 //! | 4 | 4 | bytes of the payload x 4 + type |
 //! | 8 | 4 | sequence number of the first change − base |
-//! | 12 | 4 | sequence number of the first change − the last one known to be durable then; 2^32 − 1 if that is more |
+//! | 12 | 4 | type 1: sequence number of the first change − the last durable one; see below |
 //! | 16 | n | payload; type 1: `change.rs`; type 2: see [`Beginning`] |
 //!
-//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it. In
-//! the last segments the log ends at the first bad frame, unless a later good frame records that
-//! the place of the bad frame was durable: that is corruption, not a torn tail.
+//! The last durable one is the last sequence number known to be durable when the frame was written.
+//! If the difference does not fit, the field is 2^32 − 1; in type 2 it always is.
+//!
+//! [`store_key`]: crate::format::header::store_key
+//!
+//! Sequence numbers grow from frame to frame. Each segment records the end of the one before it.
+//! The log ends at the first bad frame, unless a later good frame or the manifest records that the
+//! place of the bad frame was durable: that is corruption, not a torn tail.
 //!
 //! The key of the checksums contains the secret id of the store. Otherwise a value in the place
 //! after a torn frame could look like a frame for that place, and record that the torn one was
@@ -40,7 +45,7 @@ pub(crate) const FIRST_BATCH: usize = HEADER_BYTES as usize + FRAME_HEADER_BYTES
 /// The reason in errors about a bad frame that is known to have been whole.
 pub(crate) const DAMAGED: &str = "the checksum of the record does not match";
 pub(crate) const BEGINNING_DAMAGED: &str = "the beginning of the segment is damaged";
-/// Stands for a distance that does not fit in 32 bits.
+/// The distance that is stored if the real one does not fit in 32 bits, and in beginnings.
 pub(crate) const FAR: u32 = u32::MAX;
 
 const _: () = assert!((BATCH_BYTES_MAX as u64) < 1 << 30);
@@ -162,13 +167,13 @@ const CANDIDATES_MAX: usize = if cfg!(test) { 1 << 12 } else { 1 << 22 };
 /// Number of leading changes of a payload that must decode before it counts as plausible.
 const PLAUSIBLE_CHANGES: usize = 8;
 
-/// Returns the good frames after the bad one at `offset`, in order, and whether the budget sufficed
-/// to look for all of them.
+/// Returns the good frames after the bad one at `offset`, in order, and whether the search was
+/// complete.
 ///
 /// Every offset is a candidate, because the damaged bytes may be a length. The shortest candidates
-/// are tried first, and none that overlaps a good frame, so that a client's value that looks like a
-/// longer frame cannot hide a good one. A spent budget is not a sign of damage: the end of a reused
-/// segment consists of old frames, hostile values included.
+/// are tried first, and a candidate that overlaps a good frame is skipped. So a client's value that
+/// looks like a longer frame cannot hide a good one. An incomplete search is no sign of damage: the
+/// end of a reused segment holds old frames, perhaps with hostile values.
 pub(crate) fn find_frames(
     bytes: &[u8],
     key: u64,

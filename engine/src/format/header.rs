@@ -64,9 +64,9 @@ pub(crate) fn check_header(bytes: &[u8], kind: FileKind, number: u64, path: &Pat
     Ok(store)
 }
 
-/// Returns the key of checksums in file `number` that a client cannot compute, because it does not
-/// know the id of the store. For files in which a search after damage meets keys or values that
-/// clients chose.
+/// Returns the key of the checksums in file `number`. A client cannot compute it, because the id of
+/// the store is secret. For files in which a search after damage meets keys or values that clients
+/// chose.
 pub(crate) fn store_key(store: u128, number: u64) -> u64 {
     number ^ (store as u64) ^ (store >> 64) as u64
 }

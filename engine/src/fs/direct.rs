@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A file, open through the page cache and past it.
+/// A file that is opened twice: for calls through the page cache, and for writes past it.
 #[derive(Debug)]
 pub(super) struct DirectFile {
     pub(super) through: DiskFile,
@@ -23,7 +23,8 @@ pub(super) struct DirectFile {
 }
 
 impl DirectFile {
-    /// Opens `path` past the cache too. Errors: `file` itself, if the system does not support that.
+    /// Opens `path` a second time, past the cache. Errors: `file` itself, if the system does not
+    /// support that.
     pub(super) fn open(file: fs::File, path: &Path) -> Result<DirectFile, fs::File> {
         let Ok(flag) = rustix::fs::OFlags::DIRECT.bits().try_into() else {
             return Err(file);

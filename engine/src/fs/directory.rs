@@ -16,7 +16,7 @@ pub(crate) struct Directory {
     path: PathBuf,
     /// Whether syncs of the directory and of its files reach the file system.
     syncs: bool,
-    /// The store that works in the directory; `None` if it is made or removed as a whole.
+    /// The store that has locked the directory; `None` if this handle changes names without a lock.
     owner: Option<Arc<Owner>>,
 }
 
@@ -59,7 +59,7 @@ impl Directory {
         })
     }
 
-    /// Gives up the lock once changes of names under way have ended. Later ones are refused.
+    /// Waits for changes of names that have begun, then gives up the lock. Later changes fail.
     pub(crate) fn release(&self) {
         if let Some(owner) = &self.owner {
             *owner
@@ -306,8 +306,8 @@ impl OpenFile {
         &self.path
     }
 
-    /// Reads `length` bytes from `offset`; a file that ends before them is corrupt. The caller must
-    /// have checked the length.
+    /// Reads `length` bytes from `offset` on. Allocates them first, so the caller must have checked
+    /// `length` against a limit. Errors: `Corrupt` if the file ends too early.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
         // Ones, not zeros: for zeroed memory of this size the allocator takes new pages from the
         // system instead of memory that it already has.
@@ -316,7 +316,7 @@ impl OpenFile {
         Ok(bytes)
     }
 
-    /// Fills `bytes` from `offset` on. Errors: `Corrupt` if the file ends before.
+    /// Fills `bytes` from `offset` on. Errors: `Corrupt` if the file ends too early.
     pub(crate) fn read_exact_into(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < bytes.len() {

@@ -1,5 +1,5 @@
-//! The real file system and clock. Apart from `platform/`, this is the only place of the engine
-//! that calls `std::fs`.
+//! The real file system and clock. Only this file and its helpers in the folder `fs` call
+//! `std::fs`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -90,8 +90,8 @@ impl Fs for DiskFs {
         match file.try_lock() {
             Ok(()) => {
                 match note_owner(&mut file) {
-                    // The owner's process id is only information for the operator; the lock is
-                    // taken without it.
+                    // The owner's process id is only information for the operator. Without it, the
+                    // lock is taken all the same.
                     Err(error) if is_out_of_space(&error) => {}
                     noted => noted?,
                 }
@@ -120,7 +120,7 @@ impl OpenDirectory for DiskDirectory {
     }
 }
 
-/// Holds the lock until the file is closed, also by the death of the process.
+/// Holds the lock until the file is closed. The death of the process closes it too.
 #[derive(Debug)]
 struct DiskLock {
     _file: fs::File,
@@ -156,7 +156,7 @@ const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
 const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
 
 /// Calls `open`. Waits while the process or the system has no free file descriptor, at most
-/// [`DESCRIPTOR_PATIENCE`]: clients' connections may hold them all, and then end.
+/// [`DESCRIPTOR_PATIENCE`]: connections of clients may hold all descriptors for a short time.
 fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
     loop {

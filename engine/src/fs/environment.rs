@@ -14,9 +14,8 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// The source of the id of a new store.
     pub ids: Arc<dyn IdSource>,
-    /// Whether a store may be created in a directory with a file of this name, which is not a
-    /// store's. [`Environment::system`] tolerates none. An existing store opens, whatever else is
-    /// in its directory.
+    /// Whether a store may be created in a directory that holds a foreign file of this name.
+    /// [`Environment::system`] tolerates no foreign file. An existing store opens in any case.
     pub is_tolerated: fn(&str) -> bool,
     /// The threads that run background work.
     pub background: Background,

@@ -1,7 +1,7 @@
 //! Ids: 128 bits, from the time and the operating system's randomness, or from a counter in tests.
 //!
-//! Each new store has an id, which [`Environment`](crate::Environment) provides, and which keys the
-//! store's checksums. The services take their ids from the same source.
+//! Each new store takes an id from the source in [`Environment`](crate::Environment); the store's
+//! checksums depend on it. The services take their ids from the same source.
 #![allow(
     clippy::disallowed_types,
     reason = "ids are a seam of their own, and the time in them has to continue from that of an earlier process"
@@ -17,8 +17,8 @@ pub trait IdSource: Send + Sync + std::fmt::Debug {
 }
 
 /// Generates ids of 48 bits of time, in units of about 65 us, and 80 bits of the operating system's
-/// randomness. Rows under new ids sort in the order in which the ids were made, so the SSTables
-/// that hold them do not overlap, and are moved down instead of merged.
+/// randomness. Rows whose keys begin with new ids sort nearly in the order in which the ids were
+/// made. So the SSTables of these rows hardly overlap, and most are moved down instead of merged.
 #[derive(Debug, Default)]
 pub struct RandomIds;
 

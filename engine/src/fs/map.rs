@@ -24,9 +24,6 @@ use std::fs::File;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The first bytes of a log segment, writable.
-///
-/// A put of 100 bytes takes 2.1 to 2.8 us of processor time through `pwrite`, and 0.6 us less
-/// through the mapping.
 #[derive(Debug)]
 pub(super) struct LogMap {
     map: MmapRaw,
@@ -80,8 +77,8 @@ impl LogMap {
     }
 
     /// Takes full pages out of the mapping. Call it before a sync: otherwise the kernel protects
-    /// each page separately as it writes it, and each time interrupts every processor that the
-    /// process runs on, which took a seventh of the processor time of a put.
+    /// each page separately as it writes the page, and each time interrupts every processor that
+    /// the process runs on. This took a seventh of the processor time of a put.
     pub(super) fn release_written(&self) {
         let mut progress = self.progress();
         let end = progress.written / RELEASED_UNIT * RELEASED_UNIT;

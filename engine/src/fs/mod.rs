@@ -149,8 +149,8 @@ pub trait File: Send + Sync + Debug {
     /// Cuts or extends (with zeros) the file to `length` bytes. A file from `open_log` whose blocks
     /// are allocated keeps its length, but its bytes from `length` on may become zeros.
     fn set_length(&self, length: u64) -> io::Result<()>;
-    /// For models of disks: a sync has failed. Unsynced changes stay readable and never become
-    /// durable, not even by a later sync. Does nothing on a real disk.
+    /// Simulates the loss of a failed sync on a model of a disk: unsynced changes stay readable,
+    /// but no later sync makes them durable. Does nothing on a real disk.
     fn lose_unsynced(&self) {}
 }
 

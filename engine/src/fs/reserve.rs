@@ -10,8 +10,8 @@ use crate::{Error, Result};
 use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Divisor of the reserve: a quarter of it may be written before free space is queried again,
-/// because other programs and background work use space too.
+/// Divisor of the reserve: at most a quarter of the reserve is written before free space is queried
+/// again, because other programs and background work use space too.
 const UNASKED_PART: u64 = 4;
 
 #[derive(Debug)]
@@ -61,7 +61,8 @@ impl SpaceReserve {
         })
     }
 
-    /// Whether space must be freed: little more than the reserve is left, or less.
+    /// Whether space must be freed: less than twice the reserve is left, apart from the space that
+    /// memtables will take.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short.load(Ordering::Relaxed) && {
             self.ask(0);

@@ -33,7 +33,8 @@ pub(crate) struct Cache {
     bytes_max: u64,
     blocks: quick_cache::sync::Cache<(u64, u64), Bytes, BlockBytes>,
     files: quick_cache::sync::Cache<u64, OpenFile>,
-    /// Bytes of indexes and filters, which stay as long as their SSTable. Blocks have the rest.
+    /// Bytes of indexes and filters that stay in memory while their SSTable is live. Blocks have
+    /// the rest of `bytes_max`.
     pinned: AtomicU64,
     /// Maximum number of pinned bytes; 0 if the SSTables belong to another cache.
     pinned_max: u64,
@@ -129,7 +130,7 @@ impl Cache {
         Ok(file)
     }
 
-    /// Closes an unreferenced SSTable, for [`Cache::remove_obsolete`].
+    /// Closes an unreferenced SSTable; [`Cache::remove_obsolete`] will remove its file.
     pub(crate) fn discard(&self, number: u64) {
         self.files.remove(&number);
         lock(&self.obsolete).push(number);
@@ -165,9 +166,9 @@ impl Cache {
         }
     }
 
-    /// Resizes the block cache to the memory that is not pinned. Resizing discards the ghost
-    /// entries of `quick_cache`, without which a full cache admits nothing new, so it is done
-    /// rarely. No benchmark shows the difference, but a test of `tests/shape.rs` does.
+    /// Resizes the block cache to the memory that is not pinned. This is done rarely, because it
+    /// discards the ghost entries of `quick_cache`, and without them a full cache admits nothing
+    /// new. No benchmark shows the difference, but a test of `tests/shape.rs` does.
     fn make_room(&self, pinned: u64) {
         let step = (self.bytes_max / STEPS).max(1);
         let room = self.blocks.capacity();

@@ -3,7 +3,7 @@
 //!
 //! A queue is written at one end and deleted at the other: before its head lie the tombstones of
 //! all rows deleted since the last compaction, and every scan for the head would walk them.
-//! Instead, a scan that walked some remembers "nothing is live in [start, end) as of sequence
+//! Instead, a scan that walked many remembers "nothing is live in [start, end) as of sequence
 //! number n", and the next scan starts after the span. A put into such a span ends it there.
 //!
 //! Spans are kept only in memory and found again by scans, so they cannot be wrong after a crash.
@@ -18,14 +18,14 @@ use std::ops::Bound;
 
 /// Number of hidden rows from which a stretch is worth remembering.
 pub(crate) const HIDDEN_ROWS_MIN: usize = 32;
-/// Beyond this many, all spans are dropped: scans find the useful ones again.
+/// Maximum number of known spans. Another one drops them all: scans find the useful ones again.
 const SPANS_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(crate) struct EmptySpans {
-    /// Whether any span is known or being explored; otherwise a put need not look.
+    /// False until a scan explores the first span: puts then need not look.
     in_use: AtomicBool,
-    /// The sequence number of the last put that was applied or is being applied.
+    /// The sequence number of the last change that was applied or is being applied.
     last_put: AtomicU64,
     state: Mutex<State>,
 }
@@ -48,13 +48,13 @@ struct Span {
 struct Explored {
     id: u64,
     start: Vec<u8>,
-    /// The smallest key after `start` that was put meanwhile.
+    /// The smallest key from `start` on that was put meanwhile.
     put: Option<Vec<u8>>,
     as_of: SequenceNumber,
 }
 
 impl EmptySpans {
-    /// Call this before puts up to number `last` are applied to the memtable.
+    /// Call this before changes up to number `last` are applied to the memtable.
     pub(crate) fn begin_puts(&self, last: SequenceNumber) {
         // Stored before `note_put` loads `in_use`; `explore` stores and loads in the reverse order,
         // so one of the two sees the other's store. If the put does not see the exploration, the

@@ -115,8 +115,8 @@ impl Tree {
         self.view.load_full()
     }
 
-    /// Returns the current view for a short time, without changing a count that other readers
-    /// change too.
+    /// Returns the current view for a short time. Unlike [`Tree::view`], does not change a count of
+    /// references, which would slow down other readers.
     pub(crate) fn load_view(&self) -> Guard<Arc<View>> {
         self.view.load()
     }
@@ -176,10 +176,11 @@ impl Tree {
     }
 
     /// Returns the newest version of `key` at the sequence number that `at` returns, searching from
-    /// the newest source down. A tombstone ends the search too. `at` is called for each source, and
-    /// may return a higher number for a later one. That is harmless: only the active memtable can
-    /// hold changes that were not visible when the view was loaded, and it holds their batches
-    /// whole.
+    /// the newest source down. A tombstone ends the search too.
+    ///
+    /// `at` is called for each source, and may return a higher number for a later source. That is
+    /// harmless: only the active memtable can hold changes that were not visible when the view was
+    /// loaded, and it holds the batches of these changes whole.
     pub(crate) fn find(
         &self,
         cache: &Cache,

@@ -7,7 +7,7 @@ use crate::tree::sstable::SstableReader;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A live SSTable. Once it is marked obsolete, the last reference discards its file.
+/// A live SSTable. Once it is marked obsolete, the drop of the last reference discards its file.
 #[derive(Debug)]
 pub(crate) struct LiveFile {
     pub(crate) meta: FileMeta,

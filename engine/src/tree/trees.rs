@@ -33,7 +33,7 @@ impl Default for Trees {
 }
 
 impl Trees {
-    /// The number of this open store, which all its trees carry.
+    /// The number of this open store; each of its trees has the same number.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
@@ -81,7 +81,7 @@ impl Trees {
         })
     }
 
-    /// Bytes of each value-log segment that memtables and SSTables refer to.
+    /// For each value-log segment, the bytes that memtables and SSTables refer to.
     pub(crate) fn value_references(&self) -> HashMap<u64, u64> {
         let mut total = HashMap::new();
         for tree in self.all() {

@@ -55,8 +55,9 @@ fn is_whole(dump: &Dump<'_>, number: u64, offset: u64, length: u64) -> Result<bo
     Ok(sum == checksum(number, offset, &[&head[..4], payload]))
 }
 
-/// Returns where, after `offset`, the next whole record begins on a page boundary, as those of
-/// streamed values do. `None` also if too many bytes look like records to read them all.
+/// Returns the offset of the next whole record that begins on a page boundary, as full chunks of
+/// streamed values do. `None` if there is none, or if too many bytes look like records to read them
+/// all.
 fn next_page_with_chunk(dump: &Dump<'_>, number: u64, offset: u64) -> Result<Option<u64>> {
     let mut next = (offset + 1).next_multiple_of(PAGE_BYTES as u64);
     let mut budget = SearchBudget::of(dump.length as usize);

@@ -1,8 +1,8 @@
 //! Removal of segments that nothing refers to, and the choice of those worth rewriting.
 //!
-//! References to a segment are never counted up and down: they are summed over the memtables and
-//! the live SSTables, each of which knows its own. So the sums cannot drift, and are right after
-//! every restart.
+//! No counter holds the references to a segment. Each collection adds up the references of the
+//! memtables and of the live SSTables, each of which knows its own. So the sums cannot drift, and
+//! are right after every restart.
 
 use crate::Result;
 use crate::format::edit::{Field, LogMark, SegmentMeta};
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 /// A segment is small if it has at most 1/16 of the length of a full one.
 const SMALL_PART: u64 = 16;
 
-/// Number of small segments that are joined at once. Each value is then copied a few times at most
-/// until its segment is no longer small.
+/// Minimum number of small segments that are joined at once. Each value is then copied a few times
+/// at most until its segment is no longer small.
 const SMALL_MAX: usize = 16;
 
 fn is_wasteful(live: u64, size: u64, percent: u64) -> bool {
@@ -38,7 +38,7 @@ impl ValueLog {
         self.segments.unpinned()
     }
 
-    /// Ends active segments without a writer of which more than `percent` is garbage.
+    /// Ends large active segments without pins or writers of which more than `percent` is garbage.
     pub(crate) fn retire_wasteful(&self, references: &HashMap<u64, u64>, percent: u64) {
         self.segments.fill_wasteful(|number, size| {
             let live = references.get(&number).copied().unwrap_or(0);
@@ -56,7 +56,7 @@ impl ValueLog {
         wasteful.map(|(number, _)| number).collect()
     }
 
-    /// Returns the small sealed segments to be joined: as many as fill one segment, or none if
+    /// Returns the small sealed segments to be joined: as many as fit into one segment, or none if
     /// there are fewer than [`SMALL_MAX`]. Small segments come from checkpoints, which end the
     /// segments in use. `counts` selects the segments that may be rewritten.
     pub(crate) fn small(&self, counts: impl Fn(u64) -> bool) -> Vec<u64> {

@@ -4,8 +4,7 @@
 //! and the bytes (keyed by file number and offset), and the bytes. All chunks of a value except the
 //! last have the chunk length of the value. A [`ValuePointer`] names the extents: stretches of
 //! adjacent chunk records. Full chunks of a streamed value begin on a page of 4 KiB if their
-//! records are whole pages, and many small values written together begin and end on a page
-//! boundary: records of zeros that no pointer names fill the gaps.
+//! records are whole pages: a record of zeros that no pointer names fills the gap before them.
 //!
 //! Invariants: bytes are written before the batch that refers to them is logged, and synced before
 //! the batch counts as durable. A segment is removed only when no SSTable, memtable, writer or
@@ -312,7 +311,7 @@ impl ValueLog {
         Ok(found)
     }
 
-    /// Ends writing: active segments count as full, and remaining writers are refused.
+    /// Ends writing: active segments count as full, and later appends are refused.
     pub(crate) fn close(&self) {
         self.segments.close();
     }
@@ -347,7 +346,7 @@ fn check_segment(file: &OpenFile, store: u128, number: u64) -> Result<()> {
 }
 
 /// Takes over a segment that no manifest lists: it was being written when the process ended. `None`
-/// if not even its header was written; then nothing durable refers to it.
+/// if its header was not written whole; then nothing durable refers to it.
 pub(crate) fn adopt(
     directory: &Directory,
     store: u128,

@@ -64,8 +64,8 @@ impl ValueReader {
         }
     }
 
-    /// Returns bytes from `offset` on: at least one and at most `length_max`, as many as are cheap
-    /// to return at once; empty only at the end of the value. Blocks for the disk.
+    /// Returns bytes from `offset` on, at most `length_max`: as many as are cheap to return at
+    /// once. Empty only at the end of the value, or if `length_max` is 0. Blocks for the disk.
     pub fn read_at(&self, offset: u64, length_max: usize) -> Result<Bytes> {
         if offset >= self.length() || length_max == 0 {
             return Ok(Bytes::new());
@@ -83,7 +83,8 @@ impl ValueReader {
         Ok(chunk.slice(from..end))
     }
 
-    /// Frees the memory of the last chunk if it has bytes left. A later read reads it again.
+    /// Frees the memory of the chunk that is kept for the next read. A later read of the chunk
+    /// reads it again.
     pub fn release(&self) {
         if let Source::Log(value) = &self.0 {
             *lock(&value.last) = None;

@@ -3,10 +3,10 @@
 //!
 //! | state | appends | in the manifest | next |
 //! | --- | --- | --- | --- |
-//! | active | taken | no | full, when it has its length, or a write to it failed |
+//! | active | taken | no | full: it has its length, a write to it failed, or it was ended early |
 //! | full | only into reserved places | no | sealed, once its writers are done and it is synced |
 //! | sealed | none | yes | leaving, when nothing pins it and nothing refers to it |
-//! | leaving | none, and no readers | yes | gone, once the manifest says so; sealed, if that fails |
+//! | leaving | none, and no readers | yes | gone once the manifest says so; sealed if that fails |
 //!
 //! Gone is final. A failed sync fails the store before the lock of syncs is released: the disk may
 //! have kept any part of the bytes, and could report success for the next sync. A number is never
@@ -21,8 +21,8 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-/// Number of segments that take appends at the same time: a file system lets only one thread at a
-/// time write to a file.
+/// Maximum number of segments that take appends at the same time. There are several, because a file
+/// system lets only one thread at a time write to a file.
 const ACTIVE_MAX: usize = 4;
 
 /// A segment that is not sealed yet: it takes appends, or is full.
@@ -39,7 +39,7 @@ pub(crate) struct Writable {
     written: AtomicU64,
     /// Number of written bytes that are durable. The lock is held during a sync.
     synced: Mutex<u64>,
-    /// The number of durable bytes again, readable during a sync.
+    /// The same number as in `synced`, readable during a sync.
     durable: AtomicU64,
     checksum: AtomicU64,
     /// Whether a chunk could not be written, so that the segment has a hole.
@@ -47,7 +47,7 @@ pub(crate) struct Writable {
 }
 
 impl Writable {
-    /// A segment with its header, of `end` bytes. A sync makes its name durable too.
+    /// A segment of `end` bytes, its header included. Its first sync makes its name durable too.
     pub(crate) fn new(number: u64, file: OpenFile, end: u64) -> Writable {
         Writable {
             number,
@@ -125,7 +125,8 @@ pub(crate) struct Room {
     pub(crate) length: u64,
     /// The segment to use, unless another thread writes to that segment.
     pub(crate) preferred: Option<u64>,
-    /// Number of bytes to leave before the records, for a segment that ends at the argument.
+    /// Returns the number of bytes to leave before the records. The argument is the end of the
+    /// segment.
     pub(crate) filler: fn(u64) -> u64,
 }
 
@@ -211,8 +212,8 @@ impl Table {
         self.full.len() > before
     }
 
-    /// Returns the active segment with the fewest writers, if possible the preferred one. `None` if
-    /// all have writers and another segment may be made, unless `or_busy`.
+    /// Returns the active segment with the fewest writers; of several, the preferred one. `None` if
+    /// there is none, or if all have writers and another segment may be made, unless `or_busy`.
     fn choose(&self, preferred: Option<u64>, or_busy: bool) -> Option<Arc<Writable>> {
         let writers = |segment: &Arc<Writable>| segment.writing.load(Ordering::SeqCst);
         let best = self
@@ -341,8 +342,8 @@ impl Segments {
         }
     }
 
-    /// Ends a write: `written` is the sum of its checksums, or its failure. A failure leaves a
-    /// hole, and the segment is ended so that it is collected: on a full disk nothing else may free
+    /// Ends a write: `written` is the sum of its checksums, or its failure. A failure leaves a hole
+    /// and ends the segment, so that it can be collected: on a full disk nothing else may free
     /// space.
     pub(crate) fn settle(&self, place: &Place, written: Result<u64>) -> Result<()> {
         let segment = &place.segment;
@@ -525,8 +526,8 @@ impl Segments {
         free.map(|(&number, _)| number).collect()
     }
 
-    /// Ends the large active segments without pins or writers for which `is_wasteful`, given number
-    /// and size, says that they are worth rewriting.
+    /// Ends each large active segment that has no pins and no writer and is worth rewriting, as
+    /// `is_wasteful` decides from its number and size.
     pub(crate) fn fill_wasteful(&self, is_wasteful: impl Fn(u64, u64) -> bool) {
         let is_large = |size: u64| size > self.segment_bytes / 16;
         let has_ended = self.table().fill(|active| {

@@ -37,7 +37,7 @@ pub struct ValueWriter {
     log: Arc<ValueLog>,
     /// The reserve to ask for space; `None` for work that frees space.
     room: Option<Arc<SpaceReserve>>,
-    /// The record of a chunk that is not whole yet; its header is written last.
+    /// The record of the chunk that is being filled; its header is written last.
     record: Option<PageBuffer>,
     pointer: ValuePointer,
     pins: Vec<Pin>,
@@ -236,7 +236,7 @@ impl UnwrittenChunk {
     /// Writes the chunk to the value log. Blocks for the disk.
     pub fn write(mut self) -> Result<WrittenChunk> {
         if let Some(room) = &self.room {
-            // The upload fails for lack of space; end the segment, so that its chunks go soon.
+            // Without space the value fails; end the segment, so that its chunks are removed soon.
             let retire = |_: &_| self.log.retire();
             room.take(self.payload().len() as u64).inspect_err(retire)?;
         }
@@ -289,8 +289,8 @@ impl Place {
         Ok(sum)
     }
 
-    /// Writes a chunk: its header into the room before it, and the filler of the page before that.
-    /// Returns the sum of their checksums.
+    /// Writes the filler before the place, if it has one; fills in the header of the chunk, and
+    /// writes the chunk. Returns the sum of both checksums.
     fn write_record(&self, record: &mut PageBuffer) -> Result<u64> {
         let filler = self.write_filler()?;
         let (room, payload) = record.bytes_mut().split_at_mut(CHUNK_HEADER_BYTES);

@@ -1,8 +1,8 @@
 //! Flush: a sealed memtable becomes a level-0 SSTable.
 //!
 //! Order: the log is synced up to the memtable's last change (else a power cut could keep these
-//! changes and lose older ones of other keyspaces), the SSTable is synced, then the manifest names
-//! it and releases the log.
+//! changes and lose older ones of other keyspaces), the SSTable is synced, then the manifest lists
+//! the SSTable and releases the log.
 
 use crate::Result;
 use crate::base::config::Compression;
@@ -27,17 +27,19 @@ use std::time::Duration;
 const SHORT_SECONDS: u64 = 1;
 /// A memtable with fewer bytes is not worth an SSTable, however much it is read.
 const MERGED_BYTES_MIN: u64 = 1 << 20;
-/// An idle store keeps a log shorter than this, even if none of its rows is live.
+/// An idle store keeps a log shorter than this, even if SSTables hold all its changes.
 const DEAD_LOG_BYTES_MIN: u64 = 64 << 10;
-/// Bytes whose flush costs as much as one merge of a scan, about a microsecond. An idle memtable is
-/// flushed early once scans have merged it with SSTables often enough to pay for its flush.
+/// Bytes whose flush costs as much as one merge of a scan, about a microsecond. In a store at rest,
+/// a memtable is flushed early once scans have merged it with SSTables often enough to pay for its
+/// flush.
 const SCAN_MERGE_BYTES: u64 = 4 << 10;
 
 impl Work {
     /// Seals active memtables before they are full. A memtable is sealed if it has hidden older
     /// data for too long (or for less time, if space is short), holds much in the value log,
-    /// prevents the removal of the log, or slows down scans; or if the store is idle, because a
-    /// copy of the store, and the next start, would have to build the memtable again.
+    /// prevents the removal of the log, or slows down scans. If the store is idle, a large memtable
+    /// is sealed too, because a copy of the store, and the next start, would have to build it
+    /// again; and all memtables are, if the log is much longer than they are.
     pub(crate) fn seal_aged(&self) {
         let trees = self.parts.trees.all();
         let keeps_dead_log = self.keeps_dead_log();
@@ -86,8 +88,9 @@ impl Work {
             || self.is_worth_a_file(&view)
     }
 
-    /// True if the store is idle and its log consists mostly of rows that are gone: such a log
-    /// takes more space than SSTables of the other rows, and the next start would read it.
+    /// True if the store is idle, the log has at least [`DEAD_LOG_BYTES_MIN`] bytes, and memtables
+    /// hold at most half as many. The rest of the log is of no use: it takes space, and the next
+    /// start would read it.
     fn keeps_dead_log(&self) -> bool {
         if !self.is_idle() {
             return false;
@@ -121,14 +124,15 @@ impl Work {
         })
     }
 
-    /// True if an idle memtable is large enough for an SSTable.
+    /// True if the store is idle, and the memtable is large enough for an SSTable.
     fn is_worth_a_file(&self, view: &View) -> bool {
         view.active.bytes() as u64 >= MERGED_BYTES_MIN
             && view.immutable.is_empty()
             && self.is_idle()
     }
 
-    /// True if an idle memtable slows scans down enough to be worth flushing.
+    /// True if the store is at rest, and the memtable has slowed down scans so often that its flush
+    /// pays.
     fn is_read_across(&self, view: &View) -> bool {
         let bytes = view.active.bytes() as u64;
         let paid = view.active.scan_merges().saturating_mul(SCAN_MERGE_BYTES);
@@ -281,7 +285,7 @@ impl Work {
             .remove(FileName::Numbered(FileKind::Sstable, number));
     }
 
-    /// Log segments, except the last, whose changes are all in SSTables once `flushed` is.
+    /// Log segments, except the last, whose changes are all in SSTables once `flushed` is in one.
     fn unneeded_wals(&self, flushed: &Arc<Memtable>) -> Vec<u64> {
         let first_needed = |tree: Arc<Tree>| {
             let view = tree.view();

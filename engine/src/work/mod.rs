@@ -2,7 +2,7 @@
 //!
 //! Locks are taken in this order: `compacting`, then `flushing`, then `removing`, then the log of
 //! `write/commit.rs`, then the segments of the value log, then the manifest, then the list of
-//! trees, then the view of one. None is held by readers across I/O.
+//! trees, then the view of one tree. Readers hold none of them during I/O.
 
 mod collect;
 mod compaction;
@@ -45,12 +45,12 @@ pub(crate) struct Work {
     removing: Mutex<()>,
     compactions: AtomicUsize,
     counters: Counters,
-    /// For each [`Job`], why it last failed for lack of space, until it succeeds.
+    /// For each [`Job`], the lack of space or of file handles that made it fail, until it succeeds.
     shortages: Mutex<[Option<Error>; JOBS]>,
     signal: Arc<Signal>,
     pace: Mutex<Pace>,
     throttle: Mutex<Throttle>,
-    /// How full the fullest level below level 0 is, in thousandths.
+    /// How full the fullest level below level 0 is, in thousandths; 0 if none is over its limit.
     fullness_below: AtomicU64,
     /// Whether writers are slowed down.
     is_throttled: AtomicBool,
@@ -160,7 +160,8 @@ impl Work {
         self.signal.round()
     }
 
-    /// Updates figures that depend on the versions. Call it after every change of versions.
+    /// Updates figures that depend on the versions, and requests a collection. Call it after every
+    /// change of versions.
     pub(crate) fn note_versions(&self) {
         self.parts.trees.count_level0();
         let fullness =

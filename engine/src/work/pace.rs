@@ -6,7 +6,7 @@ use std::time::Duration;
 /// The period over which the rate of writes is measured.
 pub(super) const REST: Duration = Duration::from_millis(250);
 
-/// Number of changes in [`REST`] below which the store is at rest.
+/// Number of changes in [`REST`] up to which the store is at rest.
 const REST_CHANGES_MAX: u64 = 100;
 
 /// Measures the rate of changes.

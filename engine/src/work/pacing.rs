@@ -12,13 +12,14 @@ use std::time::Duration;
 /// Time without any change after which a store is idle.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Fullness of a level below level 0, in thousandths of its limit, at which writers with a debt are
-/// slowed down: each merge of level 0 writes most of level 1 again.
+/// Fullness of a level below level 0, in thousandths of its limit. Above the start of this range,
+/// writers with a debt are slowed down; at its end, most of all. The reason: each merge of level 0
+/// writes most of level 1 again.
 const BELOW_FULL: Range<u64> = 2000..6000;
 
 impl Work {
-    /// True if the write rate is below 100 changes per 250 ms: then work may run that benefits only
-    /// readers.
+    /// True if the write rate is at most 100 changes per 250 ms: then work may run that benefits
+    /// only readers.
     pub(crate) fn is_at_rest(&self) -> bool {
         let mut pace = lock(&self.pace);
         let now = self.parts.clock.now();
@@ -37,10 +38,10 @@ impl Work {
         is_at_rest && self.parts.clock.now().saturating_sub(changed_at) >= IDLE
     }
 
-    /// Makes a writer wait (or, with stepped work, run jobs) while flushes or compactions lag
-    /// behind, for a log segment, and for a late sync, which comes last because the others take
-    /// time. The writer must not hold a lock. A writer that `deletes` is admitted even if space is
-    /// short.
+    /// Makes a writer wait while flushes or compactions lag behind (or, with stepped work, run
+    /// jobs), then for an overdue log segment, then for a late sync. The sync comes last, because
+    /// the other waits take time. The writer must not hold a lock. For `deletes` see
+    /// [`Work::throttle`].
     pub(crate) fn admit(&self, deletes: bool) -> Result<()> {
         self.parts.health.check_writable()?;
         self.throttle(deletes)?;
@@ -49,7 +50,8 @@ impl Work {
     }
 
     /// Makes a writer wait (or, with stepped work, run jobs) while flushes or compactions lag
-    /// behind. A writer that `deletes` is admitted even if space is short.
+    /// behind. A writer that `deletes` is admitted even if background work fails for lack of space,
+    /// while memtables take at most twice the memory at which other writers stop.
     pub(crate) fn throttle(&self, deletes: bool) -> Result<()> {
         let debt = self.most_debt();
         if debt == 0 && !self.is_throttled.load(Ordering::Relaxed) {
@@ -81,8 +83,8 @@ impl Work {
                 Job::Compaction
             };
             if let Some(error) = lock(&self.shortages)[awaited as usize].clone() {
-                // In production the threads try again; a test that steps the jobs finds out by
-                // trying.
+                // The threads try again later. With stepped work, the writer tries the job itself,
+                // below.
                 if !self.parts.background.is_stepped() {
                     return Err(error);
                 }
@@ -150,8 +152,8 @@ impl Work {
         let bytes_max = config.memory_bytes_max as u64;
         let files = self.level0_files_most() as u64;
         let files_max = config.level0_files_stop as u64;
-        // Without merges of inherited files, a keyspace is merged only once level 0 has nearly as
-        // many files as stop writers.
+        // Where inherited files are left alone, they are merged once level 0 has more than three
+        // quarters of the files that stop writers.
         let files_min = if config.merges_inherited {
             config.level0_files_max as u64
         } else {
@@ -170,7 +172,7 @@ impl Work {
         most(&self.debts())
     }
 
-    /// True if even operations that free space have to wait.
+    /// True if even operations that free space are refused while space is short.
     fn is_over_all_limits(&self) -> bool {
         let bytes = self.parts.reserve.memtable_bytes.load(Ordering::Relaxed);
         bytes > self.parts.config.memory_bytes_max.saturating_mul(2)
@@ -191,8 +193,8 @@ impl Work {
         self.most_debt() > 0 || self.is_throttled.load(Ordering::Relaxed)
     }
 
-    /// Yields the processor to waiting threads, unless compaction lags behind: then compaction is
-    /// what they wait for.
+    /// Yields the processor to waiting threads, unless compaction lags behind: then writers may be
+    /// waiting for compaction.
     pub(crate) fn yield_cpu(&self) {
         if self.level0_files_most() <= self.parts.config.level0_files_max {
             std::thread::yield_now();

@@ -26,8 +26,8 @@ impl Work {
         ran
     }
 
-    /// Runs one pending compaction and one pending collection. Returns which of them there was, the
-    /// compaction if both.
+    /// Runs one pending compaction and one pending collection. Returns the job that there was; the
+    /// compaction if there were both.
     ///
     /// A collection follows each compaction: under a steady load of overwrites there is always
     /// something to merge, and segments whose values the merges have dropped would wait for the end
@@ -76,7 +76,8 @@ impl Work {
         result
     }
 
-    /// Why background work last failed for lack of space, if it has not succeeded since.
+    /// The lack of space or of file handles that made a job fail, if the job has not succeeded
+    /// since.
     pub(crate) fn shortage(&self) -> Option<Error> {
         lock(&self.shortages).iter().flatten().next().cloned()
     }
@@ -124,10 +125,10 @@ impl Work {
         self.parts.log.sync().value_sync_loop();
     }
 
-    /// The loop of the sync thread. It prepares log segments, syncs a change when it is as old as
-    /// the configured interval, or at `Disk` as soon as a task awaits it, and records when the
-    /// store comes to rest. The loop ends when the store is closed, or a failure makes it
-    /// read-only.
+    /// The loop of the sync thread. It prepares log segments, and syncs a change when it is as old
+    /// as the configured interval, or at `Disk` as soon as a task awaits it. When the store comes
+    /// to rest, it removes spare log segments and records that the log is durable. The loop ends
+    /// when the store is closed, or a failure makes it read-only.
     pub(crate) fn sync_loop(&self) {
         while let Some(due) = self.parts.log.sync().wait_for_due() {
             match due {

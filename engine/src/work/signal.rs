@@ -1,4 +1,4 @@
-//! The signal between writers, the threads of background work and the end of the store.
+//! The signal that writers, background threads and the close of the store send to each other.
 
 use crate::base::health::Wakes;
 use crate::base::mutex::lock;

@@ -1,14 +1,17 @@
 //! Throttle: how fast writers may be while flushes or compactions lag behind. Pure: time and debts
 //! are arguments.
 //!
-//! Each kind of work has an account. The rate of its writers follows from how much of the work was
-//! done lately, and from the debt, which is 0 while the work keeps up and 1 where writers have to
-//! stop. At half of the debt, writers are as fast as the work, so the debt settles between the two
-//! ends instead of swinging from one to the other. The average of the last seconds counts instead
-//! of the current debt if it is higher: level 0 fills and is merged in turns of some seconds, and
-//! writers who followed each turn would be ten times as fast in one second as in another. Writers
-//! pay after they have written: their bytes are owed, and the next writer waits until the rate has
-//! paid for them.
+//! Each kind of work has an account. The rate of writers follows from the speed of the work lately
+//! and from the debt. The debt is 0 while the work keeps up, and [`DEBT_MAX`] where writers have to
+//! stop. At half of this maximum, writers are as fast as the work, so the debt settles between the
+//! two ends instead of swinging from one to the other.
+//!
+//! If the average of the last seconds is higher than the current debt, the average counts. Level 0
+//! fills and is merged in turns of some seconds: writers that followed each turn would be ten times
+//! as fast in one second as in another.
+//!
+//! Writers pay after they have written: their bytes are owed, and the next writer waits until the
+//! rate has paid for these bytes.
 
 use std::time::Duration;
 
@@ -24,7 +27,7 @@ const RATE_MIN: u64 = 256 << 10;
 /// Work on fewer bytes is not measured: most of its time goes to files and syncs.
 const MEASURED_MIN: u64 = 1 << 20;
 
-/// The longest wait of one write: the debt may be another one by then.
+/// The longest wait of one write: the debt may have changed by then.
 const WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// A shorter wait is skipped, because sleeping would take longer. The bytes stay owed.
@@ -33,7 +36,7 @@ const WAIT_MIN: Duration = Duration::from_micros(200);
 /// The time over which the strain is averaged.
 const FOLLOW: Duration = Duration::from_secs(6);
 
-/// Below this pressure writers who have no debt do not wait.
+/// Writers without a debt wait only above this pressure.
 const PRESSURE_MIN: f64 = 50.0;
 
 /// The work that writers wait for.
@@ -100,8 +103,9 @@ impl Account {
             0 => RATE_UNKNOWN,
             known => known,
         };
-        // The rate falls from one and a half times the capacity to half of it as the debt grows.
-        // Beyond half of the debt it also falls towards nearly nothing.
+        // As the debt or the pressure grows, the rate falls from one and a half times the capacity
+        // to half of it. A debt of more than half of the maximum lowers it further, to nearly
+        // nothing.
         let share = DEBT_MAX + DEBT_MAX / 2 - amount.max(self.pressure as u64);
         let left = (2 * (DEBT_MAX - amount)).min(DEBT_MAX);
         let share = share * left / DEBT_MAX;
@@ -133,7 +137,7 @@ impl Account {
 }
 
 impl Throttle {
-    /// Notes how long a flush took, and how many of the flushed bytes writers had put.
+    /// Notes how long a flush took, and how many bytes of writers it flushed.
     pub(super) fn note_flush(&mut self, bytes: u64, took: Duration) {
         self.accounts[Lag::Flush as usize].note(bytes, took);
     }
@@ -166,8 +170,8 @@ impl Throttle {
         }
     }
 
-    /// Returns how long the next writer must wait at these debts. Without any debt that is zero,
-    /// and the bytes owed are forgiven.
+    /// Returns how long the next writer must wait at these debts. An account without debt and
+    /// pressure makes no writer wait, and forgives the bytes owed.
     pub(super) fn wait(&mut self, debts: &Debts, now: Duration) -> Duration {
         let elapsed = now.saturating_sub(self.paid_at);
         self.paid_at = now;

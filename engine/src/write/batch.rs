@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
     pub(crate) count: u64,
-    /// Bytes of the keys and values that are put, those in the value log included.
+    /// Bytes of the keys of all changes, and of the values that are put.
     pub(crate) put_bytes: u64,
     /// Pins on the segments of large values, held until the memtable refers to them.
     pub(crate) pins: Vec<Pin>,
@@ -52,8 +52,8 @@ impl Batch {
         put_bytes(&mut self.payload, value);
     }
 
-    /// Sets `key` to a value that a [`ValueWriter`](crate::ValueWriter) has streamed into the value
-    /// log.
+    /// Sets `key` to a value that is in the value log already, written by a
+    /// [`ValueWriter`](crate::ValueWriter) or by [`Db::write_value`](crate::Db::write_value).
     pub fn put_large(&mut self, keyspace: &Keyspace, key: &[u8], value: LargeValue) {
         self.note(keyspace);
         self.puts = true;

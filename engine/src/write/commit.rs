@@ -4,9 +4,9 @@
 //! A memtable is sealed only between groups: before a group is applied, or after it was published.
 //! So a sealed memtable becomes visible as a whole, whichever memtables a reader looks at first.
 //!
-//! Invariant: published batches have been handed to the operating system, in sequence order (at
-//! `Disk` only by the sync that their writers wait for, at `Memory` never). After a failed write or
-//! sync of the log the store takes no more writes.
+//! Invariant: at `Process`, batches are handed to the operating system before they are published,
+//! in sequence order. At `Disk`, the sync that their writers wait for hands them over; at `Memory`,
+//! nothing does. After a failed write or sync of the log the store takes no more writes.
 
 use crate::base::counter::count;
 use crate::base::health::{Health, Wakes};
@@ -67,7 +67,7 @@ pub(crate) struct CommitLog {
     trees: Arc<Trees>,
     snapshots: Arc<Snapshots>,
     reserve: Arc<SpaceReserve>,
-    /// Background work, which is signalled for sealed memtables.
+    /// Background work, which is woken when memtables are sealed.
     work: Arc<dyn Wakes>,
     queue: CommitQueue<CommitLog>,
 }
@@ -160,7 +160,7 @@ impl CommitLog {
         marked.inspect_err(|error| self.health.note(error))
     }
 
-    /// Makes the next segment if the present one is half full. Called in the background.
+    /// Makes the next segment if the present one is half full and there is no next one yet.
     pub(crate) fn prepare_segment(&self) -> Result<()> {
         match self.with_log(|log| self.segments.wanted_length(log)) {
             Some(length) => self.segments.prepare(length),

@@ -5,9 +5,9 @@
 //! hash holds one lock, and a transaction may wait for another key with the same hash. A key that
 //! is not locked takes no memory.
 //!
-//! A released lock wakes the first waiter, but a running thread may take it first: handing it over
-//! each time would cost a thread switch for each holder, five times what a short transaction takes.
-//! A waiter that was passed [`PASSED_MAX`] times is handed the lock.
+//! A released lock wakes the first waiter, but a running thread may take the lock before it. To
+//! hand over each lock would cost a thread switch for each holder: five times the time of a short
+//! transaction. A waiter that was passed [`PASSED_MAX`] times is handed the lock.
 //!
 //! Invariants: a lock in a shard has a holder or a waiter; waiters get it in the order of arrival.
 //! Threads never wait for each other in a circle: a thread waits only for keys that come after all
@@ -66,7 +66,7 @@ pub(crate) struct KeyLocks {
 
 type Shard = HashMap<LockedKey, KeyLock, BuildHasherDefault<IsHashed>>;
 
-/// A hasher that takes the half of a hash that does not choose the shard.
+/// A hasher for keys that are hashes already: it takes the half that does not choose the shard.
 #[derive(Debug, Default)]
 struct IsHashed(u64);
 
@@ -162,14 +162,14 @@ impl KeyLocks {
         };
         if held.holders == 0 {
             (held.mode, held.holders) = (mode, 1);
-            // If this is a reader, the first waiting readers, which it has passed, are admitted
-            // with it: otherwise they, and everything after them, would wait for it.
+            // A shared request has passed the waiters. The shared ones in front get the lock with
+            // it: otherwise they, and all waiters after them, would wait for it.
             held.admit_readers();
             return Request::Granted;
         }
         let is_shared = held.mode == Mode::Shared && mode == Mode::Shared;
-        // Readers do not overtake a waiting writer: a stream of them would keep it waiting for
-        // ever.
+        // Shared requests do not overtake waiters: a stream of them would keep an exclusive waiter
+        // waiting for ever.
         if is_shared && held.waiting.is_empty() {
             held.holders += 1;
             return Request::Granted;
@@ -283,12 +283,14 @@ impl KeyLock {
 }
 
 impl HeldLocks<'_> {
-    /// Locks keys. Waits for them if all come after those that the transaction holds, and the
-    /// thread holds none in another transaction; otherwise takes them only if they are free. A key
-    /// that the transaction holds shared and now requests exclusively becomes exclusive if it has
-    /// no other holder. Errors: `Conflict` for a key that is not free; `Deadlock` instead if the
-    /// thread holds keys in another transaction. After an error the transaction holds the keys that
-    /// it held before; some that were shared may have become exclusive.
+    /// Locks keys. Waits for keys that are not free if all new keys come after those that the
+    /// transaction holds, and the thread holds no key in another transaction. A key that the
+    /// transaction holds shared and now requests exclusively becomes exclusive if it has no other
+    /// holder.
+    ///
+    /// Errors: `Conflict` for a key that is not free and may not be waited for; `Deadlock` instead
+    /// if the thread holds keys in another transaction. After an error the transaction holds the
+    /// keys that it held before; some that were shared may have become exclusive.
     pub(crate) fn lock(
         &mut self,
         keys: impl IntoIterator<Item = Result<(LockedKey, Mode)>>,
@@ -364,8 +366,8 @@ impl HeldLocks<'_> {
         true
     }
 
-    /// Makes those of the first `had` locks exclusive that are shared and wanted exclusively.
-    /// Returns `false` if it could not for one of them.
+    /// Among the first `had` locks, makes the shared ones exclusive that are wanted exclusively.
+    /// Returns `false` if one of them has another holder.
     fn upgrade(&mut self, had: usize, wanted: &[(LockedKey, Mode)]) -> bool {
         wanted.iter().all(|&(key, mode)| {
             let Some(at) = self.find(had, key) else {

@@ -1,7 +1,7 @@
 //! CommitQueue: group commit. One leader commits the batches of all waiting writers.
 //!
-//! Writers queue their batches and try to lock the log. The one that succeeds commits the whole
-//! queue: it calls the three functions of [`Stages`] for each group and wakes the other writers,
+//! Writers queue their batches and try to lock the log. The one that succeeds commits the queue in
+//! groups: it logs, applies and publishes each group (see [`Stages`]), and wakes the other writers,
 //! whose batches are done. `commit.rs` owns the log and applies the batches;
 //! `tests/interleavings.rs` runs this file in many orders of its steps.
 //!
@@ -22,8 +22,8 @@ use std::ptr;
 use std::sync::{Arc, OnceLock, TryLockError};
 use std::time::Duration;
 
-/// Bytes of batches that one leader takes at once: with more, writers would wait longer for the
-/// batches of others.
+/// Bytes of batches after which a group takes no more: in a longer group, writers would wait longer
+/// for the batches of others.
 pub(crate) const GROUP_BYTES_MAX: usize = 4 << 20;
 
 /// Time after which writers notice that their leader has panicked.
@@ -46,13 +46,13 @@ pub(crate) trait Queued {
 /// How a group of batches becomes visible. The leader calls these methods while it holds the log.
 pub(crate) trait Stages {
     type Batch: Queued + Debug;
-    /// The log. Each group has the numbers after those of the group before it.
+    /// The log. Its last sequence number is the one before the next group.
     type Log: Debug;
-    /// Work that applying leaves for the moment when the group is visible.
+    /// The work that `apply` leaves to `publish`.
     type Applied;
 
     /// Numbers the batches and appends them to the log. Returns the first number. After an error
-    /// none of the batches is in the log.
+    /// none of the batches is in the log, unless the error has made the store fail.
     fn log(
         &self,
         log: &mut Self::Log,
@@ -102,9 +102,9 @@ impl<B> Request<B> {
     }
 }
 
-/// Sets the outcome of a group and wakes its writers. The leader wakes one writer, which wakes the
-/// others, because all later batches wait for the leader; with `wakes_all` the leader wakes them
-/// all. A writer that is not parked yet sees its outcome before it parks.
+/// Sets the outcome of a group and wakes its writers. With `wakes_all` the leader wakes them all.
+/// Otherwise it wakes one writer, which wakes the rest, because all later batches wait for the
+/// leader. A writer that is not parked yet sees its outcome before it parks.
 #[inline]
 fn answer<B>(
     leader: &Request<B>,
@@ -153,7 +153,7 @@ impl<S: Stages> CommitQueue<S> {
     }
 
     /// Commits a batch; on return it is visible. Returns the last sequence number of its group.
-    /// Errors: those of [`Stages::log`].
+    /// Errors: those of [`Stages::log`]; `ReadOnly` after a leader has panicked.
     #[inline]
     pub(crate) fn commit(&self, stages: &S, batch: S::Batch) -> Result<SequenceNumber> {
         let request = Arc::new(Request {

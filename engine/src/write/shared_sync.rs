@@ -73,7 +73,7 @@ pub(super) struct Progress {
     /// The end of the log, and its end when the last successful sync began.
     end_appended: LogMark,
     end_durable: LogMark,
-    /// The segments with changes that are not durable; the last of them is being appended to.
+    /// The segments with changes that are not durable, and after them the one being appended to.
     files: Vec<OpenFile>,
     /// Whether a segment is to be made ready.
     pub(super) wants_segment: bool,
@@ -118,7 +118,7 @@ pub(super) enum End {
 pub(super) struct Waiter {
     pub(super) sequence: SequenceNumber,
     pub(super) waker: Waker,
-    /// A thread can lead the next sync; for tasks, which have none, the sync thread does.
+    /// The waiting thread, which can lead the next sync. `None` for a task: the sync thread leads.
     pub(super) thread: Option<ThreadId>,
 }
 

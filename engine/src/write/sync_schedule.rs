@@ -89,7 +89,8 @@ impl SharedSync {
         interval.saturating_mul(INTERVALS_MAX).max(UNSYNCED_MIN)
     }
 
-    /// The age of the oldest change that is not durable; zero where writers never wait for that.
+    /// The age of the oldest change that is not durable; zero except at `Process`, because only
+    /// there writers wait for late syncs.
     fn oldest_age(&self) -> Duration {
         let oldest = self.oldest_unsynced.load(Ordering::Acquire);
         if oldest == NEVER || self.config.durability != Durability::Process {

@@ -10,7 +10,7 @@ use lazurite_bench_common::Outcome;
 
 use crate::engine::{Engine, Row, Setup};
 
-/// Bytes of the pieces in which a value arrives: what a server reads from a connection at once.
+/// Bytes of a piece of a value that arrives in pieces, as from the connection of a server.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// An open store with one keyspace.

@@ -181,8 +181,8 @@ impl Slot {
         }
     }
 
-    /// Takes the outcomes of complete commits and begins further ones, until a commit is
-    /// incomplete, whose waker must be waited for, or nothing is left to submit.
+    /// Takes the outcome of each complete commit and begins the next, until a commit is incomplete
+    /// or nothing is left to submit. The waker announces the end of an incomplete commit.
     fn advance(
         &mut self,
         submit: &mut dyn FnMut() -> Outcome<Option<Ticket>>,

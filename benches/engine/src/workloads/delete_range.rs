@@ -1,5 +1,5 @@
-//! Deletes half of the rows, a million, by range; then reads the first row, at once and again when
-//! the engine is idle, and the rest.
+//! Deletes half of the rows by range; then reads the first row, at once and again when the engine
+//! is idle, and the rest.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(super) fn run(context: &Context) -> Outcome<()> {
     context.measure_idle(&*engine, &before, VALUE_BYTES, [half; 2])?;
     let first = find_first(context, &*engine, half)?;
     context.figure("first_idle_ms", millis(first));
-    // Nothing is left to do or to read: a search that is slower after a rest shows the processor.
+    // No engine has work left here. If a search is slower after a rest, the processor is the cause.
     let again = find_first(context, &*engine, half)?;
     context.figure("first_again_ms", millis(again));
     context.wait_until_idle();

@@ -1,4 +1,4 @@
-//! Writing rows, one a commit, not synced: in order, at random, and over what is there.
+//! Writing rows, one a commit, not synced: in order, at random, and over existing rows.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn fill(context: &Context, row_at: impl Fn(u64) -> u64) -> Outcome<()> {
     engine.close()
 }
 
-/// Overwrites as many rows as there are, by Zipf's law, then compares some of every kind.
+/// Makes as many overwrites as there are rows, by Zipf's law, then compares a sample.
 pub(super) fn overwrite(context: &Context) -> Outcome<()> {
     let engine = context.open(&Setup::hot())?;
     let count = context.rows();

@@ -13,10 +13,10 @@ use crate::engine::{Engine, Setup};
 const SECONDS: f64 = 6.0;
 /// Number of puts in a turn: few enough that most turns are not interrupted.
 const TURN_PUTS: u64 = 200;
-/// The quantile of the turns that is reported: this share of them is faster. Slower turns were
-/// interrupted by other load.
+/// The quantile of the turns that is reported: this share of them is faster. Other load may have
+/// interrupted the slower turns.
 const SHARE: f64 = 0.1;
-/// Numbers of keys that a put locks, measured one after another.
+/// Numbers of keys that a put locks; one for each kind of turn.
 const KEYS: [usize; 3] = [0, 1, 3];
 
 pub(super) fn run(context: &Context) -> Outcome<()> {

@@ -46,7 +46,7 @@ pub(super) fn clean(context: &Context) -> Outcome<()> {
     engine.close()
 }
 
-/// Writes the rows that will stand in the log, one a commit, and is killed.
+/// Writes the rows that will be in the log, one a commit, and is killed.
 pub(super) fn fill_log(context: &Context) -> Outcome<()> {
     let engine = context.open(&setup())?;
     for row in logged(context) {

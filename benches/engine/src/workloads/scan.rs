@@ -1,4 +1,4 @@
-//! Reading rows in order: all, a hundred from somewhere, the fifty of a partition.
+//! Reading rows in order: all, a hundred from a random row on, the fifty of a partition.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const WHOLE_EVERY: u64 = 64;
 pub(super) fn all(context: &Context) -> Outcome<()> {
     let engine = context.open(&Setup::hot())?;
     let count = context.rows();
-    // The first scan is not measured, so that every engine has in its cache what it wants there.
+    // The first scan is not measured: it lets each engine fill its cache.
     let mut rows = scan(context, &*engine, [key(0), key(count)], 0..count)?;
     context.check(rows == count, || format!("{rows} rows, not {count}"));
     let (before, started) = (Usage::now(), Instant::now());
@@ -49,7 +49,7 @@ pub(super) fn prefixes(context: &Context) -> Outcome<()> {
     timed(context, |engine, random| {
         let first = random.below(partitions) * PARTITION_ROWS;
         let (start, end) = partition(first);
-        // One row more is allowed than there is, so that the engine ends this scan.
+        // Expects one row more than the partition has, so that the bound ends the scan.
         let expected = first..first + PARTITION_ROWS + 1;
         let rows = scan(context, engine, [start, end], expected)?;
         context.check(rows == PARTITION_ROWS, || {
@@ -77,7 +77,7 @@ fn timed(context: &Context, work: impl Fn(&dyn Engine, &mut Random) -> Outcome<(
     engine.close()
 }
 
-/// Scans between the bounds until the rows `expected` are through; each must follow the one before.
+/// Scans between the bounds until it has met all rows of `expected`, which must come in order.
 fn scan(
     context: &Context,
     engine: &dyn Engine,

@@ -86,7 +86,7 @@ fn write_until(
     Ok(latencies)
 }
 
-/// Returns the puts of each second. Sets the figure of the most space taken at the end of one.
+/// Returns the puts of each second. Sets the figure of the most space taken at the end of a second.
 fn watch(context: &Context, load: &Load, puts: &AtomicU64) -> Vec<u64> {
     let mut space: u64 = 0;
     let mut seconds = Vec::new();

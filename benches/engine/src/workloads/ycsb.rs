@@ -18,7 +18,7 @@ const SECONDS: f64 = 4.0;
 const WARM_SECONDS: f64 = 1.0;
 /// Longest scan; lengths are uniform.
 const SCAN_ROWS_MAX: u64 = 100;
-/// Generations from here on are of updates, which distinguishes them from other workloads.
+/// Puts of these workloads have higher generations than this; those of others have lower ones.
 const FIRST_GENERATION: u32 = 1_000_000;
 /// Distance between the rows that two workloads insert, so that they do not meet.
 const INSERT_DISTANCE: u64 = 1_000_000_000;
@@ -52,11 +52,11 @@ impl Operation {
 
 /// The operations of a workload.
 struct Mix {
-    /// Of a hundred operations, `share` are of the first kind, the others of the second.
+    /// `share` percent of the operations are of the first kind, the others of the second.
     first: Operation,
     share: u64,
     second: Operation,
-    /// Whether the rows inserted last are the favourites. Otherwise they are scattered.
+    /// Whether the rows inserted last are the favourites. Otherwise the favourites are scattered.
     prefers_latest: bool,
 }
 

@@ -1,10 +1,10 @@
-//! What several actors choose: stores, keyspaces, keys and ranges.
+//! Random choices of stores, keyspaces, keys and ranges, for several actors.
 
 use crate::model::KEYSPACES;
 use lazurite_engine::{Choices, Direction, KeyRange};
 
-/// Returns a number that names one of a few stores, snapshots or scans: if there are one to six of
-/// them, each is named equally often.
+/// Returns a random number by which the caller chooses one of a few stores, snapshots or scans: the
+/// number modulo their count. Of one to six, each is chosen equally often.
 pub fn number(choices: &mut Choices) -> usize {
     choices.index(60)
 }

@@ -9,7 +9,7 @@ use crate::settings::VALUE_BYTES_SEPARATED_MIN;
 use lazurite_engine::Choices;
 use lazurite_engine::{Direction, Error, KeyRange};
 
-/// Maximum number of snapshots, scans and readers that are held of a store.
+/// Maximum number of snapshots that are held of a store; also of scans, and of readers.
 const HELD_MAX: usize = 4;
 
 /// A step of the holder.
@@ -29,7 +29,7 @@ pub enum Step {
         store: usize,
         snapshot: usize,
     },
-    /// Begins a scan, and reads its first rows: before that it holds no files.
+    /// Begins a scan, and reads its first rows, if any: it opens files only when it reads.
     BeginScan {
         store: usize,
         keyspace: usize,

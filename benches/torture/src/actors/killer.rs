@@ -1,5 +1,5 @@
 //! Killer: kills the process, or cuts the power, for every store; sometimes once more while the
-//! stores are opened again. Or does so in a copy of the disk only.
+//! stores are opened again. Half of the steps do this only to a copy of the disk.
 
 use crate::finding::Checked;
 use crate::life::{KEEPS, Life};

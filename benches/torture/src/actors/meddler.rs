@@ -10,9 +10,9 @@ use crate::model::Change;
 use lazurite_engine::{Batch, Choices, Durability, Result};
 use std::sync::mpsc::{Receiver, channel};
 
-/// A store with more bytes than this in its memtables, or with more SSTables in level 0, may have
-/// to do background work before it takes a batch, which the thread that already runs this work
-/// cannot do.
+/// The meddler leaves a store alone that has more bytes than this in its memtables, or more
+/// SSTables in level 0: a write might first have to run background work, but the thread that writes
+/// is running some already.
 const MEMTABLE_BYTES_MAX: u64 = 8 << 10;
 const LEVEL0_FILES_MAX: u64 = 4;
 
@@ -24,7 +24,7 @@ pub struct Step {
     /// The write or sync of an SSTable at which the batch is written.
     nth: u64,
     changes: Vec<Change>,
-    /// Whether the batch is durable before the work goes on.
+    /// Whether the ticket of the batch is awaited before the work goes on.
     is_awaited: bool,
 }
 
@@ -89,7 +89,7 @@ impl Step {
         Ok(())
     }
 
-    /// The steps that differ from this one by the lack of one change.
+    /// Copies of this step, each without one of its changes.
     pub fn parts(&self) -> Vec<Step> {
         let count = self.changes.len();
         let parts = (0..count).filter(|_| count > 1).map(|left_out| {
@@ -100,7 +100,7 @@ impl Step {
         parts.collect()
     }
 
-    /// Plans the write of the batch. Its result arrives once it was written.
+    /// Plans the write of the batch. The receiver gets the result of the write.
     fn write_amid(
         &self,
         store: &Store,

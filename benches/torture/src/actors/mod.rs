@@ -1,7 +1,7 @@
 //! Actors: each generates one part of the events of a life, with its own random choices.
 //!
-//! An actor is a file: its steps, how they are chosen, and how they are done. A new kind of event
-//! is a new file and a row in [`Actor`] and [`Step`].
+//! An actor is a file: its steps, how they are chosen, and how they are done. A new actor is a new
+//! file, and a variant of [`Actor`] and of [`Step`].
 
 mod choose;
 mod closer;

@@ -145,7 +145,7 @@ impl Step {
         }
     }
 
-    /// The steps that differ from this one by the lack of one change.
+    /// Copies of this step, each without one of its changes.
     pub fn parts(&self) -> Vec<Step> {
         let mut parts = Vec::new();
         for left_out in 0..self.clone().changes().map_or(0, |changes| changes.len()) {
@@ -220,7 +220,7 @@ fn change(choices: &mut Choices, before: &[Change]) -> Change {
     }
 }
 
-/// A random length of a value; one in `n` is large.
+/// A random length of a value; about one in `n` is large.
 fn length(choices: &mut Choices, n: u64) -> u64 {
     match choices.below(12) {
         0 => 0,

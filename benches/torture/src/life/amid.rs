@@ -22,7 +22,7 @@ impl fmt::Debug for Amid {
 }
 
 impl Amid {
-    /// The same disk, which carries out planned actions.
+    /// Wraps `disk`, so that it carries out the planned action.
     pub fn over(&self, disk: FaultFs) -> HookFs {
         let amid = self.clone();
         HookFs::new(disk, move |operation, path| {

@@ -22,9 +22,9 @@ pub const KEEPS: [Keep; 4] = [
 ];
 
 impl Life {
-    /// Ends everything as it is now; `keep` says what is left. Opens the stores that were open
-    /// again, with other settings. `again` is the number of a call in each opening at which
-    /// everything ends once more.
+    /// Ends everything as it is now; `keep` says what is left. Then opens every store that is left,
+    /// with other settings. `again` is the number of a call in each opening at which everything
+    /// ends once more.
     pub fn crash(&mut self, keep: Keep, choices: &mut Choices, again: Option<u64>) -> Checked {
         let mut after = self.after_crash(keep, choices);
         self.abandon();
@@ -53,7 +53,7 @@ impl Life {
 
     /// The life after a crash, with every store at rest.
     fn after_crash(&mut self, keep: Keep, choices: &mut Choices) -> Life {
-        // After a failed sync, the machine must restart after the death of the process.
+        // After a failed sync, the machine must be restarted, not only the process.
         let keep = if keep == Keep::Everything && self.must_restart() {
             choices.pick(&POWER_CUTS)
         } else {

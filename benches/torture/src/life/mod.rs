@@ -63,12 +63,12 @@ pub struct Life {
     pub slots: [Slot; SLOTS],
     /// The leftovers of closed stores.
     pub leftovers: Vec<Leftover>,
-    /// Whether the fault that is set may be that of a sync.
+    /// Whether the fault that is set may make a sync fail.
     pub may_fail_syncs: bool,
     /// A sync may have failed since the machine was started: earlier writes are in the cache of the
     /// system but perhaps never on the disk, so a store must not continue from what it reads.
     pub has_lost_writes: bool,
-    /// What the crash keeps that follows once the fault has fired; `None` for no crash.
+    /// A crash that follows once the fault has fired, by what it keeps; `None` for no crash.
     pub cut_when_fired: Option<Keep>,
     /// The source of choices that no step has made.
     choices: Choices,
@@ -145,7 +145,8 @@ impl Life {
         self.nth_slot(number, |slot| matches!(slot, Slot::Closed(_)))
     }
 
-    /// The slot of the store with this number, of those that outlive their process.
+    /// Among the stores that outlive their process, the slot of the one with this number, modulo
+    /// their count.
     pub fn lasting_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| match slot {
             Slot::Open(store) => !is_brief(store),
@@ -154,7 +155,7 @@ impl Life {
         })
     }
 
-    /// The slot with this number, of those without a store.
+    /// Among the slots without a store, the one with this number, modulo their count.
     pub fn empty_slot(&self, number: usize) -> Option<usize> {
         self.nth_slot(number, |slot| matches!(slot, Slot::Empty))
     }

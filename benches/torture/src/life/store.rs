@@ -30,7 +30,8 @@ pub struct Store {
     pub uploads: Vec<(LargeValue, Value)>,
     /// The disk, which knows whether a call has failed.
     pub faults: FaultFs,
-    /// Whether a call had failed by the time the disk was last mended.
+    /// Whether a call has failed while the store was open. Cleared when the disk is mended, unless
+    /// the store has stopped writing.
     pub was_hurt: bool,
 }
 
@@ -67,8 +68,8 @@ impl Store {
         })
     }
 
-    /// True if a call on the disk has failed since the store was opened; calls of the store may
-    /// then fail.
+    /// True if calls of the store may fail: a call on the disk has failed, and the disk was not
+    /// mended since, or the store has stopped writing.
     pub fn is_hurt(&self) -> bool {
         self.was_hurt || self.faults.seen().1
     }
@@ -91,7 +92,7 @@ impl Store {
         }
     }
 
-    /// The changes as a batch; values that do not travel in it are written first.
+    /// The changes as a batch. First writes the values that the batch will only point to.
     pub fn batch(&self, changes: &[Change]) -> Result<Batch> {
         let mut batch = Batch::new();
         self.add_to(&mut batch, changes)?;
@@ -108,7 +109,7 @@ impl Store {
         access::dump(&self.db, &self.keyspaces)
     }
 
-    /// Compares everything in the store with the model, if reads work and the model knows.
+    /// Compares all rows of the store with the model's, if reads work and the model knows the rows.
     pub fn check_rows(&self) -> Checked {
         let Some(found) = self.checked("scan everything", self.dump()?)? else {
             return Ok(());

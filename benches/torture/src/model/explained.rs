@@ -60,7 +60,8 @@ impl<'a> Explained<'a> {
         true
     }
 
-    /// Whether every row that no batch accounts for is as in `before`, the state before them.
+    /// Whether every row that no batch accounts for is as in `before`, the state before the
+    /// batches.
     pub fn rest_is(&self, before: &Rows) -> bool {
         let maps = self.found.maps.iter().zip(&before.maps).enumerate();
         maps.into_iter().all(|(keyspace, (found, before))| {

@@ -153,7 +153,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether a state that damage to the log may leave fits.
+    /// Whether `fits` accepts a state that damage to the log may leave.
     pub fn may_be_left_by_damage(&self, fits: impl FnMut(&Rows) -> bool) -> bool {
         self.any_state(self.proven, fits)
     }
@@ -171,11 +171,11 @@ impl History {
         Err(Finding::new(Symptom::LostOrTorn, text))
     }
 
-    /// True if the rows are those after the first `count` batches, with or without each of those in
+    /// True if the rows are those after the first `count` batches, with or without each batch in
     /// doubt.
     ///
-    /// Works from the last batch back: a batch in doubt that fits the rows not yet explained by
-    /// later ones counts as made, which only leaves less for earlier batches to explain. The
+    /// Works from the last batch back. A batch in doubt counts as made if it fits the rows that
+    /// later batches do not explain: that only leaves less for earlier batches to explain. The
     /// possible states are not enumerated, because each batch in doubt doubles their number.
     fn explains(&self, count: usize, found: &Rows) -> bool {
         let mut explained = Explained::new(found);
@@ -184,8 +184,8 @@ impl History {
             && explained.rest_is(&self.settled)
     }
 
-    /// Returns the state nearest to `found`: in how many rows it differs, and in which. Looks at
-    /// the states after `floor` batches or more, with all of the batches in doubt and with none of
+    /// Finds the state nearest to `found`. Returns in how many rows it differs, and in which. Looks
+    /// at the states after `floor` batches or more, once with all batches in doubt and once without
     /// them.
     fn nearest(&self, floor: usize, found: &Rows) -> (usize, String) {
         let mut nearest = (usize::MAX, String::new());
@@ -220,7 +220,7 @@ impl History {
         String::new()
     }
 
-    /// Whether the state after `floor` batches, or one after more, fits.
+    /// Whether `fits` accepts the state after `floor` batches, or a state after more.
     fn any_state(&self, floor: usize, mut fits: impl FnMut(&Rows) -> bool) -> bool {
         let mut states = vec![self.settled.clone()];
         for (index, batch) in self.batches.iter().enumerate() {

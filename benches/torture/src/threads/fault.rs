@@ -1,17 +1,17 @@
-//! Fault: the call that fails in a session of threads, and how slow the syncs of its disk are.
+//! Fault: what fails in a session of threads, and how slow the syncs of its disk are.
 
 use lazurite_engine::Choices;
 use lazurite_engine::fs::{self, Failure, FaultFs, Operation};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-/// The call that fails in a session.
+/// The fault of a session: a call that fails, and sometimes all such calls after it.
 #[derive(Debug, Clone)]
 pub struct Fault {
     fault: fs::Fault,
     /// Time that the session runs before calls are counted.
     delay: Duration,
-    /// Time that is added to each sync: a failing disk is slow, so that callers queue.
+    /// Time that is added to each sync, so that callers queue.
     sync: Duration,
 }
 
@@ -35,7 +35,7 @@ const PATHS: [&str; 6] = ["", "", ".wal", ".vlog", ".sst", "MANIFEST"];
 
 impl Fault {
     /// Chooses a random fault: half of the time in a sync of the value log, which many callers
-    /// request at once; otherwise in any call.
+    /// request at once; otherwise in a call of a random kind.
     pub fn random(choices: &mut Choices) -> Fault {
         let (operation, path) = if choices.one_in(2) {
             (Operation::Sync, ".vlog")

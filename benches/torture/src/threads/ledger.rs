@@ -1,8 +1,8 @@
 //! Ledger: the batches of each writer of a threaded life, and what a store must therefore hold.
 //!
 //! A writer writes numbered batches, each a function of its number. Each batch puts its number into
-//! two keyspaces, and notes how many batches the other writers had written when it began. So the
-//! rows show how many batches of each writer there are, which determines all other rows.
+//! two keyspaces, and notes how many batches each writer had written when it began. So the rows
+//! show how many batches of each writer there are, which determines all other rows.
 
 use crate::finding::{Checked, Finding, Symptom};
 use crate::model::{Change, Rows, Value, Way};

@@ -1,5 +1,5 @@
-//! Threads: several threads write, while others flush, merge, fork and sync, beside those of the
-//! engine. One call on the disk may fail. The machine schedules the threads, so a seed does not
+//! Threads: several threads write, while others flush, merge, fork and sync, beside the engine's
+//! own threads. Calls on the disk may fail. The machine schedules the threads, so a seed does not
 //! repeat a life exactly.
 
 mod fault;
@@ -21,11 +21,11 @@ use session::Session;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Number of times that the store of a life is opened.
+/// Number of sessions of a life.
 const SESSIONS: u64 = 2;
 
-/// Runs a life on a disk in memory: one call fails, then the disk is checked as each of the four
-/// kinds of crash would leave it, and the life continues from one of them.
+/// Runs a life on a disk in memory. Each session has a fault. Then each of the four kinds of crash
+/// is tried on a copy of the disk, and the life continues from one of them.
 pub fn in_memory(seed: u64) -> Checked {
     const KEEPS: [Keep; 4] = [Keep::Nothing, Keep::Prefix, Keep::Sectors, Keep::Everything];
     let mut choices = Choices::child(seed, "memory");

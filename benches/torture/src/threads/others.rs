@@ -74,7 +74,7 @@ fn read(session: &Session) -> Checked {
     }
 }
 
-/// Makes a fork, checks it, merges it, and removes it.
+/// Makes a fork, checks it, sometimes merges it, and removes it.
 fn fork(session: &Session, name: &str, choices: &mut Choices) -> Checked {
     let path = session.path.with_file_name(name);
     let written = session.ledgers.written();

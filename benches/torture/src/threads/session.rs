@@ -32,7 +32,7 @@ pub struct Session {
     pub path: PathBuf,
     pub disk: FaultFs,
     pub ledgers: Arc<Ledgers>,
-    /// The call that fails.
+    /// What fails, if anything does.
     pub fault: Option<Fault>,
     /// Whether the writers are done.
     pub is_over: AtomicBool,
@@ -156,7 +156,7 @@ impl Session {
 }
 
 impl Ended {
-    /// Number of batches of each writer that must be there after this end.
+    /// Number of batches of each writer that must survive a crash that leaves `keep`.
     pub fn floors(&self, keep: Keep) -> Counts {
         match (keep, self.opened.db.durability()) {
             (Keep::Everything, Durability::Process) => self.written,

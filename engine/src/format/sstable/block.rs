@@ -1,5 +1,5 @@
-//! Data blocks: sorted entries with shared prefixes cut off, restart points where a whole key
-//! stands, and the values apart from the keys, so that a search touches few cache lines.
+//! Data blocks: sorted entries with shared prefixes cut off, restart points with whole keys, and
+//! the values apart from the keys, so that a search touches few cache lines.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -236,10 +236,10 @@ impl Layout {
     }
 }
 
-/// The head of an entry, before the rest of its key: three lengths and the tag.
+/// Reads an entry up to the rest of its key: three lengths and the tag.
 #[inline]
 fn fields(decoder: &mut Decoder<'_>) -> Option<([usize; 3], u64)> {
-    // Nearly always each of the four is a single byte.
+    // Nearly always, each of the four varints is a single byte.
     if let Some(&[a, b, c, tag]) = decoder.peek()
         && (a | b | c | tag) < 0x80
     {
@@ -285,7 +285,8 @@ pub(crate) fn find(data: &[u8], key: &[u8], at: SequenceNumber) -> Result<Lookup
         match entry.shared.cmp(&matched) {
             // This key still differs from `key` at the byte where the previous key did.
             Ordering::Greater => continue,
-            // This key differs from the previous one where that equals `key`, so it is greater.
+            // This key is greater than the previous one, at a byte where the previous one equals
+            // `key`. So it is greater than `key`.
             Ordering::Less => return Ok(Lookup::Absent),
             Ordering::Equal => {}
         }
@@ -434,7 +435,7 @@ impl BlockCursor {
         }
         let (entry, next) = self.layout.entry(&self.data, self.here)?;
         let old = self.key.get(entry.shared..).ok_or(Malformed)?;
-        // Only the suffix of a restart point can repeat bytes of the key before.
+        // The suffix of another version is the whole key at a restart point, and empty elsewhere.
         self.repeats = old.len() == entry.suffix.len() && old == entry.suffix;
         self.key.truncate(entry.shared);
         self.key.extend_from_slice(entry.suffix);
@@ -536,7 +537,7 @@ mod tests {
             }
             cursor.prev().unwrap();
             prop_assert!(!cursor.is_on_entry());
-            // A search leaves the entry that the cursor is on, whatever it finds.
+            // A search moves the cursor off its entry, whatever the search finds.
             cursor.first().unwrap();
             cursor.seek(&probe, u64::MAX).unwrap();
             let expected = keys.iter().find(|key| **key >= probe);

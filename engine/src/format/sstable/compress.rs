@@ -6,8 +6,8 @@ use crossbeam_queue::ArrayQueue;
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Contexts of zstd for reuse: setting one up costs more than compressing a block. They are shared,
-/// not kept per thread, because one takes 160 KiB, and hundreds of a server's threads read
+/// Contexts of zstd for reuse: setting one up costs more than compressing a block. All threads
+/// share them, because a context takes 160 KiB, and a server may have hundreds of threads that read
 /// occasionally.
 static PACKERS: LazyLock<ArrayQueue<Compressor<'static>>> = LazyLock::new(|| ArrayQueue::new(4));
 static UNPACKERS: LazyLock<ArrayQueue<Decompressor<'static>>> =
@@ -46,7 +46,7 @@ fn unpack_zstd(payload: &[u8], out: &mut [u8]) -> Option<usize> {
     unpacked
 }
 
-/// Compresses `payload` into `out`. Returns `payload` itself if that saves less than an eighth.
+/// Compresses `payload` into `out`. Returns `payload` itself if that saves an eighth or less.
 pub(crate) fn compress<'a>(
     payload: &'a [u8],
     compression: Compression,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_payload_is_stored_as_it_is_unless_more_than_an_eighth_is_saved() {
-        // Bytes without a pattern in front of zeros: only these are packed.
+        // Bytes without a pattern in front of zeros: only the zeros are packed.
         let mut random = 1_u64;
         let mut next = || {
             random = random

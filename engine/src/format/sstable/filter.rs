@@ -1,8 +1,8 @@
-//! Filter: a blocked Bloom filter on whole user keys; one cache line per probe, about ten bits per
-//! key.
+//! Filter: a blocked Bloom filter on whole user keys; a lookup reads one cache line, and a key
+//! takes about ten bits.
 //!
-//! The block is an array of 64-byte lines. The high half of the key's hash picks the line, seven
-//! steps of nine bits pick bits in it.
+//! The block is an array of 64-byte lines. The high bits of a key's hash pick its line. The hash
+//! times a constant gives seven numbers of nine bits each, which pick the key's bits in the line.
 
 const LINE_BYTES: usize = 64;
 const BITS_PER_KEY: usize = 10;
@@ -40,8 +40,8 @@ fn line(hash: u64, lines: usize) -> usize {
 
 /// The bits of this hash in its line.
 fn bits(hash: u64) -> impl Iterator<Item = usize> {
-    // The high bits of `hash` picked the line. The multiplication spreads its low bits over all 64,
-    // from which the steps are taken.
+    // The high bits of `hash` picked the line. The multiplication spreads the low bits over all 64
+    // bits, which then give nine bits to each probe.
     let spread = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (0..PROBES).map(move |probe| (spread >> (9 * probe)) as usize & (LINE_BYTES * 8 - 1))
 }

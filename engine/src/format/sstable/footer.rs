@@ -7,7 +7,7 @@ use crate::format::sstable::BlockHandle;
 /// Bytes of the footer.
 pub(crate) const FOOTER_BYTES: usize = 112;
 pub(crate) const FOOTER_MAGIC: &[u8; 8] = b"LZSSTEND";
-/// Bytes under the checksum, which stands before the magic.
+/// Number of bytes that the checksum covers: all before the checksum and the magic.
 const SUMMED_BYTES: usize = FOOTER_BYTES - 16;
 
 /// The contents of the footer. A handle of length 0 stands for an absent block.
@@ -16,7 +16,7 @@ pub(crate) struct Footer {
     pub(crate) index: BlockHandle,
     pub(crate) filter: BlockHandle,
     pub(crate) range_tombstones: BlockHandle,
-    /// 1: the root leads to data blocks; 2: to partitions that do.
+    /// 1: the root leads to data blocks; 2: the root leads to partitions, and these to data blocks.
     pub(crate) index_depth: u32,
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Footer {
 }
 
 impl Footer {
-    /// Encodes the footer to stand at `offset` of file `number`, which its checksum includes.
+    /// Encodes the footer for `offset` of file `number`. Its checksum depends on both.
     pub(crate) fn encode(&self, number: u64, offset: u64) -> Vec<u8> {
         let mut out = Vec::new();
         for handle in [self.index, self.filter, self.range_tombstones] {

@@ -55,8 +55,8 @@ impl IndexBuilder {
     }
 
     /// Returns the number of entries at which to cut a full index block: in its second half, where
-    /// neighbouring separators share the shortest prefix. Heads leave out the prefix that all
-    /// separators of a block share, so blocks of one partition keep distinct heads.
+    /// neighbouring separators share the shortest prefix. The separators within a block then share
+    /// a longer prefix, which heads leave out: so heads differ more often.
     pub(crate) fn best_length(&self) -> usize {
         let in_common =
             |&length: &usize| shared(self.separator(length - 1), self.separator(length));
@@ -145,8 +145,8 @@ impl IndexBlock {
         separators.get(start..self.end(index)).ok_or(Malformed)
     }
 
-    /// Returns the index of the block that holds the first key at or after `key`, if it is below
-    /// this index; `len()` if all keys are before it.
+    /// Returns the index of the first separator at or after `key`, or `len()`. The first key at or
+    /// after `key` is in the block of this separator, or it is the first key after that block.
     pub(crate) fn seek(&self, key: &[u8]) -> Result<usize> {
         let end = self.data.len() - TAIL_BYTES;
         let common = &self.data[end - self.skip..end];

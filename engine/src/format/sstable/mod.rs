@@ -3,11 +3,12 @@
 //! | where | what |
 //! | --- | --- |
 //! | 0 | file header, 48 bytes (`format/header.rs`) |
-//! | … | data blocks; index partitions; index root; filter; range tombstones: each payload with a 13-byte trailer |
-//! | end − 112 | footer: handles of index root, filter and range tombstones, counts, depth of the index, checksum, magic |
+//! | … | blocks: data blocks, index partitions, index root, filter, range tombstones |
+//! | end − 112 | footer: handles, counts, depth of the index, checksum, magic (`footer.rs`) |
 //!
-//! A block trailer is: compression (0 none, 1 zstd, 2 LZ4), `u32` length before compression, `u64`
-//! checksum over payload and these five bytes, keyed by file number and offset.
+//! A block is a payload and a trailer of 13 bytes: compression (0 none, 1 zstd, 2 LZ4), `u32`
+//! length before compression, `u64` checksum over the payload and these five bytes, keyed by file
+//! number and offset.
 
 pub(crate) mod block;
 pub(crate) mod compress;
@@ -17,8 +18,8 @@ mod heads;
 pub(crate) mod index;
 
 pub(crate) const TRAILER_BYTES: usize = 13;
-/// Maximum length of a block that a reader accepts, more than any block has: a batch is 64 MiB at
-/// most, and range tombstones are written in batches of memtable size.
+/// Maximum length of a block that a reader accepts. A data block is far shorter: each row is part
+/// of a batch of at most 64 MiB.
 pub(crate) const BLOCK_BYTES_MAX: u32 = 1 << 30;
 
 /// Where a block lies: offset of the payload and its length, without the trailer.

@@ -15,9 +15,11 @@ const SECTOR_BYTES: usize = 512;
 pub enum Keep {
     /// No unsynced operation.
     Nothing,
-    /// The first operations on each file and directory; the last of these is torn.
+    /// A random number of the first operations on each file and directory, and a part of the next
+    /// write to each file.
     Prefix,
-    /// Any sectors of any writes, and the first operations on each directory.
+    /// Random sectors of the writes to each file, and random changes of its length; a random number
+    /// of the first operations on each directory.
     Sectors,
     /// All operations, as when only the process died.
     Everything,

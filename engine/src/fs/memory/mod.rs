@@ -300,7 +300,8 @@ impl Fs for MemoryFs {
         if !directory.now.is_empty() || state.directories.keys().any(is_parent) {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
-        // A power cut may bring a directory back: it is then empty, and nothing refers to it.
+        // Removed at once, although a real power cut may bring the directory back: it would be
+        // empty, and nothing would refer to it.
         state.directories.remove(path);
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::fs::{File, PAGE_BYTES};
 use std::io;
 use std::sync::Mutex;
 
-/// A log file whose bytes stay in memory until they are written: a killed process loses those.
+/// A log file whose writes stay in memory until a sync or a read.
 #[derive(Debug)]
 pub(super) struct UnsyncedLog {
     file: Box<dyn File>,

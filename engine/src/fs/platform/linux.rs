@@ -27,7 +27,7 @@ pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Lengthens the file to at least `length` bytes, and allocates their blocks. `false` if the file
-/// system cannot allocate: the file then has its length, and writes take the blocks.
+/// system cannot allocate: the file then has that length, and writes take the blocks.
 pub(in crate::fs) fn allocate(file: &fs::File, length: u64) -> io::Result<bool> {
     match fallocate(file, FallocateFlags::empty(), 0, length) {
         Err(Errno::OPNOTSUPP) => {

@@ -1,6 +1,7 @@
 //! Calls that differ between operating systems, under the same names for each. The rest of the
-//! engine contains no code for one system, except the modules of [`super`] that exist only on
-//! Linux: `direct`, `log_file`, `map` and `write_paths/linux.rs`.
+//! engine contains no code for one system, except the error numbers in `base/error.rs` and the
+//! modules of [`super`] that exist only on Linux: `direct`, `log_file`, `map` and
+//! `write_paths/linux.rs`.
 //!
 //! `linux` and `portable` are alternatives: the second has the same functions without the additions
 //! of Linux (`lengthen` instead of `allocate`). `unix` (Linux, macOS) and `windows` are

@@ -1,4 +1,4 @@
-//! Windows: access control lists instead of modes, no durability of names to ask for.
+//! Windows: access control lists instead of modes, no syncs of directories.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

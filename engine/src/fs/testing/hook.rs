@@ -24,7 +24,8 @@ impl fmt::Debug for HookFs {
 }
 
 impl HookFs {
-    /// Calls `hook` before each sync and write of a file. An error of `hook` fails the call.
+    /// Calls `hook` before each write or sync of a file, and before each sync of a directory. An
+    /// error of `hook` fails the call.
     pub fn new(
         inner: impl Fs + 'static,
         hook: impl Fn(Operation, &Path) -> io::Result<()> + Send + Sync + 'static,

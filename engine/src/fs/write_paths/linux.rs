@@ -17,9 +17,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of one write to a log that is written through a mapping: its pages in the cache are as
-/// long as the writes that made them, and a page is mapped once, however long it is. The price is
-/// that a sync writes 16 KiB for a single row.
+/// Bytes of one write when a log to be mapped is filled with zeros. Each such write creates a page
+/// of this length in the cache, and a long page is mapped at once. The price: a sync writes 16 KiB
+/// even for a single row.
 const LOG_WRITE_BYTES: usize = 16 << 10;
 
 pub(in crate::fs) fn open_log(
@@ -41,7 +41,7 @@ fn open_log_with(
     length: u64,
     writes: LogWrites,
 ) -> io::Result<Arc<dyn File>> {
-    // Even a file of that length may have holes, left by a file system that could not allocate.
+    // A file that already has this length may have holes, if the file system could not allocate.
     let is_allocated = length > 0 && allocate(&file, length)?;
     if writes == LogWrites::AtSync {
         return Ok(match DirectFile::open(file, path) {
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// A file system in memory of a few MiB, while it lives.
+    /// A file system of 4 MiB in memory, mounted until this is dropped.
     struct SmallDisk(tempfile::TempDir);
 
     impl SmallDisk {

@@ -38,7 +38,7 @@ pub(crate) struct Rows {
     empty_spans: Arc<EmptySpans>,
     at: SequenceNumber,
     passed: u64,
-    /// Number of times that all sources had to seek.
+    /// Number of seeks, the one at the beginning of the scan included.
     seeks: u64,
     /// The search that began at the last seek, until it finds a live row.
     search: Option<Search>,
@@ -117,7 +117,7 @@ impl Rows {
             None => self.step(),
         };
         match stepped {
-            // Not `stepped` itself: copying it would stall until its parts are stored.
+            // A new value: copying `stepped` would stall until its parts are stored.
             Ok(true) => Ok(true),
             ended => {
                 self.end();
@@ -258,7 +258,7 @@ impl Rows {
         }
     }
 
-    /// Ends the search: the walk found no live row before `end`, or with `None` it was broken off.
+    /// Ends the search: the walk found no live row before `end`. `None`: the walk was broken off.
     fn end_search(&mut self, end: Option<&[u8]>) {
         let search = self.search.take();
         if let Some(id) = search.and_then(|search| search.exploration) {
@@ -421,7 +421,7 @@ fn add_sources(
 impl Drop for Rows {
     fn drop(&mut self) {
         self.end_search(None);
-        // Charges the newest memtable of the tree for being an extra source: see `is_read_across`.
+        // Counts how often a memtable was a source besides SSTables: see `is_read_across`.
         if let [first, .., last] = &self.sources[..]
             && let (Some(memtable), None) = (first.memtable(), last.memtable())
         {

@@ -14,7 +14,8 @@ use crate::{Direction, Result};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// One source, on a row or at its end. Key, number and value may be read only on a row.
+/// One source, on a row or at its end. Key, sequence number, kind and value may be read only on a
+/// row.
 #[allow(
     clippy::large_enum_variant,
     reason = "most sources are runs, and a box for each would cost every scan an allocation"
@@ -128,7 +129,7 @@ pub(crate) struct MemtableRows {
     at: SequenceNumber,
     scan: Arc<ScanRange>,
     fetched: PinnedRows,
-    /// Index of the current row among the fetched ones; their number if there is no row.
+    /// Index of the current row among the fetched ones; the number of these if there is no row.
     index: usize,
     fetch: usize,
     done: bool,
@@ -229,11 +230,12 @@ pub(crate) struct RunRows {
     direction: Direction,
     /// Index of the file under the cursor.
     file: usize,
-    /// Forward, the cursor stands on the current row.
+    /// In a forward scan, the cursor is on the current row.
     cursor: Option<SstableCursor>,
     /// Whether the cursor is on a version in the file; else the run has ended.
     in_file: bool,
-    /// Backward: a copy of the current row, because the newest version of a key is met last.
+    /// In a backward scan, a copy of the current row, because the newest version of a key comes
+    /// last.
     row: Option<(Vec<u8>, Entry)>,
 }
 

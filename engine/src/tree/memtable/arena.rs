@@ -60,7 +60,7 @@ impl Chunk {
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     chunks: Vec<Chunk>,
-    /// Index of the chunk being filled; meaningless while there is no chunk.
+    /// Index of the chunk being filled. Before the first small record, there is no such chunk.
     filling: usize,
     rows: Vec<Vec<Row>>,
     count: usize,
@@ -114,7 +114,7 @@ impl Arena {
         (self.filling as u32, offset)
     }
 
-    /// The chunk that has room for `length` more bytes.
+    /// Returns the chunk that is being filled, with room for `length` more bytes.
     fn filling_chunk(&mut self, length: usize) -> &mut Vec<u8> {
         let has_room = match self.chunks.get_mut(self.filling) {
             Some(Chunk::Filling(bytes)) if bytes.len() + length <= CHUNK_BYTES => true,
@@ -161,8 +161,8 @@ impl Arena {
         std::hint::black_box(ends.map(|end| bytes.get(end).copied()));
     }
 
-    /// Prefetches, without waiting, the beginning of the row's value, and with it the rest of the
-    /// key.
+    /// Prefetches, without waiting, the beginning of the row's value, and the end of the key in the
+    /// same cache line.
     pub(super) fn touch_start(&self, id: RowId) {
         let row = self.row(id);
         let bytes = self.chunks[row.chunk as usize].bytes();
@@ -176,7 +176,8 @@ impl Arena {
         &self.chunks[row.chunk as usize].bytes()[row.value_range()]
     }
 
-    /// The value, to be kept: a slice of a full chunk, or a copy out of the chunk being filled.
+    /// Returns the value for use without the lock: a slice of a full chunk, or a copy out of the
+    /// chunk being filled.
     pub(super) fn pin_value(&self, row: &Row) -> Bytes {
         match &self.chunks[row.chunk as usize] {
             Chunk::Full(bytes) => bytes.slice(row.value_range()),

@@ -8,8 +8,8 @@
 //! the common prefix of all keys.
 //!
 //! Keys are never removed. Invariants: the heads of a node ascend; every key routed to a node
-//! starts with the same `skip` bytes; all nodes except the root and those at the right edge are at
-//! least half full.
+//! starts with the same `skip` bytes; all nodes except the root and those at the right edge have at
+//! least 31 of 64 keys.
 
 use super::arena::{Arena, NO_ROW, RowId};
 use crate::base::key::{HEAD_BYTES, first_head_not_below, head, shared};
@@ -79,7 +79,7 @@ pub(super) struct Index {
     common: Vec<u8>,
 }
 
-/// More levels than an index can have: nodes are at least half full, and row numbers have 32 bits.
+/// More levels than an index can have: nodes are about half full, and row numbers have 32 bits.
 const HEIGHT_MAX: usize = 8;
 
 /// The inner nodes from the root to a leaf, and the child taken in each.
@@ -112,7 +112,7 @@ struct Fences {
     high: Option<RowId>,
 }
 
-/// The place of `wanted` in ascending integers, or the place where it belongs.
+/// The places of `wanted` in ascending integers; an empty range where it belongs if it is absent.
 fn equal_to(wanted: u64, all: &[u64]) -> Range<usize> {
     let start = first_head_not_below(all.len(), wanted, |slot| all[slot]);
     let equal = all[start..].iter().take_while(|&&here| here == wanted);

@@ -28,18 +28,18 @@ use std::time::Duration;
 /// Memory of one version besides its bytes.
 const ENTRY_BYTES: usize = ROW_BYTES + INDEX_BYTES_PER_ROW;
 
-/// Number of rows covered by a range deletion above which the memtable should be sealed first: a
-/// scan can seek past a span of an older memtable, but must visit each row in the memtable that
-/// holds the tombstone.
+/// Number of rows covered by a range deletion from which the memtable is to be sealed first: a scan
+/// can seek past a span of an older memtable, but must visit each row in the memtable that holds
+/// the tombstone.
 const COVERED_ROWS_MAX: usize = 256;
 
-/// Number of rows, older versions included, that a reader visits under one hold of the lock, while
-/// the writer waits. Without a limit, a reader at an old snapshot could pass many rows that it does
-/// not see.
+/// Maximum number of rows, older versions included, that a reader visits under one hold of the
+/// lock, while the writer waits. Without a limit, a reader at an old snapshot could pass many rows
+/// that it does not see.
 const VISITED_MAX: usize = 1024;
 
-/// Number of versions of a key that a write examines to find those that no reader sees any more. In
-/// a longer chain, a later write or the flush unlinks the rest.
+/// Maximum number of versions of a key that a write examines to find those that no reader sees any
+/// more. In a longer chain, a later write unlinks the rest, or the flush leaves it out.
 const UNLINK_STEPS_MAX: usize = 64;
 
 /// Number of rows that a walk over all rows prefetches before it visits them. Neighbours in key
@@ -66,7 +66,7 @@ struct Rows {
     /// Versions that only readers before this sequence number could see may have been unlinked.
     floor: SequenceNumber,
     deletions: u64,
-    /// Bytes of each value-log segment that versions here refer to.
+    /// For each value-log segment, the bytes that versions here refer to.
     references: HashMap<u64, u64>,
     /// Bytes of all values that versions here have ever referred to.
     value_bytes: u64,
@@ -229,8 +229,8 @@ impl Memtable {
         }
     }
 
-    /// Like `find`, but `None` if the versions were unlinked while the lock was released to the
-    /// writer, which happens only if no snapshot keeps them.
+    /// Like `find`, but `None` if the lookup released the lock to the writer, and the writer may
+    /// have unlinked the versions that are left. That happens only if no snapshot keeps them.
     fn try_find(&self, key: &[u8], at: impl Fn() -> SequenceNumber) -> Option<NewestVersion> {
         let mut rows = self.read();
         let at = at();
@@ -558,7 +558,7 @@ impl Rows {
     }
 }
 
-/// For each value-log segment that a pointer leads to, the bytes it takes there.
+/// For each value-log segment that a pointer leads to, the bytes that the value takes there.
 fn references(pointer: &[u8]) -> Vec<(u64, u64)> {
     let decoded = ValuePointer::decode(pointer);
     decoded.map_or_else(Vec::new, |pointer| pointer.references().collect())

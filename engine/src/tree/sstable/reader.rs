@@ -270,7 +270,8 @@ impl SstableReader {
         Ok(filter::may_contain(&filter, hash))
     }
 
-    /// The block in which the first version of `key` stands, if there is one.
+    /// The block that holds the first version of `key`, if the file has one; `None` only if `key`
+    /// is after all keys.
     pub(super) fn data_handle(
         &self,
         cache: &Cache,

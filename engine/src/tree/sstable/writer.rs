@@ -1,4 +1,5 @@
-//! Writes one SSTable, front to back, in memory bounded by a block, the index and ten bits per key.
+//! Writes one SSTable, front to back. In memory are the blocks in the making, up to 256 KiB of
+//! finished ones, the hash of each key (eight bytes), and the last key of each index block.
 
 use crate::base::codec::{checksum, hash};
 use crate::base::config::Compression;
@@ -90,7 +91,7 @@ impl SstableWriter {
         self.written + (self.buffer.len() + self.data.bytes()) as u64
     }
 
-    /// Adds a version. They must come in order: keys ascending, of one key the newest first.
+    /// Adds a version. Keys must ascend, and the versions of one key must come newest first.
     pub(crate) fn add(
         &mut self,
         key: &[u8],

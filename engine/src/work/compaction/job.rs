@@ -21,12 +21,12 @@ use std::time::Duration;
 /// gigabytes, and other jobs wait meanwhile.
 const SEGMENTS_AT_ONCE: usize = 4;
 
-/// Maximum number of bytes per second, of segments with less garbage than live values, that are
-/// rewritten while writes go on. Space is then freed within a minute after a delete, and the copies
-/// take a small part of the disk's throughput.
+/// Bytes per second that may be rewritten, while writes go on, of segments in which garbage is the
+/// smaller part. Space is then freed within a minute after a delete, and the copies take a small
+/// part of the disk's throughput.
 const REWRITES_PER_SECOND: u64 = 32 << 20;
 
-/// A merge rewrites an SSTable beside its outputs only if it is smaller than half a full one.
+/// A merge also rewrites an SSTable next to its inputs that is smaller than half a full SSTable.
 const SMALL_PART: u64 = 2;
 
 /// A store that leaves inherited SSTables alone merges them with its own once they are at most this
@@ -142,7 +142,7 @@ impl Work {
         self.rewrite_rule().garbage_percent
     }
 
-    /// Returns the percentage of garbage from which a segment is rewritten, and how many are
+    /// Returns the percentage of garbage above which a segment is rewritten, and how many are
     /// rewritten at once. The percentage is lower at rest, because copies of live values then
     /// disturb no writer. It is lowest when space is short, and then only one segment is rewritten,
     /// because its copies must fit into the reserve. While writes go on, occasionally one segment
@@ -168,14 +168,14 @@ impl Work {
     }
 
     /// True if inherited segments may be rewritten; see [`Config::merges_inherited`]. A quota
-    /// counts the files that copies share, so that only a rewrite makes room.
+    /// counts the files that copies share, so only a rewrite makes room.
     fn rewrites_inherited(&self) -> bool {
         let config = &self.parts.config;
         config.merges_inherited || config.quota_bytes.is_some() && self.parts.reserve.is_short()
     }
 
     /// Rewrites an SSTable that refers to a value-log segment with too much garbage, or to one of
-    /// many small ones, copying its values.
+    /// many small segments, and copies its values out of such segments.
     fn rewrite_wasteful(&self) -> Result<bool> {
         let rewrites_inherited = self.rewrites_inherited();
         let value_log = &self.parts.value_log;
@@ -291,7 +291,7 @@ impl Work {
         })
     }
 
-    /// Divides the files `below` into those for which the runs have something, and the others.
+    /// Divides the files `below` into those that are rewritten and those that stay.
     fn divide(
         &self,
         tree: &Tree,

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock};
 /// on the same processor may wait for the scheduler's next tick, some milliseconds.
 const KEYS_PER_SLICE: u32 = 64;
 
-/// An output ends after a stretch of new keys that is at least this part of a full SSTable.
+/// An output ends after new keys that fill at least one eighth of a full SSTable.
 const APPENDED_PART: u64 = 8;
 
 type File = Arc<LiveFile>;
@@ -140,8 +140,9 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Runs the merge. The outputs are synced, but not their names, nor the value log, which
-    /// matters if they have pins. A failure is noted, and the outputs made so far are returned.
+    /// Runs the merge. The outputs are synced. Their names are not, nor is the value log, which the
+    /// caller must sync if the outputs have pins. A failure is noted, and the outputs made so far
+    /// are returned.
     pub(crate) fn run(mut self) -> Outputs {
         if let Err(error) = self.merge() {
             // Only the first failure is kept.
@@ -180,8 +181,8 @@ impl<'a> Merge<'a> {
                 .retention
                 .keeps(&mut newer, (sequence, kind), covered_by, bottom)
             {
-                // A row's sequence number only serves to compare it with older versions and
-                // deletions. If there are none, it can be left out.
+                // A row's sequence number serves only to compare the row with older versions and
+                // deletions. If there are none, the smallest number will do.
                 let is_plain = covered_by.is_none() && self.retention.is_seen_by_all(sequence);
                 let sequence = if is_plain && bottom() {
                     SEQUENCE_MIN
@@ -203,8 +204,8 @@ impl<'a> Merge<'a> {
         self.finish_output(self.end)
     }
 
-    /// Returns the deleted spans of all inputs. Each may hide rows of the inputs, so spans that
-    /// files below do not need are kept too until the merge ends; `finish_output` drops them.
+    /// Returns the deleted spans of all inputs. Each span may hide rows of the inputs, so spans
+    /// that hide nothing in deeper levels are kept too, until `finish_output` drops them.
     fn merge_fragments(&self) -> Result<Vec<Fragment>> {
         let mut all = RangeTombstones::default();
         let files = self.spec.runs.iter().flatten().chain(self.spec.below);
@@ -219,7 +220,8 @@ impl<'a> Merge<'a> {
     }
 
     /// Called between keys: ends the output if it is due, and the merge if the store is closing or
-    /// another part has failed. `is_below`: the newest version of the key is in the level itself.
+    /// another part has failed. `is_below`: the newest version of the key comes from a file of
+    /// the level that the merge writes.
     fn begin_key(&mut self, key: &[u8], is_below: bool) -> Result<()> {
         self.store.check_mergeable()?;
         if let Some(failure) = self.failure.get() {

@@ -1,5 +1,6 @@
 //! OverlapSplit: the files of the target level that a merge has to rewrite, because its inputs have
-//! keys in them. The other files stay, between the outputs of the merge.
+//! keys or deleted spans in the ranges of these files. The other files stay, between the outputs of
+//! the merge.
 //!
 //! Rows that are written and deleted in order fall into few places of a level. So the cost of a
 //! merge depends on its inputs, not on the size of the level.
@@ -36,7 +37,7 @@ impl OverlapSplit {
             .collect();
         let mut is_hit = vec![false; files.len()];
         for file in runs.iter().flatten() {
-            // A file with random keys hits every file, so that the others need not be read.
+            // An input with random keys hits every file; the other inputs then need not be read.
             if is_hit.iter().all(|&is_hit| is_hit) {
                 break;
             }

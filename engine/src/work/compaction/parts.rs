@@ -109,7 +109,7 @@ impl Work {
         self.parts.directory.sync()
     }
 
-    /// The ranges of keys that the parts of a merge have, in order. There is one at least.
+    /// The key ranges of the parts of a merge, in order; at least one.
     fn part_ranges(&self, tree: &Tree, spec: &MergeSpec<'_>) -> Result<Vec<KeyRange>> {
         let inputs = spec.inputs();
         let bytes: u64 = inputs.iter().map(|file| file.meta.size).sum();
@@ -153,8 +153,8 @@ impl Work {
     }
 }
 
-/// Returns the keys at which further parts begin, in order, so that the parts have about the same
-/// size and are at most `parts`, including the first.
+/// Divides the stretches into at most `parts` parts of about the same size. Returns the keys at
+/// which the parts after the first begin, in order.
 fn divide(mut stretches: Vec<(Vec<u8>, u64)>, parts: usize) -> Vec<Vec<u8>> {
     stretches.sort_unstable();
     let total: u64 = stretches.iter().map(|(_, bytes)| bytes).sum();

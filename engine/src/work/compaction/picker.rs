@@ -4,10 +4,12 @@
 //! with too many files or a level over its size, whichever exceeds its limit more; files full of
 //! tombstones, which slow down scans; pointers whose values may be overwritten; and while hardly
 //! anything is written, files that can join the run below them for few rewritten bytes, so that
-//! readers find few runs. The weight of a level includes the values in the value log that its
-//! SSTables refer to, so that overwritten pointers meet, and garbage in the value log is found, as
-//! soon as if the values were in the SSTables. No plan rewrites more than a bounded part of a large
-//! level: a file that overlaps more than that is cut first.
+//! readers find few runs.
+//!
+//! The weight of a level includes the values in the value log that its SSTables refer to. So
+//! overwritten pointers meet, and garbage in the value log is found, as soon as if the values were
+//! in the SSTables. A merge from level 1 or deeper rewrites only a bounded part of the next level:
+//! a file that overlaps more is cut first.
 
 use crate::base::key::{SequenceNumber, is_before_end, later_end};
 use crate::format::edit::LEVELS;
@@ -28,14 +30,14 @@ pub(crate) enum Plan {
     Drop(Vec<File>),
     /// Put files into a deeper level as they are.
     Move(Vec<File>, usize),
-    /// Merges runs, each a list of files in key order, into a level. `below` lists files of that
-    /// level; only those are rewritten in whose key ranges the runs have keys.
+    /// Merge runs, each a list of files in key order, into a level. `below` lists the files of that
+    /// level that may have to be rewritten.
     Merge {
         runs: Vec<Vec<File>>,
         below: Vec<File>,
         level: usize,
     },
-    /// Cut a file of a level in parts, which begin at these keys.
+    /// Cut a file of a level at these keys.
     Split(File, usize, Vec<Vec<u8>>),
 }
 
@@ -92,7 +94,7 @@ impl DeletedSpan {
 }
 
 impl Plan {
-    /// The files whose rows are read and written again.
+    /// The files whose rows may be written again.
     pub(crate) fn rewritten(&self) -> Vec<&File> {
         match self {
             Plan::Drop(_) | Plan::Move(..) => Vec::new(),
@@ -207,7 +209,8 @@ fn below_level0(version: &Version) -> (usize, Vec<File>) {
         .unwrap_or_else(|| below(1))
 }
 
-/// Maximum size of the files that are rewritten, as a multiple of the files that join them.
+/// Maximum size of the files that are rewritten, as a multiple of the size of the files that join
+/// them.
 const JOINED_MAX: u64 = 4;
 
 fn size(files: &[File]) -> u64 {
@@ -247,8 +250,8 @@ fn weight(file: &File) -> u64 {
 }
 
 /// Plans to move files down from the level that is most over its limit. If the uppermost full level
-/// always came first, the next one would grow while much is written, and with it every merge into
-/// it.
+/// always came first, many writes would make the next level grow, and each merge into that level
+/// would rewrite more.
 fn full_level(version: &Version, config: &Config) -> Option<Plan> {
     match fullest_level(version, config)?.1 {
         0 => Some(down_from_level0(version, config)),
@@ -275,7 +278,8 @@ fn fullest_level(version: &Version, config: &Config) -> Option<(u128, usize)> {
     full.max_by_key(|&(fullness, _)| fullness)
 }
 
-/// The levels below level 0 that are over their limit, the deepest first, and how full they are.
+/// The levels that are over their limit, the deepest first, and how full they are. Level 0 is left
+/// out, and so is the last level, which has no limit.
 fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128, usize)> {
     let limits = level_limits(version, config);
     (1..LEVELS - 1).rev().filter_map(move |level| {
@@ -288,7 +292,8 @@ fn full_below(version: &Version, config: &Config) -> impl Iterator<Item = (u128,
 /// parts.
 const DOWN_AT_ONCE: usize = 2;
 
-/// Plans to move down the neighbours that take most bytes off the level per byte of the merge.
+/// Plans to move down the neighbours that take most bytes off the level per byte that they overlap
+/// in the next.
 fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Plan> {
     let files = &version.levels[level];
     let cost = |files: &&[File]| {
@@ -301,9 +306,11 @@ fn cheapest_down(version: &Version, level: usize, config: &Config) -> Option<Pla
     Some(down(version, level, cheapest, config))
 }
 
-/// Returns how much each level may hold. A level above the deepest one in use is at most a
-/// `level_ratio`-th of the one below it, or the size of level 1 if that is more. So nearly all data
-/// is in the deepest level, and overwritten rows take little space, however full that level is.
+/// Returns the maximum weight of each level: `level_bytes_base` for level 1, and `level_ratio`
+/// times the limit above for each deeper level. Above the deepest level in use, each limit is also
+/// at most the present weight of that level, divided by `level_ratio` for each level down to it,
+/// but at least `level_bytes_base`. So nearly all data is in the deepest level, and overwritten
+/// rows take little space, however full that level is.
 fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     let ratio = config.level_ratio;
     let base = config.level_bytes_base;
@@ -323,8 +330,8 @@ fn level_limits(version: &Version, config: &Config) -> [u64; LEVELS] {
     limits
 }
 
-/// Maximum size of the files below that are merged with one file, in SSTables of full size. No
-/// other merge runs during such a merge: level 0 grows, and in the end writers wait.
+/// Maximum size of the files of the next level in one merge, in SSTables of full size. No other
+/// merge runs meanwhile: level 0 grows, and in the end writers wait.
 pub(super) const BELOW_MAX: u64 = 16;
 
 /// Plans to move neighbours of a level down; a file that overlaps too much is cut first.
@@ -405,7 +412,7 @@ const REWRITTEN_MAX: u64 = 64;
 
 /// True if the tombstones of a file are worth moving down. Each counts as freeing one row, with its
 /// value, of the average size below. A few tombstones scattered over a large level wait until there
-/// are more.
+/// are more. Range tombstones never wait.
 fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     let below = overlapping(&version.levels[level + 1], &file.meta.range);
     let entries: u64 = below.iter().map(|file| file.meta.entries).sum();
@@ -414,10 +421,11 @@ fn frees_enough(version: &Version, level: usize, file: &File) -> bool {
     file.meta.range_tombstones > 0 || freed.saturating_mul(REWRITTEN_MAX) >= size(&below)
 }
 
-/// Plans to move pointers down whose values may be overwritten: such values keep their space until
-/// the pointers meet. The rewritten files must be small compared with the values of the pointers
-/// above the deepest level with values: less than an eighth, if these values take more than half as
-/// many bytes as that level's, otherwise less than a 64th.
+/// Plans to move pointers down towards older pointers to the same keys, whose values keep their
+/// space until the pointers meet. Moves from the uppermost level with pointers, if the merge is
+/// cheap: the files of that level, and the files that they overlap in the next, must each take less
+/// than an eighth of the bytes of all values above the deepest level with pointers. The limit is a
+/// 64th if those values take at most half as many bytes as the values of the deepest level.
 fn values(version: &Version, config: &Config) -> Option<Plan> {
     let bytes = |files: &[File]| {
         files
@@ -458,7 +466,8 @@ fn values(version: &Version, config: &Config) -> Option<Plan> {
     }
 }
 
-/// Plans to merge everything into one run at the deepest level in use.
+/// Plans to merge everything into one run at the deepest level in use, or at level 1 if only level
+/// 0 is in use.
 pub(crate) fn everything(version: &Version) -> Option<Plan> {
     let deepest = version.files().map(|(level, _)| level).max()?.max(1);
     let mut runs: Vec<Vec<File>> = version.levels[0]
@@ -555,7 +564,7 @@ mod tests {
         changed(levels, |_| ())
     }
 
-    /// A version whose files differ in this from those of [`version`].
+    /// Like [`version`], with `change` applied to the entry of each file.
     fn changed(levels: &[&[(u8, u64)]], change: fn(&mut FileMeta)) -> Version {
         let directory = Directory::new(Arc::new(MemoryFs::volatile()), "/data".as_ref());
         let cache = Arc::new(Cache::new(directory, 1, 1 << 20, 4));

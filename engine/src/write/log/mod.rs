@@ -11,7 +11,7 @@ use writer::WalWriter;
 /// The log as its leader holds it.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// `None` until the first write, and always when the store lives in memory.
+    /// The segment in use. `None` if the next write begins one, and if the store lives in memory.
     pub(crate) wal: Option<WalWriter>,
     /// Number of the last segment that ended, and its end; zeros if there is none.
     pub(crate) previous: (u64, u64),

@@ -46,7 +46,7 @@ pub(crate) enum SegmentContents {
     Segment(Segment),
     /// The segment was never taken into use.
     Unused,
-    /// Records in a segment whose beginning, from which they count, is lost.
+    /// Records without known sequence numbers, because the beginning of the segment is lost.
     NoBeginning(OpenFile, Torn),
 }
 

@@ -33,7 +33,8 @@ const OVERLONG: u64 = 4;
 /// for the disk. Their number bounds their writes. Beyond this limit the next writer makes the
 /// segment itself.
 const OVERLONG_ADMITTED: u64 = 64;
-/// Bytes beyond which no segment grows, whatever its length is: recovery reads it as a whole.
+/// Bytes after which a segment takes no more batches, whatever its length is: recovery reads it as
+/// a whole.
 const BYTES_MAX: u64 = crate::base::config::WAL_SEGMENT_BYTES_MAX;
 
 /// Number of sequence numbers after which a segment ends: its frames count from its base in 32
@@ -66,7 +67,7 @@ pub(crate) struct LogSegments {
     edits: Arc<dyn EditLog>,
     health: Arc<Health>,
     sync: Arc<SharedSync>,
-    /// The segments with records, in the order of those; the last takes appends.
+    /// The segments with records, in the order of their records; the last segment takes appends.
     used: Mutex<Vec<Used>>,
     /// Segments of full length that are no longer needed and not in the manifest.
     spare: Mutex<Vec<u64>>,

@@ -143,8 +143,8 @@ impl WalWriter {
         Ok(())
     }
 
-    /// Erases the bytes that a failed append of `bytes` bytes may have written: otherwise a replay would
-    /// find whole frames there.
+    /// Erases the bytes that a failed append of `bytes` bytes may have written: otherwise a replay
+    /// would find whole frames there.
     pub(crate) fn undo(&self, bytes: usize) -> Result<()> {
         let length = self.segment.length;
         let room = length.saturating_sub(self.end) as usize;

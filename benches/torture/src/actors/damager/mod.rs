@@ -1,6 +1,7 @@
 //! Damager: damages a file of a store, in a copy of the disk as the death of the process leaves it.
 //! The copy must refuse to open, answer `Corrupt`, or return the right rows; it may lose only
-//! batches after the point that is recorded as durable. `verify` must report what a read reports.
+//! batches after the point that is recorded as durable. `verify` must report what a read reports,
+//! and damage of a live SSTable in any case.
 
 mod seen;
 
@@ -39,7 +40,7 @@ enum Harm {
     Removed,
 }
 
-/// A place among the bytes that are in use: those up to the last that is not zero.
+/// A place among the bytes in use, which end with the last byte that is not zero.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// This index, modulo the number of bytes in use.

@@ -1,5 +1,5 @@
-//! Seen: what reads of a damaged store return, and whether that fits a state that may be left. An
-//! error fits any state; a wrong or missing row does not.
+//! Seen: the results of reads of a damaged store, and whether they fit a state that the damage may
+//! have left. An error fits any state; a wrong or missing row does not.
 
 use crate::access::{known_value, read_row, unexpected};
 use crate::finding::{Checked, Finding, Symptom};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The results of reads of a damaged store.
 pub struct Seen {
-    /// By keyspace: the rows of a scan, up to its error if there is one.
+    /// By keyspace: the rows of a scan, up to its error if there is one; and whether there is none.
     scanned: Vec<(Vec<Row>, bool)>,
     /// By keyspace: the results of the gets that did not fail.
     got: Vec<BTreeMap<Vec<u8>, Option<Value>>>,
