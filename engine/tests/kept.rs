@@ -308,6 +308,31 @@ fn a_store_opens_whose_first_batch_in_a_log_segment_was_refused() {
 }
 
 #[test]
+fn a_refused_batch_that_cannot_be_erased_from_the_log_is_not_called_refused() {
+    let fs = MemoryFs::crashable();
+    let disk = FaultFs::new(Arc::new(fs.clone()));
+    let db = open_on(&disk);
+    let a = keyspace(&db, "a");
+    write(&db, |batch| batch.put(&a, b"first", &[1; 300]));
+    disk.set(Some(Fault {
+        operation: None,
+        path: ".wal".into(),
+        nth: 1,
+        failure: Failure::Error(io::ErrorKind::StorageFull),
+        sticky: true,
+    }));
+    let mut batch = Batch::new();
+    batch.put(&a, b"second", &[2; 300]);
+    // It may be in the store after a restart, which `NoSpace` and `ReadOnly` rule out.
+    let failed = db.write(batch).map(drop).unwrap_err();
+    assert!(matches!(failed, Error::Io { .. }), "{failed:?}");
+    let mut batch = Batch::new();
+    batch.put(&a, b"third", b"3");
+    let refused = db.write(batch).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::ReadOnly { .. }), "{refused:?}");
+}
+
+#[test]
 fn a_log_segment_whose_beginning_was_refused_is_begun_by_the_next_batch() {
     for is_marked in [false, true] {
         let fs = MemoryFs::crashable();

@@ -160,6 +160,15 @@ impl Error {
         }
     }
 
+    /// Turns `NoSpace` into a failure that does not pass: for the undoing of a write, and for the
+    /// switch of CURRENT.
+    pub(crate) fn not_full(self) -> Error {
+        match self {
+            Error::NoSpace { path } => Error::sync(&path, io::ErrorKind::StorageFull.into()),
+            error => error,
+        }
+    }
+
     /// True if the work may be retried once there is space or a free file handle. The failed
     /// attempt changed nothing, or its change was undone.
     pub fn is_passing(&self) -> bool {

@@ -154,7 +154,7 @@ impl Manifest {
         if let Err(error) = file.write(&record, self.length) {
             // The torn record must be gone before any file that it names may be removed.
             if matches!(error, Error::NoSpace { .. }) {
-                file.set_length(self.length).map_err(not_full)?;
+                file.set_length(self.length).map_err(Error::not_full)?;
                 file.sync()?;
             }
             return Err(error);
@@ -193,15 +193,6 @@ impl Manifest {
     }
 }
 
-/// Turns `NoSpace` into a failure that does not pass: for the undoing of a write, and for the
-/// switch of CURRENT.
-fn not_full(error: Error) -> Error {
-    match error {
-        Error::NoSpace { path } => Error::sync(&path, std::io::ErrorKind::StorageFull.into()),
-        error => error,
-    }
-}
-
 fn apply(state: &mut ManifestState, edit: &VersionEdit) {
     state
         .apply(edit)
@@ -215,7 +206,7 @@ fn write_current(directory: &Directory, manifest: FileName, length: u64) -> Resu
     file.write(line.as_bytes(), 0)?;
     file.sync()?;
     let renamed = directory.rename(FileName::CurrentNew, FileName::Current);
-    renamed.map_err(not_full)?;
+    renamed.map_err(Error::not_full)?;
     directory.sync()
 }
 

@@ -141,7 +141,7 @@ impl Batch {
         if self.value_length_max < threshold {
             return Ok(self);
         }
-        let payload = self.payload;
+        let (payload, put_bytes) = (self.payload, self.put_bytes);
         let mut batch = Batch {
             pins: self.pins,
             bound_length_max: self.bound_length_max,
@@ -160,6 +160,8 @@ impl Batch {
                 change => batch.push_change(change),
             }
         }
+        // A value that was moved before is a pointer in the payload, and counts as the value.
+        batch.put_bytes = put_bytes;
         Ok(batch)
     }
 
@@ -174,7 +176,6 @@ impl Batch {
             } => {
                 self.push(kind as u8, keyspace, key);
                 if kind != Kind::Delete {
-                    self.put_bytes += value.len() as u64;
                     put_bytes(&mut self.payload, value);
                 }
             }

@@ -348,9 +348,15 @@ impl Stages for CommitLog {
         log.last_sequence = next - 1;
         let bytes = log.group.len() as u64;
         if let Err(error) = wal.append(&mut log.group) {
-            if !matches!(error, Error::NoSpace { .. }) || wal.undo(log.group.len()).is_err() {
-                self.health.fail(&error);
-            }
+            // `NoSpace` promises that the batch is not in the store.
+            let error = match error {
+                Error::NoSpace { .. } => match wal.undo(log.group.len()) {
+                    Ok(()) => return Err(error),
+                    Err(failed) => failed,
+                },
+                error => error,
+            };
+            self.health.fail(&error);
             return Err(error);
         }
         log.last_batch = (wal.number(), wal.end());

@@ -40,6 +40,9 @@ impl Edits {
 
     pub fn keep(&self, edit: Edit) {
         let bytes: usize = edit.changes.iter().map(Change::bytes).sum();
+        if bytes > BYTES_MAX {
+            return;
+        }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back(Arc::new(edit));
         while kept.len() > EDITS_MAX {
@@ -47,9 +50,7 @@ impl Edits {
         }
         // A large edit replaces all earlier ones. So all edits together take less than twice
         // [`BYTES_MAX`].
-        if bytes > BYTES_MAX {
-            kept.pop_back();
-        } else if bytes > BYTES_MAX / EDITS_MAX {
+        if bytes > BYTES_MAX / EDITS_MAX {
             let others = kept.len() - 1;
             kept.drain(..others);
         }

@@ -144,7 +144,7 @@ impl WalWriter {
     }
 
     /// Erases the bytes that a failed append of `bytes` bytes may have written: otherwise a replay
-    /// would find whole frames there.
+    /// would find whole frames there. Its errors are never `NoSpace`.
     pub(crate) fn undo(&self, bytes: usize) -> Result<()> {
         let length = self.segment.length;
         let room = length.saturating_sub(self.end) as usize;
@@ -155,7 +155,8 @@ impl WalWriter {
             Err(Error::NoSpace { .. }) => self.end,
             zeroed => zeroed.map(|()| self.end.max(length))?,
         };
-        self.segment.file.set_length(kept)
+        let cut = self.segment.file.set_length(kept);
+        cut.map_err(Error::not_full)
     }
 }
 

@@ -26,6 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const REDACTED: &str = "=REDACTED";
 /// Maximum length in bytes of a recorded body that fills the form.
 const BODY_BYTES_MAX: usize = 16 << 10;
+/// The field's value in the form of a body whose lines end with CR LF.
+const CR_LF: &str = "crlf";
 /// Headers of the recorded request that are made anew.
 const HEADERS_LEFT_OUT: [&str; 9] = [
     "authorization",
@@ -67,6 +69,7 @@ pub fn form(console: &Console, record: &Record) -> Markup {
                 label { "Method " input name="method" value=(record.method()) required; }
                 label.wide { "Path and query " input name="target" value=(target) required; }
                 label.wide { "Headers " textarea name="headers" rows=(headers.lines().count().clamp(2, 12)) { "\n" (headers) } }
+                @if body.as_ref().is_some_and(|body| body.contains('\r')) { input type="hidden" name="line_breaks" value=(CR_LF); }
                 // Browsers drop a line break at the beginning of a text area.
                 label.wide { "Body " textarea name="body" rows="3" { "\n" (body.unwrap_or_default()) } }
                 @if is_missing { p.limits { "The body of the request is not kept as a whole text of at most 16 KiB: write one." } }
@@ -108,13 +111,19 @@ impl Sending {
         }
     }
 
-    /// The request that the visitor edited. Browsers send line breaks as CR LF; the body gets LF.
+    /// The request that the visitor edited. Browsers send line breaks as CR LF; the body gets those
+    /// of the recorded one.
     fn edited(form: &Form) -> Result<Sending> {
+        let line_breaks = match form.text("line_breaks") {
+            CR_LF => "\r\n",
+            _ => "\n",
+        };
+        let body = form.text("body").replace("\r\n", "\n");
         Ok(Sending {
             method: form.required("method")?.to_owned(),
             target: form.required("target")?.to_owned(),
             headers: form.text("headers").to_owned(),
-            body: Some(form.text("body").replace("\r\n", "\n")),
+            body: Some(body.replace('\n', line_breaks)),
         })
     }
 }

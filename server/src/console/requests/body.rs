@@ -95,13 +95,17 @@ pub fn shown(record: &Record) -> Option<[ShownBody; 2]> {
     ])
 }
 
-/// The text of the request's body, with LF as line breaks. `None` if it was not kept whole, has
-/// secrets or more than `bytes_max` bytes, or does not fit a form field.
+/// The request's body, if it was kept whole, is a text of at most `bytes_max` bytes in UTF-8 without
+/// secrets, and can pass through a form, where line breaks are either all LF or all CR LF.
 pub fn whole_request_text(record: &Record, bytes_max: usize) -> Option<String> {
+    let [sent, _] = record.bodies()?;
+    let text = str::from_utf8(&sent.bytes).ok()?;
     let [request, _] = shown(record)?;
-    let is_fitting = |text: &&str| request.is_whole && !request.is_cut && text.len() <= bytes_max;
-    let text = request.text().filter(is_fitting)?;
-    Some(text.replace("\r\n", "\n")).filter(|text| !text.contains('\r'))
+    // The shown text is another one if secrets were removed, or if its encoding is not UTF-8.
+    let is_whole = request.is_whole && request.text() == Some(text) && text.len() <= bytes_max;
+    let count = |sign: &str| text.matches(sign).count();
+    let is_uniform = count("\r") == count("\r\n") && [0, count("\n")].contains(&count("\r\n"));
+    (is_whole && is_uniform).then(|| text.to_owned())
 }
 
 /// The section of the page of a request.

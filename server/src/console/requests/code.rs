@@ -64,6 +64,11 @@ fn quoted(text: &str) -> String {
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric()) {
         return text.to_owned();
     }
+    if text.contains('\r') {
+        // A carriage return would not survive being copied to a terminal. Known to bash, ksh and zsh.
+        let escaped = text.replace('\\', "\\\\").replace('\'', "\\'");
+        return format!("$'{}'", escaped.replace('\r', "\\r"));
+    }
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

@@ -256,6 +256,36 @@ fn a_flood_keeps_the_ring_within_its_bytes_while_somebody_watches() {
     assert!(missed.iter().sum::<u64>() > 0 || sent < 20, "{missed:?}");
 }
 
+#[test]
+fn a_body_is_sent_again_with_its_own_line_breaks() {
+    let server = with_photos(Server::fresh());
+    let content = || Request::new(Service::Blob, "GET", "/photos/note").send(&server);
+    for (text, in_form) in [("a\r\nb\r\n", "&line_breaks=crlf"), ("a\nb\n", "")] {
+        let put = put_blob("note", text).send(&server);
+        let record = detail(&server, put.is(201));
+        let id = put.header("x-ms-request-id").unwrap();
+        put_blob("note", "other").send(&server).is(201);
+        let again = format!("requests/{id}/again");
+        submit(&server, &again, "unchanged=yes").is(303);
+        assert_eq!(content().text(), text);
+        let edited = format!(
+            "method=PUT&target=/devstoreaccount1/photos/note&headers=x-ms-blob-type:BlockBlob&body=a%0D%0Ac%0D%0A{in_form}"
+        );
+        submit(&server, &again, &edited).is(303);
+        assert_eq!(content().text(), text.replace('b', "c"));
+        let command = record["curl"].as_str().unwrap();
+        let data = if text.contains('\r') {
+            "--data-raw $'a\\r\nb\\r\n'"
+        } else {
+            "--data-raw 'a\nb\n'"
+        };
+        assert!(command.ends_with(data), "{command}");
+    }
+    let put = put_blob("note", "a\r\nb\n").send(&server);
+    let id = put.is(201).header("x-ms-request-id").unwrap();
+    submit(&server, &format!("requests/{id}/again"), "unchanged=yes").is(400);
+}
+
 /// Body and Host are chosen by a client that may write one blob; a user then pastes the command.
 #[test]
 fn a_command_neither_reads_a_file_nor_goes_to_another_host() {
