@@ -19,8 +19,6 @@ pub struct ShownBody {
     pub content: Content,
     /// Whether the body is complete.
     pub is_whole: bool,
-    /// Whether secrets were removed, so that the text differs from what was sent.
-    pub is_cut: bool,
     /// Number of bytes of the body that were received or sent.
     pub passed: u64,
 }
@@ -41,20 +39,14 @@ impl ShownBody {
         let decoded = preview::decode(&content_type, &copied.bytes).map(|text| text.text);
         let is_batch = content_type.starts_with("multipart/");
         let decoded = decoded.or_else(|| is_batch.then(|| String::from_utf8_lossy(&copied.bytes)));
-        let mut is_cut = false;
         let content = match decoded {
-            Some(text) => {
-                let shown = without_secrets(&text);
-                is_cut = shown != *text;
-                Content::Text(shown)
-            }
+            Some(text) => Content::Text(without_secrets(&text)),
             None => Content::Bytes(copied.bytes),
         };
         ShownBody {
             content_type,
             content,
             is_whole,
-            is_cut,
             passed: copied.passed,
         }
     }
