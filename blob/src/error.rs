@@ -44,8 +44,8 @@ pub enum Error {
         "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     )]
     Crc64Mismatch { specified: u64, calculated: u64 },
-    /// The store holds a record that this service cannot have written. `reason` is for the log, the
-    /// text for the client.
+    /// The store holds a malformed record, or lacks something that a record refers to. `reason` is
+    /// for the log, the text for the client.
     #[error("The server encountered an internal error. Please retry the request.")]
     InternalError { reason: String },
     #[error("The specified blob or block content is invalid.")]

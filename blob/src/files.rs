@@ -3,9 +3,9 @@
 //!
 //! A file that only one record has ever named has no row: the record's layer is not marked as
 //! shared, and removing the record drops the file. When a second record names the file, both layers
-//! are marked as shared and a row counts the records. Invariants: the blocks of a file that several
-//! records name are never changed; contents of pages are counted one by one. Counts change under
-//! the lock of the file, taken after the locks of the blobs.
+//! are marked as shared and a row counts the records. Invariants: while several records name a
+//! file, its blocks are never changed; each content of pages has its own count of references.
+//! Counts change under the lock of the file, taken after the locks of the blobs.
 //!
 //! A container counts foreign references: from its records to files of other containers, and from
 //! foreign records to its files. Only a container without foreign references can be dropped by
@@ -28,8 +28,8 @@ use std::time::SystemTime;
 /// record is not among them, the blocks that it does not list stay until it gets a new list or is
 /// deleted.
 const NAMERS_MAX: usize = 64;
-/// Number of names that are examined while several records name the file.
-/// Names that no longer name it count as well.
+/// Maximum number of names that are examined while several records name the file. Names whose
+/// records no longer name the file count as well.
 const NAMERS_MANY: usize = 8;
 
 /// Changes of one operation to the files that records of one container refer to.
@@ -207,7 +207,8 @@ impl BlobService {
                 batch.put(references, key, &codec::encode_count(after));
             }
             if change.records < 0 {
-                // Of several records, it is enough to find one: it leads to the others.
+                // If several records are left, one of them is enough: its trim reads the lists of
+                // the others.
                 let names = if after == 1 { NAMERS_MAX } else { NAMERS_MANY };
                 self.trim_namers_later(batch, file, names, now)?;
             }

@@ -39,7 +39,7 @@
 //! A file is `container-id file-id`: the container in which it was created and its own id. Ids are
 //! 16 bytes, offsets, moments and times 8, big-endian. In names `00` becomes `00 FF`, and `00 01`
 //! ends a name, so that the order of keys is the byte order of names. The rows of a container, and
-//! those of a file, are one range of each keyspace: one record drops them.
+//! those of a file, are one range of each keyspace, so one range deletion drops them.
 
 mod file;
 mod tags;
@@ -100,7 +100,8 @@ pub(crate) fn deleted_container(
     key
 }
 
-/// The key that the row of a deleted container had before; `key` is that of the deleted one.
+/// The key that the row of a deleted container had before the deletion. `key` is its key since
+/// then.
 pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
     let (row, moment) = key.split_at_checked(key.len().checked_sub(9)?)?;
     (moment[0] == 0).then_some(row)
@@ -123,7 +124,7 @@ pub(crate) fn container_name(
     Some((String::from_utf8(name.to_vec()).ok()?, moment))
 }
 
-/// The range of all rows of a container, in any keyspace but `blob.containers`.
+/// The range of all rows of a container, in a keyspace whose keys begin with the container's id.
 pub(crate) fn all_of_container(container_id: u128) -> KeyRange {
     KeyRange::prefix(&container_id.to_be_bytes())
 }
@@ -133,7 +134,7 @@ pub(crate) fn is_uncommitted_marker(key: &[u8]) -> bool {
     key.get(16) == Some(&(History::Uncommitted as u8))
 }
 
-/// The key of the row of the blob itself.
+/// The key of the row of the current blob.
 pub(crate) fn blob(container_id: u128, name: &str) -> Vec<u8> {
     let mut key = blob_name_start(container_id, name);
     key.extend_from_slice(&escape::END);
@@ -223,7 +224,7 @@ pub(crate) fn timed(key: &[u8]) -> Option<(SnapshotTime, u8, &[u8])> {
     Some((SnapshotTime(u64::from_be_bytes(*due)), kind, subject))
 }
 
-/// The id of the container in a key of any keyspace but `blob.containers`.
+/// The id of the container in a key that begins with it.
 pub(crate) fn container_of(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(key.get(..16)?.try_into().ok()?))
 }

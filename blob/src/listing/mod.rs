@@ -17,7 +17,7 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
 use walk::{Position, Step, Walk};
 
-/// Maximum number of entries per page, and their number if the request gives none. Source: List
+/// Maximum number of entries per page; also the number if the request gives none. Source: List
 /// Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
 

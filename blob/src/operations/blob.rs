@@ -26,7 +26,7 @@ pub struct DeleteBlob {
     pub snapshots: Option<DeleteSnapshots>,
     /// `deletetype=permanent`: for a snapshot or version that is deleted already.
     pub permanent: bool,
-    /// Conditions on the deleted blob.
+    /// Conditions on the blob to delete.
     pub conditions: Conditions,
     /// Conditions on the time at which the tier changed.
     pub tier_changed: TierChanged,
@@ -74,8 +74,8 @@ impl BlobService {
     /// Returns the blob and its content, or a range of it, from a snapshot: later writes do not
     /// change the result. Errors: invalid names; `ContainerNotFound`, `BlobNotFound`; those of read
     /// conditions; a lease id that does not match; `BlobArchived`, `BlobBeingRehydrated`;
-    /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`;
-    /// `InvalidRange`.
+    /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`,
+    /// `BlobCustomerSpecifiedEncryptionMismatch`; `InvalidRange`.
     pub fn get_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -142,7 +142,7 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Sets the metadata of a new version. The blob as it was stays as an older version.
+    /// Makes a new version with this metadata. The blob before the change becomes an older version.
     fn set_metadata_of_new_version(
         &self,
         mut write: BlobWrite<'_>,
@@ -162,8 +162,8 @@ impl BlobService {
     }
 
     /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Running reads
-    /// are not affected. It can be undeleted while the account retains it. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`; those of write conditions and leases;
+    /// are not affected. What was deleted can be undeleted while the account retains it. Errors:
+    /// invalid names; `ContainerNotFound`, `BlobNotFound`; those of write conditions and leases;
     /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`;
     /// `OperationNotAllowedOnRootBlob` for the version that is current; `InvalidOperation` for
     /// `snapshots` with a snapshot or version, and for `permanent` without one or where the account
@@ -219,9 +219,10 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Deletes some of the snapshots, oldest first, or the rest of them and the blob. Returns
-    /// whether the deletion is permanent; `None` if there is more to delete. Checks for protected
-    /// records before it deletes anything.
+    /// Runs one step: deletes some of the snapshots, oldest first. The last step deletes the
+    /// remaining snapshots and, unless only snapshots are to be deleted, the blob. Returns whether
+    /// the deletion is permanent; `None` if there is more to delete. Checks for protected records
+    /// before it deletes anything.
     fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,

@@ -71,7 +71,8 @@ pub struct PutBlockList {
     pub conditions: Conditions,
 }
 
-/// A list of this many blocks takes milliseconds to read and write.
+/// Maximum number of blocks of a list that counts as short: a longer one takes milliseconds to read
+/// and write.
 const LONG_LIST: usize = 500;
 
 impl BlobService {
