@@ -1,10 +1,10 @@
 //! Customer-provided keys: the store keeps content encrypted with a key, but not the key.
 //!
 //! The cipher is AES-256 in counter mode, so that any part of a content can be read without the
-//! rest. The counter of a content starts at the content's id: 128 random bits, drawn when its
-//! upload begins and used for no other content. A copy within the store keeps the encrypted bytes,
-//! and notes the id and the offset for which they were encrypted. The checksums of the engine
-//! detect damage.
+//! rest. The counter of a content starts at the content's id: 128 bits, drawn when the upload
+//! begins, that no other content ever has. A copy within the store keeps the encrypted bytes, and
+//! notes the id and the offset for which they were encrypted. The checksums of the engine detect
+//! damage.
 //!
 //! Source: Encryption of data at rest with customer-provided keys.
 

@@ -94,7 +94,7 @@ pub enum Error {
     RequestBodyTooLarge { limit: u64 },
     #[error("The request is forbidden by the container encryption policy.")]
     RequestForbiddenByContainerEncryptionPolicy,
-    /// Also the code `OutOfRangeInput`, for the name of a container.
+    /// Code `OutOfRangeInput`, for the name of a container.
     #[error("The specified resource name length is not within the permissible limits.")]
     ResourceNameLength,
     #[error("The request includes an unsatisfiable condition for this operation.")]
@@ -169,7 +169,7 @@ pub enum Error {
     InvalidSourceBlobType,
     #[error("The tags specified are invalid. They contain characters that are not permitted.")]
     InvalidTag { reason: &'static str },
-    /// Also the code `InvalidQueryParameterValue`, for `where`: the message says what is wrong.
+    /// Code `InvalidQueryParameterValue`, for `where`. The message says what is wrong.
     #[error("{message}")]
     InvalidTagQuery { value: String, message: String },
     #[error("There is already a lease present.")]

@@ -16,7 +16,7 @@ use lazurite_engine::{Batch, Direction};
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 
-/// Number of rows that a step of dropping nodes deletes; those of the last node may exceed it.
+/// A step of dropping nodes ends once it has deleted this many rows.
 const DROPPED_ROWS: usize = 2000;
 
 /// The references in one file as a batch changes them. The caller must hold the lock of the file,

@@ -68,11 +68,11 @@ struct Content {
     name: ContentName,
     /// Number of bytes of the content before the rest of the part.
     skipped: u64,
-    /// The content and the offset that the first byte of the row's content was encrypted at.
+    /// The content and the offset for which the first byte of the stored content was encrypted.
     sealed_as: (u128, u64),
 }
 
-/// The bytes of a part that belong into a chunk, from `start` on.
+/// The bytes of a part that belong in a chunk, from `start` on.
 #[derive(Debug)]
 struct Piece<'p> {
     content: Option<&'p Content>,

@@ -22,9 +22,9 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-/// Time by which work is put off that cannot be done yet.
+/// How long work that cannot be done yet is put off.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rows that one step of a purge deletes. The uncommitted blocks of the last blob may exceed it.
+/// A step of a purge ends once it has deleted this many rows.
 const PURGED_ROWS: usize = 500;
 
 /// The result of a sweep.
@@ -54,9 +54,9 @@ enum Then {
 }
 
 impl BlobService {
-    /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their
-    /// retention, and expired blobs. Takes at most `steps_max` steps of bounded size, so that a
-    /// caller can pace it. Errors: those of the engine, `InternalError`.
+    /// Does the work that is due. Drops, among others, uncommitted blocks after a week, deleted
+    /// blobs after their retention, and expired blobs. Takes at most `steps_max` steps of bounded
+    /// size, so that a caller can pace the work. Errors: those of the engine, `InternalError`.
     ///
     /// Work that fails is put off and reported in [`Sweep::failures`]; the rest continues. A timer
     /// that cannot be read is skipped, and reported once while the store is open. A second sweep
@@ -104,10 +104,10 @@ impl BlobService {
         }
     }
 
-    /// Returns the first timer. Skips rows of kinds that only newer programs know, and rows with
-    /// corrupt values, which are added to `unreadable`, and to `failures` if they are new. Errors:
-    /// a corrupt block of an SSTable ends the sweep here, because the rows in it, and thus the next
-    /// timer, are unknown.
+    /// Returns the first timer. Skips rows of kinds that this program does not know. Skips rows
+    /// with corrupt values, and adds them to `unreadable` and, if they are new there, to
+    /// `failures`. Errors: a corrupt block of an SSTable ends the sweep here, because the rows in
+    /// it, and thus the next timer, are unknown.
     fn next_timer(
         &self,
         unreadable: &mut HashSet<Vec<u8>>,

@@ -162,12 +162,12 @@ impl BlobService {
 
     /// Puts an uncommitted block; replaces an uncommitted one with the same id. The blob itself
     /// does not change, and is not created, but Get Block List knows the name. `upload` must have
-    /// been begun as [`UploadKind::PutBlock`]. Only the lease and the encryption scope of the
-    /// conditions are used. The first uncommitted block sets the key or the scope for all. A caller
-    /// with only the right to create may put a block if there is neither a blob nor an uncommitted
-    /// block of this id. Errors: invalid names; `InvalidBlockId`, `OutOfRangeInput` for an id over
-    /// 64 bytes, `InvalidBlobOrBlock` for an id of another length than the blob's other uncommitted
-    /// ones; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
+    /// been begun as [`UploadKind::PutBlock`]. Of the conditions, the lease id, the encryption
+    /// scope and `must_be_new` are used. With `must_be_new`, there must be neither a blob nor an
+    /// uncommitted block of this id. The first uncommitted block sets the key or the scope for all.
+    /// Errors: invalid names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes,
+    /// `InvalidBlobOrBlock` for an id of another length than the blob's other uncommitted ones;
+    /// `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
     /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those
     /// of leases; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and
     /// similar ones; `RequestForbiddenByContainerEncryptionPolicy`.
@@ -207,11 +207,12 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Makes the blob the sequence of the listed blocks. Drops all uncommitted blocks and all
-    /// content that is not listed. Errors: invalid names, metadata or tags; `BlockListTooLong`;
-    /// `InvalidBlockList` for a block that does not exist; those of write conditions and leases,
-    /// `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`; `InvalidBlobType`;
-    /// `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`, `BlobBeingRehydrated`.
+    /// Makes the listed blocks, in their order, the content of the blob. Removes all other blocks
+    /// from the blob, uncommitted ones included. Errors: invalid names, metadata or tags;
+    /// `BlockListTooLong`; `InvalidBlockList` for a block that does not exist; those of write
+    /// conditions and leases, `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`;
+    /// `InvalidBlobType`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`,
+    /// `BlobBeingRehydrated`.
     pub fn put_block_list(
         &self,
         address: &BlobAddress<'_>,
@@ -250,8 +251,8 @@ impl BlobService {
         Ok((written, write.commit()?))
     }
 
-    /// Returns the blob's block lists. Only the tags and the lease of the conditions are used.
-    /// Errors: invalid names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`,
+    /// Returns the blob's block lists. Of the conditions, only the one on tags and the lease id are
+    /// used. Errors: invalid names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`,
     /// `ConditionNotMet`; a lease id that does not match.
     pub fn get_block_list(
         &self,

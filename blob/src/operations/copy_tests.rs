@@ -482,7 +482,7 @@ fn a_purge_removes_everything_but_a_bad_row() {
 fn counts_never_go_below_zero() {
     let store = store();
     let file = crate::keys::File { home: 1, id: 2 };
-    // One record names a file without a row.
+    // A file without a row is named by one record.
     assert_eq!(store.references_after(&file, -1).unwrap(), 0);
     assert_err!(
         store.references_after(&file, -2),

@@ -21,7 +21,7 @@ use crate::service::BlobService;
 use lazurite_engine::Batch;
 use std::time::Duration;
 
-/// A blob with more layers than this has all of them merged, including large ones.
+/// In a blob with more layers than this, all layers but the last are merged, large ones included.
 const LAYERS_MAX: usize = 48;
 
 /// A step of a merge, prepared without locks.
@@ -88,7 +88,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Has the sweep look for layers to merge if the blob has many, once a second at most.
+    /// Sets a timer for the sweep to look for layers to merge if the blob has many: at most once a
+    /// second.
     pub(super) fn merge_later(&mut self, layers: usize) {
         if layers < LAYERS_MIN || self.merge().is_some() {
             return;
@@ -149,7 +150,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Whether the layers of the merge are still in the blob, with another one above.
+    /// Whether the layers of the merge are still in the blob, with another layer above them.
     fn is_merge_allowed(&self, merge: &LayerMerge) -> bool {
         let blob = self.current();
         blob.is_some_and(|blob| merge.place_in(blob).is_some())

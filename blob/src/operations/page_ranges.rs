@@ -1,5 +1,5 @@
-//! Get Page Ranges: which pages of a blob were written, or have changed since a snapshot, page by
-//! page.
+//! Get Page Ranges: the pages of a blob that were written, or that changed since a snapshot. A long
+//! answer comes in several responses.
 
 use crate::conditions::Conditions;
 use crate::download::ByteRange;
@@ -14,12 +14,12 @@ use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
 
-/// Maximum number of ranges per response, and their number if the request gives none. Source: Get
+/// Maximum number of ranges per response; also the number if the request gives none. Source: Get
 /// Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Maximum number of stretches that one page reads: up to 64 KiB of content each, or cleared pages.
-/// Adjacent stretches form one range.
+/// Maximum number of stretches that one response reads. A stretch is up to 64 KiB of content, or
+/// cleared pages. Adjacent stretches form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.

@@ -2,8 +2,8 @@
 //! and the archive tier.
 //!
 //! Putting or removing a record takes a [`Permit`], and only [`Permit::new`] makes one. Every
-//! operation passes its action to it, so none can skip the checks. Leases and conditions are
-//! checked with the request: see `checks.rs`.
+//! operation passes its action to this function, so no operation can skip the checks. Leases and
+//! conditions are checked with the request: see `checks.rs`.
 
 use crate::codec;
 use crate::error::{Error, Result};

@@ -70,7 +70,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Records that there are uncommitted blocks, and sets the timer that drops them after a week.
+    /// Notes that there are uncommitted blocks, and sets the timer that drops them after a week.
     pub(super) fn note_staging(&mut self, file: File) -> Result<()> {
         if self.staging() == Some(file.id) {
             return Ok(());

@@ -37,8 +37,8 @@ pub enum Expiry {
 }
 
 impl BlobService {
-    /// Set Blob Tier of a blob, snapshot or version. ETag and Last-Modified stay as they are. Only
-    /// the tags and the lease of the conditions are used. Errors: invalid names;
+    /// Set Blob Tier of a blob, snapshot or version. ETag and Last-Modified stay as they are. Of
+    /// the conditions, only the one on tags and the lease id are used. Errors: invalid names;
     /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier`
     /// for a tier that blobs of its type cannot have, `CannotChangeToLowerTier` and
     /// `BlobTierInadequateForContentLength` for a tier that this page blob cannot have;
@@ -107,7 +107,8 @@ impl BlobService {
             Expiry::RelativeToNow(time) => Some(after(now, time)),
             Expiry::Absolute(time) => Some(Some(time)),
         };
-        // At the time of its expiry a blob has already expired, so that must be later than now.
+        // At the time of its expiry a blob has already expired, so the expiry must be later than
+        // now.
         let is_possible = |at: &SystemTime| *at > now && *at < SystemTime::UNIX_EPOCH + YEAR_10000;
         let at = at.map(|at| at.filter(is_possible).ok_or_else(not_an_expiry));
         blob.expires_at = at.transpose()?;
@@ -181,7 +182,7 @@ impl BlobService {
     }
 }
 
-/// The end of the year 9999, since 1970: dates on the wire have four digits.
+/// The end of the year 9999, since 1970: years on the wire have four digits.
 const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
 
 fn not_an_expiry() -> Error {
@@ -191,7 +192,7 @@ fn not_an_expiry() -> Error {
     }
 }
 
-/// Fails unless blobs of this type have this tier.
+/// Fails unless blobs of this type can have this tier.
 pub fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
     let premium = matches!(tier, AccessTier::Premium(_));
     match blob_type {
@@ -201,7 +202,8 @@ pub fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
     }
 }
 
-/// Checks that a page blob's tier only rises, and holds the blob. Source: Set Blob Tier, "Remarks".
+/// Checks that the tier of a page blob does not fall, and that a blob of its length fits in the new
+/// tier. Source: Set Blob Tier, "Remarks".
 fn check_premium(blob: &Blob, tier: AccessTier) -> Result<()> {
     let Some(limit) = tier.bytes_max() else {
         return Ok(());

@@ -1,6 +1,6 @@
 //! Trimming of files of blocks. A file keeps every block that a record lists. When a record is
 //! removed, the sweep removes those blocks of its files that no other record lists. When only one
-//! record is left that names a file, its layer is marked as not shared again.
+//! record still names a file, the layer of that record is marked as not shared again.
 
 use crate::codec;
 use crate::error::{Result, corrupt_record};
@@ -35,9 +35,9 @@ struct Namers<'s> {
 }
 
 impl BlobService {
-    /// Returns the keys of contents that no record lists and that are not uncommitted, in files of
-    /// the records around a removed one, or of all records of the name if `gone` is [`LAST`]. Needs
-    /// no lock: such a content is never listed again.
+    /// Returns the keys of contents that are neither listed by a record nor uncommitted. Searches
+    /// the files of the records around the removed one, whose moment is `gone`; for [`LAST`], the
+    /// files of all records of the name. Needs no lock: no record lists such a content again.
     pub(crate) fn unlisted_contents(
         &self,
         (home, name): (u128, &str),
@@ -91,7 +91,8 @@ impl Namers<'_> {
         Ok(())
     }
 
-    /// The shared files of the current blob and of the records next to `gone`; for [`LAST`] of all.
+    /// The shared files of the current blob and of the records next to `gone`; for [`LAST`], those
+    /// of all records of the name.
     fn files_around(&self, home: u128, name: &str, gone: SnapshotTime) -> BTreeSet<File> {
         let records = self.names.get(&(home, name.to_string()));
         let records = records.map_or(&[][..], |records| records);
@@ -121,8 +122,8 @@ impl Namers<'_> {
         files
     }
 
-    /// Reads the lists of all records that name the file. Returns `false` if not all are found, or
-    /// if they are too long.
+    /// Reads the lists of all records that name the file. Returns `false` if not all records are
+    /// found, or if the lists are too long.
     fn read_lists_of(&mut self, file: File) -> Result<bool> {
         let keyspaces = &self.service.keyspaces;
         let count = Source::get(&self.snapshot, &keyspaces.references, &file.references())?;
@@ -209,7 +210,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The moment of this kind that is nearest to a removed one.
+    /// The moment of this kind that is nearest to `gone` in one direction.
     fn next_moment(
         &self,
         kind: History,
