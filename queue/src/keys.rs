@@ -29,8 +29,8 @@ use uuid::Uuid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct QueueId(pub(crate) u128);
 
-/// A UUID of version 7 whose first 60 free bits are the queue's insertion sequence: ids sort as
-/// messages were put.
+/// A UUID of version 7 whose first 60 free bits are the queue's insertion sequence: ids sort in the
+/// order in which messages were put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct MessageId(pub(crate) u128);
 

@@ -165,7 +165,8 @@ impl Slot {
         }
     }
 
-    /// The time since which the sweep may find expired messages in the queue; `None` if it cannot.
+    /// The time since which the sweep may find expired messages in the queue; `None` if it cannot
+    /// find any.
     fn due_since(&self) -> Option<Ticks> {
         let since = match self.state() {
             Existence::Missing => return None,
@@ -235,9 +236,9 @@ pub(crate) struct Live {
     pub(crate) head: Frontier,
     /// The frontier of the order of expiry, which is scanned under the consumer lock.
     pub(crate) next_expiry: Frontier,
-    /// A lower bound of the expiries, in ticks, of messages that were added since the sweep last
-    /// passed this bound. Reaches further than `next_expiry`, which the sweep moves to the end of
-    /// its look-ahead.
+    /// A lower bound, in ticks, of the expiries of messages added since the sweep last passed this
+    /// bound. `next_expiry` cannot replace it: the sweep moves that frontier to the end of its
+    /// look-ahead, at which no message need expire.
     first_added_expiry: AtomicU64,
     /// Rows taken from the head, or swept, since a range delete last covered the tombstones behind
     /// the head.
@@ -312,9 +313,9 @@ impl Live {
     /// scan: at the place of the frontier, and at the first expiry of an added message.
     fn sweep_times(&self) -> [Option<Ticks>; 2] {
         let start = self.next_expiry.start();
-        // Before the first scan the frontier is at the very beginning; if the last scan ended at a
-        // message, it is there. Anywhere else it is at the end of a look-ahead that found no
-        // message.
+        // Before the first scan the frontier is at the very beginning. After a scan that ended at a
+        // message it is at that message. Anywhere else it is at the end of a look-ahead that found
+        // no message.
         let is_known = start == Position::MIN || start.id != MessageId(0);
         let added = Ticks(self.first_added_expiry.load(Ordering::Relaxed));
         [
@@ -405,7 +406,7 @@ mod tests {
             };
             live.message_added(position, position);
         }
-        // Does what a sweep does that looks ahead and finds no expiry yet.
+        // Does the same as a sweep that looks ahead and finds no expiry.
         live.next_expiry.begin();
         live.next_expiry.finish(Position::after(Ticks(100)));
         let slot = slots.get(b"queue");

@@ -196,8 +196,8 @@ impl QueueService {
 
 /// Options of the keyspace of messages. A message is deleted soon after it was written, so strong
 /// compression of its rows does not pay. Rows are added and deleted at a few places of the key
-/// space, so small SSTables let compactions skip the ranges between them. No scan steps over the
-/// tombstones, thanks to the frontiers, so they do not justify compactions of their own.
+/// space, so small SSTables let compactions skip the ranges between them. Thanks to the frontiers
+/// no scan steps over the tombstones, so tombstones do not justify compactions of their own.
 fn message_options() -> KeyspaceOptions {
     KeyspaceOptions {
         sstable_bytes: Some(4 << 20),

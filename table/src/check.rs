@@ -114,7 +114,7 @@ fn check_value(value: &Value) -> Result<()> {
     ensure(fits, Error::PropertyValueTooLarge)
 }
 
-/// The size of an entity, of which [`ENTITY_BYTES_MAX`] is the limit.
+/// The size of an entity in bytes, which is limited to [`ENTITY_BYTES_MAX`].
 pub fn entity_bytes(entity: &Entity) -> usize {
     let properties = entity.properties.iter();
     let properties = properties.map(|(name, value)| property_bytes(name, value.into()));

@@ -86,8 +86,8 @@ impl Clock {
         })
     }
 
-    /// From now on issues no Timestamp that `before`, the clock of the store that this one
-    /// replaces, has issued. As at the start, a bound far ahead of the wall clock is not followed.
+    /// Makes later Timestamps greater than every Timestamp of `before`, the clock of the store that
+    /// this one replaces. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &Clock) {
         let issued = before.recorded.load(SeqCst);
         if issued.saturating_sub(self.now().ticks()) <= CLOCK_AHEAD_TICKS_MAX {
@@ -136,8 +136,8 @@ impl Clock {
         now.max(after(last))
     }
 
-    /// Raises the recorded bounds to `timestamp` if necessary, and returns it. The row is written
-    /// after the bounds, so by the order of the log it is not durable without them.
+    /// Raises the recorded bounds to `timestamp` if necessary, and returns `timestamp`. The row is
+    /// written after the bounds, so by the order of the log it is not durable without them.
     fn record(
         &self,
         following: DateTime,

@@ -118,7 +118,7 @@ impl DateTime {
 
 /// Length of the text with all digits of the fraction.
 const FULL_TEXT_BYTES: usize = 28;
-/// Length of the text up to the point after the seconds.
+/// Length of the text up to and including the point after the seconds.
 const WHOLE_SECOND_BYTES: usize = 20;
 
 fn put_digits(place: &mut [u8], mut number: u64) {

@@ -1,7 +1,8 @@
 //! Queries: one page at a time, from one snapshot, with its cost.
 //!
-//! A continuation names the first row that was not examined yet. A full page looks a few rows ahead
-//! for the next match, so that the last page of a query is usually recognised as the last.
+//! A continuation names the first row that was not examined yet. A full page looks up to a thousand
+//! rows ahead for the next match, so that the last page of a query is usually recognised as the
+//! last.
 
 use crate::TableService;
 use crate::access::{AccessKind, AccessRange};
@@ -32,7 +33,7 @@ const EXPIRY_ROWS: usize = 100;
 pub struct Query<'a> {
     /// `$filter` as sent; blank means no filter.
     pub filter: Option<&'a str>,
-    /// `$top`: most entities of the page, 0 to 1,000; `None` means 1,000.
+    /// `$top`: maximum number of entities of the page, 0 to 1,000; `None` means 1,000.
     pub top: Option<u32>,
     /// The keys of the first entity to return, from [`Page::next`]; an absent NextRowKey is the
     /// empty RowKey.
@@ -103,7 +104,7 @@ pub struct PageEnd {
 pub struct TableQuery<'a> {
     /// `$filter` on `TableName`, ignoring case; blank means no filter.
     pub filter: Option<&'a str>,
-    /// `$top`: most tables of the page, 0 to 1,000; `None` means 1,000.
+    /// `$top`: maximum number of tables of the page, 0 to 1,000; `None` means 1,000.
     pub top: Option<u32>,
     /// The first table to return, from [`TablePage::next`].
     pub continuation: Option<&'a str>,
@@ -120,8 +121,8 @@ pub struct TablePage {
 
 impl TableService {
     /// Returns one page of the matching entities, from one snapshot. The page ends at `$top`, at
-    /// about 4 MiB, or, possibly empty, once `expired` returns `true`; it is called every hundred
-    /// rows. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
+    /// about 4 MiB, or, possibly empty, once `expired` returns `true`. The page calls `expired`
+    /// every hundred rows. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
     pub fn query_entities(
         &self,
         account: &str,

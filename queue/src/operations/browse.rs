@@ -29,7 +29,8 @@ impl QueueService {
     ) -> Result<BrowsedMessages> {
         let live = self.browsed_queue(account, queue)?;
         let now = self.now();
-        // The frontier is read before the snapshot is taken: from here on it learns of added rows.
+        // The frontier is read before the snapshot is taken. Read later, it could be past messages
+        // of the snapshot.
         let first = match request.from {
             BrowseFrom::Start => live.head.start(),
             BrowseFrom::Hidden => Position::after(now),

@@ -47,8 +47,9 @@ impl QueueService {
         }
     }
 
-    /// Runs one step of [`QueueService::get_messages`], of bounded length. `None` if it reached the
-    /// limit of expired messages before it found another one; the next step continues from there.
+    /// Runs one step of [`QueueService::get_messages`], of bounded length. `None` if the step
+    /// skipped the maximum number of expired messages and found no other message; the next step
+    /// continues from there.
     pub fn get_messages_step(
         &self,
         account: &str,
@@ -66,7 +67,8 @@ impl QueueService {
             transaction,
             |live, consumer, transaction| {
                 let now = self.now();
-                // Begun before the snapshot: from here on the frontier learns of added rows.
+                // The scan begins before the snapshot is taken: from here on, the frontier notes
+                // added rows.
                 let start = live.head.begin();
                 let found = self.find_deliverable(live, start, now, count)?;
                 let visible_at = now.plus_seconds(seconds);

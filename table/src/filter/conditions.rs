@@ -1,5 +1,4 @@
-//! The comparisons that every match of a filter fulfils: what is known of its matches without
-//! reading them.
+//! The comparisons that every match of a filter fulfils, known without reading rows.
 
 use crate::error::Result;
 use crate::filter::{Expression, Filter, Operator};

@@ -694,7 +694,7 @@ fn key_terms() -> impl Strategy<Value = TestExpression> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Has more partitions than a skip scan seeks through before its first probe.
+    /// The table has more partitions than a skip scan seeks through before its first probe.
     #[test]
     fn random_filters_on_keys_of_many_partitions_match_the_reference_evaluator(
         sizes in proptest::collection::vec(prop_oneof![0usize..3, 0usize..40], 50..150),
