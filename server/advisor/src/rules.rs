@@ -66,7 +66,7 @@ pub const WASTEFUL_RATIO: u64 = 20;
 pub const KEY_QUERIES: u64 = 5;
 /// Number of wide entities in answers without projection at which [`Rule::NoProjection`] fires.
 pub const WIDE_ENTITIES: u64 = 100;
-/// Minimum number of bytes of a wide entity in an answer.
+/// Minimum number of bytes of a wide entity, on average in an answer.
 pub const WIDE_BYTES: u64 = 4096;
 /// Minimum number of bytes of a large entity: nine tenths of 1 MiB.
 pub const LARGE_BYTES: u64 = 943_718;
@@ -79,7 +79,7 @@ pub const HOT_SECONDS: u64 = 10;
 pub const HOT_PERCENT: u64 = 80;
 /// Number of entities in a span at which [`Rule::HotPartition`] fires.
 pub const HOT_ENTITIES: u64 = PARTITION_TARGET * HOT_SECONDS * HOT_PERCENT / 100;
-/// Number of inserts in one direction at which [`Rule::OrderedKeys`] fires.
+/// Number of inserts at which [`Rule::OrderedKeys`] fires if nearly all go in one direction.
 pub const ORDERED_INSERTS: u64 = 200;
 /// Minimum percentage of inserts beyond the highest key so far, or below the lowest.
 pub const ORDERED_PERCENT: u64 = 90;

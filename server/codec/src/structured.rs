@@ -280,7 +280,8 @@ impl Encoder {
         self.content_length + (MESSAGE_HEAD + CRC64) as u64 + frames
     }
 
-    /// The bytes before the content; the whole body if that is empty. Call once, before `encode`.
+    /// The bytes before the content; the whole body if the content is empty. Call once, before
+    /// `encode`.
     pub fn head(&mut self) -> Bytes {
         let mut out = Vec::with_capacity(MESSAGE_HEAD + SEGMENT_HEAD);
         out.push(VERSION);

@@ -51,7 +51,8 @@ fn push_pair(shown: &mut String, pair: &str) {
 }
 
 /// True if [`redact`] certainly leaves a target as it is: it begins with a path, and has no
-/// fragment, no secret parameter, and no escape in its query, which could hide the name of one.
+/// fragment, no secret parameter, and no escape in its query, which could hide the name of a secret
+/// parameter.
 fn is_plain(target: &str) -> bool {
     let text = target.as_bytes();
     let query_at = memchr(b'?', text).unwrap_or(text.len());
@@ -62,7 +63,7 @@ fn is_plain(target: &str) -> bool {
         _ => secret_value(text, at).is_some(),
     };
     let is_path = text.starts_with(b"/") && !text.starts_with(b"//");
-    // Not plain if the query is empty, because that is omitted.
+    // Not plain if the query is empty, because an empty query is omitted.
     is_path && !text.ends_with(b"?") && !signs.any(is_cut)
 }
 
@@ -181,8 +182,9 @@ fn ends_value(text: &[u8]) -> bool {
         .is_some_and(|byte| is_end(byte) || *byte == b'%' && is_escaped())
 }
 
-/// The length of the escape of a character, by its code, that a text begins with; `None` if it does
-/// not. A URL that is a parameter of a parameter is escaped twice.
+/// The length of the percent-escape of a character at the start of a text; `code` is the code of
+/// the character. `None` if there is no such escape. In a URL within a URL, the escape itself is
+/// escaped.
 fn escape_length(text: &[u8], code: &str) -> Option<usize> {
     let mut length = 1;
     while text[length..].starts_with(b"25") {

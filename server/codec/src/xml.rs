@@ -20,8 +20,7 @@ const ELEMENTS_MAX: usize = 1000;
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// An element: its name without prefix, its own text joined, its children in document order. Of its
-/// attributes, only `Encoded`.
+/// An element. Of its attributes, only `Encoded` is kept.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// The name without its prefix.

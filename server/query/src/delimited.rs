@@ -48,7 +48,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// The error is a sentence: text of this dialect would be ambiguous.
+    /// The error is a sentence that says why text of this dialect would be ambiguous.
     pub fn check(&self) -> Result<(), &'static str> {
         let (column, record) = self.separators();
         if column.is_empty() || record.is_empty() {
@@ -122,7 +122,7 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// What was read last of the current value.
+/// The kind of the bytes that were read last in the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Nothing yet.
@@ -155,8 +155,8 @@ pub struct DelimitedReader {
     /// The ranges of the complete values, in `bytes` or in the input.
     places: Vec<Place>,
     is_copied: bool,
-    /// Where the last bytes of the current value begin that were neither quoted nor escaped: only
-    /// these can be a separator.
+    /// The start of the last bytes of the current value that were neither quoted nor escaped. Only
+    /// these bytes can be a separator.
     bare_from: usize,
     /// Whether a value of the record was quoted.
     has_quotes: bool,

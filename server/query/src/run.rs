@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Maximum number of Parquet rows that a query reads one by one, because the size of the content
-/// does not limit it.
+/// Maximum number of Parquet rows that a query reads one by one. The size of the content does not
+/// limit this number.
 pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
 /// Maximum number of row errors that a query writes. One more ends it.
@@ -109,7 +109,7 @@ impl Query {
     }
 }
 
-/// Errors unless the statement selects `count` columns.
+/// Fails unless the statement selects `count` columns or `*`.
 fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
     let selected = match select {
         // `*` selects as many columns as the row has.

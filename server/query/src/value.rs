@@ -129,7 +129,7 @@ impl<'a> Value<'a> {
         number.ok_or_else(RowError::conversion)
     }
 
-    /// The value as an integer. Error: it has a fraction, is too large, or is not a number.
+    /// The value as an integer; a fraction is cut off. Error: it is too large, or is not a number.
     pub fn as_integer(&self) -> Result<i64, RowError> {
         match self.as_number()? {
             Number::Integer(number) => Ok(number),
