@@ -164,7 +164,7 @@ fn steady_time() -> Duration {
 pub struct ManualWallClock(Mutex<SystemTime>);
 
 impl ManualWallClock {
-    /// A clock that stands at `now`.
+    /// A clock that shows `now`.
     pub fn new(now: SystemTime) -> ManualWallClock {
         ManualWallClock(Mutex::new(now))
     }

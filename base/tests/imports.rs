@@ -236,7 +236,7 @@ impl Crate {
         all
     }
 
-    /// Reads a file and the modules that it declares, which stand in `folder`.
+    /// Reads a file and the modules that it declares, whose files are in `folder`.
     fn read_module(&mut self, path: &str, parent: Option<&str>, file: &Path, folder: &Path) {
         let text = fs::read_to_string(file).unwrap();
         let tokens = without_tests(&tokens(&text));

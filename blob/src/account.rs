@@ -31,8 +31,8 @@ impl AccountPolicies {
             return Ok(*policy);
         }
         drop(known);
-        // Held during the read, so that `set` cannot put a newer policy there that is then
-        // overwritten.
+        // Held during the read: otherwise `set` could store a newer policy meanwhile, and the
+        // insert below would replace it.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));

@@ -66,8 +66,8 @@ impl Encryption {
         }
     }
 
-    /// Checks the key of a read. A blob with a customer's key needs that key; another blob accepts
-    /// none.
+    /// Checks the key of a read. A blob with a customer's key needs that key. A blob without one
+    /// accepts no key.
     pub(crate) fn check(&self, key: Option<&CustomerKey>) -> Result<()> {
         match (self, key) {
             (Encryption::CustomerKey(sha256), Some(key)) if key.sha256 == *sha256 => Ok(()),

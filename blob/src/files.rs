@@ -244,9 +244,9 @@ impl BlobService {
         Ok(())
     }
 
-    /// Adds the new count of a container's foreign references to `batch`. The count of a removed
-    /// container is meaningless: its row was deleted while records of other containers still named
-    /// its files.
+    /// Adds the new count of a container's foreign references to `batch`. Error: `InternalError` if
+    /// the count of an existing container would be negative. Nothing uses the count of a removed
+    /// container.
     pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
@@ -261,8 +261,7 @@ impl BlobService {
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
-            // An error only for an existing container: references to a removed one are no longer
-            // counted.
+            // An error only for an existing container: nothing uses the count of a removed one.
             None if self.container_exists(&container_id)? => {
                 return Err(Error::InternalError {
                     reason: format!("{before} references are foreign, and {change} more are to be"),
@@ -299,22 +298,22 @@ impl BlobService {
     }
 
     /// True if another record names the layer's file. The caller must hold the lock of a blob that
-    /// names the file; `false` stays valid until it releases the lock.
+    /// names the file; `false` stays valid until the caller releases the lock.
     pub(crate) fn is_shared(&self, layer: &Layer) -> Result<bool> {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// True if records of the container refer to files of others, or the reverse. `false` stays
-    /// valid while the caller has the container locked, because only a copy from the container adds
-    /// such a reference.
+    /// True if records of the container refer to files of other containers, or records of other
+    /// containers refer to its files. `false` stays valid while the caller has the container
+    /// locked, because only copies from or to the container add such references.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
     }
 }
 
-/// Returns the key ranges of a container in all keyspaces whose rows begin with its id, except
-/// `blob.references`.
+/// Returns the key ranges of a container's blobs, of their history and tags, and of the blocks and
+/// contents of its files.
 pub(crate) fn container_ranges(
     keyspaces: &Keyspaces,
     container_id: u128,

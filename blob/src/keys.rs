@@ -100,8 +100,8 @@ pub(crate) fn deleted_container(
     key
 }
 
-/// The key that the row of a deleted container had before the deletion. `key` is its key since
-/// then.
+/// Returns the key that the row of a deleted container had before the deletion. `key` is the key of
+/// the row after the deletion.
 pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
     let (row, moment) = key.split_at_checked(key.len().checked_sub(9)?)?;
     (moment[0] == 0).then_some(row)

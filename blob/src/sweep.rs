@@ -345,8 +345,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// Returns the record of a row, or the file of the uncommitted blocks, if the row marks a name
-    /// without a blob.
+    /// Returns the record of a row. If the row marks a name without a blob, returns the file of its
+    /// uncommitted blocks.
     fn purged_record(
         &self,
         keyspace: &Keyspace,

@@ -23,8 +23,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Number of slots added before those not used in the meantime are dropped. Up to twice as many are
-/// kept, plus those held by running operations: a few megabytes.
+/// Each time this many slots have been added, the slots that were not used in the meantime are
+/// dropped. At most twice this number are kept, plus those held by running operations: a few
+/// megabytes.
 const SLOTS_PER_GENERATION: usize = 4 * 1024;
 
 /// Maximum number of remembered expiries of dropped slots: some ten megabytes. The sweep finds

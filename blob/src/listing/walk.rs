@@ -11,7 +11,7 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
 
-/// A position in a listing: the name, then the moment, then the kind. The kind is part of it
+/// A position in a listing: the name, then the moment, then the kind. The position has the kind
 /// because a clock that was set back can assign a moment twice. A position without a moment is
 /// before all entries of the name.
 pub(super) type Position = (String, Option<(SnapshotTime, u8)>);

@@ -26,7 +26,8 @@ impl Store {
         self.rows(&self.service.keyspaces.references)
     }
 
-    /// Compares the count of each container with what the records of all containers refer to.
+    /// Checks the foreign references that each container counts against the records of all
+    /// containers.
     fn check_foreign_references(&self) {
         let (keyspaces, snapshot) = (&self.service.keyspaces, self.service.db.snapshot());
         let mut expected = BTreeMap::<u128, u64>::new();
@@ -495,7 +496,7 @@ fn counts_never_go_below_zero() {
     let container = store.get_container_properties(ACCOUNT, CONTAINER).unwrap();
     let mut settle = |id: u128| store.settle_foreign_references(&mut batch, id.to_be_bytes(), -1);
     assert_err!(settle(container.id), Error::InternalError { .. });
-    // A container that is gone has no count.
+    // The count of a container that does not exist is not checked.
     settle(77).unwrap();
 }
 

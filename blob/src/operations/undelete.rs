@@ -15,7 +15,6 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Restores everything that was deleted under the name and is still kept: snapshots, versions,
     /// Restores everything that was deleted under the name and is still kept: snapshots, versions
     /// and blobs. If there is no blob now, the blob that was deleted last becomes the current one;
     /// other deleted blobs become snapshots. Snapshots of an expired blob stay deleted unless
@@ -37,8 +36,8 @@ impl BlobService {
     }
 
     /// Like [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more
-    /// to restore. The lease is checked before the first step only: a lease acquired meanwhile does
-    /// not stop an undeletion that has begun.
+    /// to restore. The lease is checked in the first step only: a lease acquired between two steps
+    /// does not stop the undeletion.
     pub(super) fn undelete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -135,8 +134,8 @@ impl BlobWrite<'_> {
         blob.is_kept(self.now) && !blob.is_expired(self.now)
     }
 
-    /// True if there is a deleted blob or version to restore. Looks at the newest record first: it
-    /// is one, unless a blob has expired and left only older ones.
+    /// True if there is a deleted blob or version to restore. Looks at the newest record first,
+    /// because it usually is one. After a blob has expired, only older records may be left.
     fn has_deleted_blob(&self) -> Result<bool> {
         let is_one = |moment| {
             let blob = self.past(RecordSlot::Past(History::Deleted, moment))?;
@@ -180,7 +179,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Restores a blob that was deleted before another of its name, as a snapshot.
+    /// Restores a deleted blob that does not become the current one, as a snapshot.
     fn put_older(&mut self, older: Option<SnapshotTime>) -> Result<()> {
         let Some(moment) = older else {
             return Ok(());

@@ -355,8 +355,8 @@ impl QueueService {
                 expires_at: message.row.expires_at,
                 receipt: self.new_receipt(),
             };
-            // Counted at delivery, not at delete: a consumer that dies still used up one attempt,
-            // and poison messages must show it.
+            // Counted at delivery, not at deletion: a message whose consumers always fail is never
+            // deleted, and its count must still grow.
             let delivery = DeliveryRow {
                 dequeue_count: message.row.dequeue_count.saturating_add(1),
                 ..message.row

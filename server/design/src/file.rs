@@ -55,7 +55,7 @@ pub struct Made {
     instant: Option<String>,
     /// See `instant`.
     every: Option<f64>,
-    /// A String of so many bytes.
+    /// A String of this number of bytes.
     bytes: Option<u32>,
     /// Whether few values are frequent: half of all entities then have a value of the first
     /// sixteenth.

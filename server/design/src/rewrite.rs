@@ -144,7 +144,7 @@ fn renamed(filter: &str) -> String {
 enum Part<'a> {
     /// Between two quotes. A doubled quote ends a text and begins another.
     Text(&'a str),
-    /// A word or number, or what is between two of them.
+    /// A word or number, or the text between two of them.
     Other(&'a str),
 }
 

@@ -121,8 +121,8 @@ impl Segment {
         match &self.literal {
             Some(literal) => {
                 let found = memmem::find(text.as_bytes(), literal.as_bytes());
-                // The search takes time proportional to its result. A text is short enough to count
-                // that afterwards.
+                // The time of the search depends on the place that it finds, so it is counted
+                // afterwards. A text is short enough for that.
                 work.spend(literal.len() + found.unwrap_or(text.len()))?;
                 Ok(found.map(|at| &text[at + literal.len()..]))
             }

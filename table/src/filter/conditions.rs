@@ -15,8 +15,8 @@ pub struct Condition {
     pub literal: Value,
 }
 
-/// The comparisons that hold for every match of a filter: those that `and` joins at the top of it,
-/// in their order. Parts below `or` and `not` are left out. Errors: `InvalidInput`,
+/// The comparisons that hold for every match of a filter, in their order: those that `and` joins at
+/// the top level. Parts below `or` and `not` are left out. Errors: `InvalidInput`,
 /// `NotImplemented`.
 pub fn conditions(filter: &str) -> Result<Vec<Condition>> {
     let Some(filter) = Filter::parse(filter)? else {

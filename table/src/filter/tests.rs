@@ -212,8 +212,8 @@ const COMPARISONS: [(&str, &str); 9] = [
 ];
 
 /// For each type, in the order of [`COMPARISONS`]: the name of its property, then literals less
-/// than, equal to and greater than the stored value. The equal one is stored. No Bool is greater
-/// than `true`, so that literal is repeated.
+/// than, equal to and greater than the stored value. No Bool is greater than `true`, so that
+/// literal is repeated.
 const SAMPLES: [(&str, [&str; 3]); 8] = [
     ("S", ["'2'", "'3'", "'4'"]),
     ("I", ["2", "3", "4"]),
