@@ -29,7 +29,8 @@
 //!                                                             containers, and of foreign records to its files
 //! blob.moved        container-id                           -> key of the container's row, if it was renamed: replaces the key in rows
 //!                                                             that name an earlier one
-//! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` documents the kinds
+//! blob.timers       due kind subject                       -> key of the container's row,
+//!                                                             or empty; kinds: `keys/timer.rs`
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
 //! blob.merges       key of a blob in blob.blobs            -> Merge: layers of it are being copied to one file
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one

@@ -1,6 +1,6 @@
 //! References to the nodes and contents of a file of pages: by branches, leaves and records. Only
-//! nodes and contents with more than one reference have a row. A file that only one record names
-//! has no such rows.
+//! nodes and contents with more than one reference have a row. A file that only one record has ever
+//! named has no such rows.
 //!
 //! A node without references is dropped in the background, with everything below it that has no
 //! other references.
@@ -99,7 +99,8 @@ impl<'a> References<'a> {
         Ok(())
     }
 
-    /// Deletes a node without references, and its references to others. Returns their number.
+    /// Deletes a node without references, and its references to others. Returns the number of its
+    /// contents or children.
     fn delete_node(&mut self, rows: &mut FileRows<'_>, place: Place, id: u128) -> Result<usize> {
         let (db, keyspaces) = (&self.service.db, &self.service.keyspaces);
         rows.delete_block(&self.file.dropped(place, id));

@@ -1,9 +1,9 @@
 //! Parts: reads a blob of many contents, be they blocks, appends or extents of pages, as one
 //! sequence of bytes.
 //!
-//! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows.
-//! Contents that were written one after another are next to each other, so most reads are one step
-//! of a scan.
+//! Small parts are read many at a time into one chunk, in the order of the contents' rows. Contents
+//! that were written one after another are next to each other, so most reads are one step of a
+//! scan.
 
 use crate::cipher::CustomerKey;
 use crate::codec;

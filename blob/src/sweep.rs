@@ -35,7 +35,8 @@ pub struct Sweep {
     /// When the next work is due: a time in the past if the sweep ended early. `None` if there are
     /// no timers.
     pub next_due: Option<SystemTime>,
-    /// Work that failed, one sentence each; it is tried again after a day.
+    /// Work that failed, one sentence each. It is tried again after a day, except timers that
+    /// cannot be read.
     pub failures: Vec<String>,
 }
 
@@ -292,8 +293,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// Removes the rest of a removed container, which no operation can find. Records of other
-    /// containers may name its files. Unreadable and protected rows stay, and are tried again
+    /// Removes rows of a removed container, which no operation can find, in one step. Records of
+    /// other containers may name its files. Unreadable and protected rows stay, and are tried again
     /// later.
     fn sweep_purge(
         &self,
@@ -401,8 +402,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Removes a blob's references to its files and drops its uncommitted blocks. If records of
-    /// other containers name the file, the blocks are dropped one by one instead of as a range.
+    /// Removes a blob's references to its files and drops its uncommitted blocks. If other records
+    /// name the file of these blocks, the blocks are dropped one by one instead of as a range.
     fn purge_blob(&self, blob: &Blob, purge: &mut Purge<'_>) -> Result<()> {
         for layer in &blob.layers {
             let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
@@ -546,8 +547,8 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// Removes an expired blob with its snapshots. Every write to the name does this first; if
-    /// there is no write, the sweep does it.
+    /// Removes an expired blob, and its snapshots as [`BlobWrite::end_all_snapshots`] does. Every
+    /// write to the name does this first; if there is no write, the sweep does it.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()

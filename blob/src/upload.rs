@@ -25,8 +25,8 @@ pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
 /// Maximum number of bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Maximum length of one content of a page write. Contents are split at multiples of this offset,
-/// so each lies in one window, and an overwrite leaves parts of at most two contents.
+/// Maximum length of one content of a page write. Contents end at multiples of this length in the
+/// blob, so each lies in one window, and an overwrite leaves parts of at most two contents.
 const PAGES_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES.is_multiple_of(PAGES_BYTES_MAX as u64));
 /// Bytes are encrypted in a buffer of at most this many.

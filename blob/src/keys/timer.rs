@@ -5,8 +5,8 @@
 pub(crate) enum Timer {
     /// The retention of a deleted blob ends. Subject: its key in `blob.history`.
     Deleted = 1,
-    /// A week has passed since the last uncommitted block of a name was put. Subject: the key of
-    /// the blob in `blob.blobs`.
+    /// A week may have passed since the last uncommitted block of a name was put. Subject: the key
+    /// of the blob in `blob.blobs`.
     Staging = 2,
     /// A blob expires. Subject: its key in `blob.blobs`.
     Expiry = 3,
@@ -21,7 +21,8 @@ pub(crate) enum Timer {
     /// `blob.history`.
     Snapshots = 7,
     /// Files of a removed record, or files that only one record may still name, are to be trimmed.
-    /// Subject: the record's key in `blob.history`.
+    /// Subject: the record's key in `blob.history`, or that key with the moment `LAST`, which means
+    /// all records of the name.
     Trim = 8,
     /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
     Merge = 9,

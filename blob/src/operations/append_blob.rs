@@ -92,7 +92,9 @@ impl BlobService {
     /// `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for an empty
     /// body; `Md5Mismatch`, `Crc64Mismatch`; those of write conditions and leases; `BlobIsSealed`,
     /// `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`, `BlockCountExceedsLimit`;
-    /// `BlobImmutableDueToPolicy`, `PendingCopyOperation`.
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`, `PendingCopyOperation`;
+    /// `BlobUsesCustomerSpecifiedEncryption` and similar ones,
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn append_block(
         &self,
         address: &BlobAddress<'_>,
@@ -133,7 +135,10 @@ impl BlobService {
     }
 
     /// Append Blob Seal: allows no more appends. Sealing again changes only the ETag and
-    /// Last-Modified. Errors: as [`BlobService::append_block`], except those about the body.
+    /// Last-Modified. Errors: invalid names; `InvalidOperation` for a snapshot or version;
+    /// `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`; those of write conditions and
+    /// leases; `AppendPositionConditionNotMet`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `PendingCopyOperation`.
     pub fn append_blob_seal(
         &self,
         address: &BlobAddress<'_>,

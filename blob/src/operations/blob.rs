@@ -109,7 +109,7 @@ impl BlobService {
     /// Replaces all headers of the blob; `None` clears a header. Errors: invalid names;
     /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
     /// write conditions and leases; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
-    /// `BlobImmutableDueToPolicy`.
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
     pub fn set_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -123,8 +123,9 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Replaces the blob's metadata. Makes a version if the account keeps versions. Errors: invalid
-    /// metadata; as [`BlobService::set_blob_properties`].
+    /// Replaces the blob's metadata. Makes a version if the account keeps versions. Errors: as
+    /// [`BlobService::set_blob_properties`]; `BlobUsesCustomerSpecifiedEncryption` and similar
+    /// ones, `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn set_blob_metadata(
         &self,
         address: &BlobAddress<'_>,
@@ -164,10 +165,10 @@ impl BlobService {
     /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Running reads
     /// are not affected. What was deleted can be undeleted while the account retains it. Errors:
     /// invalid names; `ContainerNotFound`, `BlobNotFound`; those of write conditions and leases;
-    /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`;
-    /// `OperationNotAllowedOnRootBlob` for the version that is current; `InvalidOperation` for
-    /// `snapshots` with a snapshot or version, and for `permanent` without one or where the account
-    /// does not allow it.
+    /// `AccessTierChangeTimeConditionNotMet`; `SnapshotsPresent`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `PendingCopyOperation`; `OperationNotAllowedOnRootBlob` for
+    /// the version that is current; `InvalidOperation` for `snapshots` with a snapshot or version,
+    /// and for `permanent` without one or where the account does not allow it.
     pub fn delete_blob(
         &self,
         address: &BlobAddress<'_>,

@@ -96,10 +96,12 @@ impl BlobService {
     }
 
     /// Makes a block blob of one body. Replaces any blob that has the name, with its uncommitted
-    /// blocks. Errors: invalid names, metadata or tags; those of write conditions and leases,
-    /// `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`,
-    /// `BlobBeingRehydrated`.
+    /// blocks. Errors: invalid names or tags; `InvalidOperation` for a snapshot or version;
+    /// `InvalidBlobTier`; `InvalidHeaderValue` for an MD5 that does not have sixteen bytes; those
+    /// of write conditions and leases, `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`,
+    /// `Crc64Mismatch`; `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `BlobArchived`, `BlobBeingRehydrated`;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -165,12 +167,13 @@ impl BlobService {
     /// been begun as [`UploadKind::PutBlock`]. Of the conditions, the lease id, the encryption
     /// scope and `must_be_new` are used. With `must_be_new`, there must be neither a blob nor an
     /// uncommitted block of this id. The first uncommitted block sets the key or the scope for all.
-    /// Errors: invalid names; `InvalidBlockId`, `OutOfRangeInput` for an id over 64 bytes,
-    /// `InvalidBlobOrBlock` for an id of another length than the blob's other uncommitted ones;
-    /// `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those
-    /// of leases; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and
-    /// similar ones; `RequestForbiddenByContainerEncryptionPolicy`.
+    /// Errors: invalid names; `InvalidOperation` for a snapshot or version; `InvalidBlockId`,
+    /// `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for an id of another length
+    /// than the blob's other uncommitted ones; `InvalidHeaderValue` for an empty body;
+    /// `Md5Mismatch`, `Crc64Mismatch`; `BlockCountExceedsLimit`; `ContainerNotFound`;
+    /// `InvalidBlobType`; `BlobAlreadyExists`; those of leases; `BlobArchived`,
+    /// `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and similar ones;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block(
         &self,
         address: &BlobAddress<'_>,
@@ -208,11 +211,13 @@ impl BlobService {
     }
 
     /// Makes the listed blocks, in their order, the content of the blob. Removes all other blocks
-    /// from the blob, uncommitted ones included. Errors: invalid names, metadata or tags;
-    /// `BlockListTooLong`; `InvalidBlockList` for a block that does not exist; those of write
-    /// conditions and leases, `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`;
-    /// `InvalidBlobType`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`,
-    /// `BlobBeingRehydrated`.
+    /// from the blob, uncommitted ones included. Errors: invalid names or tags; `InvalidOperation`
+    /// for a snapshot or version; `InvalidBlobTier`; `BlockListTooLong`; `InvalidBlockList` for a
+    /// block that does not exist; those of write conditions and leases, `BlobAlreadyExists` for
+    /// `If-None-Match: *`; `ContainerNotFound`; `InvalidBlobType`; `PendingCopyOperation`,
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`, `BlobArchived`,
+    /// `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and similar ones;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block_list(
         &self,
         address: &BlobAddress<'_>,
@@ -383,7 +388,8 @@ impl BlobWrite<'_> {
     }
 
     /// Returns the file of a blob that was put whole, if its only content can be replaced: no other
-    /// record names the file, and the account does not keep the replaced blob.
+    /// record names the file, the account does not keep the replaced blob, and the blob has neither
+    /// uncommitted blocks nor a key or scope.
     fn replaceable_file(&self) -> Result<Option<File>> {
         match self.current() {
             Some(blob)

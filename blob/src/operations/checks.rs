@@ -89,8 +89,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Like [`BlobWrite::find`], and also checks the conditions of a change. If the blob is
-    /// missing, a failed condition comes before `BlobNotFound`.
+    /// Like [`BlobWrite::find`], and also checks the condition of a change, but not the one on
+    /// tags. If the blob is missing, a failed condition comes before `BlobNotFound`.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,
@@ -117,7 +117,7 @@ impl BlobWrite<'_> {
 
     /// Returns the existing blob, for a change of its content, properties or metadata. Errors:
     /// `BlobNotFound`; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
-    /// `BlobImmutableDueToPolicy`.
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
     pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {
         let blob = self.existing()?;
         let permit = self.permit(Action::Change, RecordSlot::Current, Some(&blob))?;

@@ -40,7 +40,7 @@ pub struct ContainerSettings {
 
 impl BlobService {
     /// Creates a container. The name of a deleted container can be used at once. Errors: an invalid
-    /// name or invalid metadata; `ContainerAlreadyExists`.
+    /// name; `ContainerAlreadyExists`.
     pub fn create_container(
         &self,
         account: &str,
@@ -56,7 +56,8 @@ impl BlobService {
         self.create_container_with(account, container, settings)
     }
 
-    /// Like [`BlobService::create_container`], with all settings.
+    /// Like [`BlobService::create_container`], with all settings. Error: `InvalidHeaderValue` for
+    /// an invalid encryption scope.
     pub fn create_container_with(
         &self,
         account: &str,
@@ -114,8 +115,8 @@ impl BlobService {
     }
 
     /// Replaces the container's metadata. Only the condition `If-Modified-Since` is supported.
-    /// Errors: an invalid name or invalid metadata; `ConditionHeadersNotSupported`,
-    /// `ConditionNotMet`, `ContainerNotFound`; a lease id that does not match.
+    /// Errors: an invalid name; `ConditionHeadersNotSupported`, `ConditionNotMet`,
+    /// `ContainerNotFound`; a lease id that does not match.
     pub fn set_container_metadata(
         &self,
         account: &str,

@@ -82,11 +82,13 @@ impl BlobService {
     /// Copy Blob within the server. Takes the same time for any size, because the content is
     /// shared. The destination gets content, type, block list, headers and sequence number of the
     /// source. A snapshot or version may be copied over the current blob of its name. Errors:
-    /// invalid names, metadata or tags; `BlobNotFound` of the source, `ContainerNotFound` of the
-    /// destination; `SourceConditionNotMet`; those of write conditions and leases,
-    /// `InfiniteLeaseDurationRequired`; `InvalidBlobType`; `BlobArchived`; `PendingCopyOperation`,
-    /// `BlobImmutableDueToPolicy`, `OperationNotAllowedOnIncrementalCopyBlob`,
-    /// `BlobUsesCustomerSpecifiedEncryption`.
+    /// invalid names or tags; `InvalidOperation` for a snapshot or version as the destination;
+    /// `BlobNotFound` of the source, `ContainerNotFound` of the destination;
+    /// `SourceConditionNotMet`; those of write conditions and leases,
+    /// `InfiniteLeaseDurationRequired`; `InvalidBlobType`, `InvalidBlobTier`; `BlobArchived`,
+    /// `BlobBeingRehydrated`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `OperationNotAllowedOnIncrementalCopyBlob`;
+    /// `BlobUsesCustomerSpecifiedEncryption`, `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn copy_blob(
         &self,
         source: &BlobAddress<'_>,

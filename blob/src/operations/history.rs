@@ -1,4 +1,4 @@
-//! The snapshots, versions and deleted blobs of a name, read a bounded number of rows at a time.
+//! The snapshots, versions and deleted blobs of a name.
 
 use crate::codec;
 use crate::error::Result;
@@ -71,7 +71,8 @@ impl BlobWrite<'_> {
     }
 
     /// Removes snapshots of an expired blob, from the oldest up to `last`, except protected ones.
-    /// Examines at most [`HISTORY_STEP`] snapshots. Returns whether there may be more.
+    /// Examines at most [`HISTORY_STEP`] snapshots. Returns `true` if it has examined that many and
+    /// removed one: then there may be more to remove.
     pub(crate) fn end_snapshots(&mut self, last: SnapshotTime) -> Result<bool> {
         let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         let is_full = present.len() == HISTORY_STEP;

@@ -3,9 +3,9 @@
 //! A row of `blob.merges` names the layers, the file they are copied to, and the progress.
 //! Invariant: while the row exists, the record of the blob names the layers and another one above
 //! them. So the visible content of the layers does not change, and a step can copy it without a
-//! lock. A write that puts another record cancels the merge: see [`BlobWrite::put`]. The lock of
-//! the blob is held only while the copied rows are written. After a restart the timer of the merge
-//! is due again.
+//! lock. A write that puts a record without the layers cancels the merge: see [`BlobWrite::put`].
+//! The lock of the blob is held only while the copied rows are written. After a restart the timer
+//! of the merge is due again.
 
 use crate::error::Result;
 use crate::error::corrupt_record;
@@ -21,7 +21,8 @@ use crate::service::BlobService;
 use lazurite_engine::Batch;
 use std::time::Duration;
 
-/// In a blob with more layers than this, all layers but the last are merged, large ones included.
+/// In a blob with more layers than this, all layers but the last are merged if fewer than
+/// [`LayerMerge::LAYERS_MIN`] are worth merging.
 const LAYERS_MAX: usize = 48;
 
 /// A step of a merge, prepared without locks.
@@ -104,8 +105,8 @@ impl BlobWrite<'_> {
         self.set_timer(due, Timer::Merge, &key);
     }
 
-    /// Applies a prepared step if the blob has not changed since it was prepared. Returns whether
-    /// there may be more to do.
+    /// Applies a prepared step if the merge has not changed since the step was prepared. Returns
+    /// whether there may be more to do.
     pub(crate) fn apply_merge(&mut self, prepared: PreparedMerge) -> Result<bool> {
         match prepared {
             PreparedMerge::Nothing => Ok(false),

@@ -180,7 +180,8 @@ impl BlobService {
     }
 
     /// Like [`BlobService::find`], for operations that need a committed blob; checks the conditions
-    /// of a read. Errors: `BlobNotFound`; those of the conditions.
+    /// of a read, also the one on tags, and the lease id. Errors: `BlobNotFound`; those of the
+    /// conditions; a lease id that does not match.
     fn find_for_read(
         &self,
         address: &BlobAddress<'_>,

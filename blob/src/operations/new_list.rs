@@ -106,7 +106,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The files that are dropped with the replaced record, because no other record names them.
+    /// The files that only the replaced record names; none if that record is kept.
     fn exclusive_files(&self) -> Result<HashSet<File>> {
         let mut exclusive = HashSet::new();
         if !self.keeps_retired() {

@@ -18,8 +18,8 @@ use std::ops::Range;
 /// Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Maximum number of stretches that one response reads. A stretch is up to 64 KiB of content, or
-/// cleared pages. Adjacent stretches form one range.
+/// A response ends once it has read more stretches than this. A stretch is up to 64 KiB of content,
+/// or cleared pages. Adjacent stretches of one kind form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
@@ -60,8 +60,9 @@ pub struct PageRanges {
 
 impl BlobService {
     /// Returns the ranges of pages that were written and not cleared since; or, given a snapshot,
-    /// those that were written or cleared after it. Errors: as [`BlobService::get_blob`];
-    /// `InvalidBlobType`; `InvalidQueryParameterValue` for a malformed marker;
+    /// those that were written or cleared after it. Errors: invalid names; `ContainerNotFound`,
+    /// `BlobNotFound`, `InvalidBlobType`; those of read conditions; a lease id that does not match;
+    /// `InvalidRange`; `InvalidQueryParameterValue` for a malformed marker;
     /// `OutOfRangeQueryParameterValue`; `PreviousSnapshotNotFound`,
     /// `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
     pub fn get_page_ranges(

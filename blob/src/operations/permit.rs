@@ -34,7 +34,7 @@ pub(crate) enum Action {
     Restore,
     /// The pending copy to the current blob ends.
     EndCopy,
-    /// A snapshot, a version or a deleted blob is filed in an empty place.
+    /// A record is filed in an empty place.
     Add,
     /// Readers see no change: only the place of content and uncommitted blocks changes.
     Refile,

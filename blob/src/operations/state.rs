@@ -39,10 +39,10 @@ pub enum Expiry {
 impl BlobService {
     /// Set Blob Tier of a blob, snapshot or version. ETag and Last-Modified stay as they are. Of
     /// the conditions, only the one on tags and the lease id are used. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier`
-    /// for a tier that blobs of its type cannot have, `CannotChangeToLowerTier` and
-    /// `BlobTierInadequateForContentLength` for a tier that this page blob cannot have;
-    /// `BlobBeingRehydrated`.
+    /// `ContainerNotFound`, `BlobNotFound`; `PendingCopyOperation`; `ConditionNotMet`; those of
+    /// leases; `InvalidBlobTier` for a tier that blobs of its type cannot have,
+    /// `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength` for a tier that this page
+    /// blob cannot have; `BlobBeingRehydrated`.
     pub fn set_blob_tier(
         &self,
         address: &BlobAddress<'_>,
@@ -86,8 +86,9 @@ impl BlobService {
 
     /// Set Blob Expiry: once it has expired, the blob does not exist. Errors: invalid names;
     /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
-    /// write conditions and leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`;
-    /// `InvalidHeaderValue` for a time that is not in the future, or after the year 9999.
+    /// write conditions and leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`; `InvalidHeaderValue` for a time that is not in the future, or
+    /// after the year 9999.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
@@ -119,7 +120,8 @@ impl BlobService {
     /// Set Blob Immutability Policy of a blob, snapshot or version. A locked policy can only be
     /// extended. The server passes only `If-Unmodified-Since`. Errors: invalid names;
     /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; `InvalidHeaderValue` for a time that
-    /// has passed; `BlobImmutableDueToPolicy` for changes that a locked policy does not allow.
+    /// has passed; `PendingCopyOperation`; `BlobImmutableDueToPolicy` for changes that a locked
+    /// policy does not allow.
     pub fn set_blob_immutability_policy(
         &self,
         address: &BlobAddress<'_>,
@@ -152,7 +154,7 @@ impl BlobService {
     }
 
     /// Delete Blob Immutability Policy, which must not be locked. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
+    /// `ContainerNotFound`, `BlobNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`.
     pub fn delete_blob_immutability_policy(&self, address: &BlobAddress<'_>) -> Result<Ticket> {
         let mut write = self.begin_any_write(address)?;
         let (place, mut blob) = write.find(address.state)?;
@@ -167,7 +169,7 @@ impl BlobService {
     }
 
     /// Set Blob Legal Hold of a blob, snapshot or version. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`.
+    /// `ContainerNotFound`, `BlobNotFound`; `PendingCopyOperation`.
     pub fn set_blob_legal_hold(
         &self,
         address: &BlobAddress<'_>,

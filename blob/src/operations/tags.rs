@@ -60,8 +60,8 @@ pub struct FindBlobsByTagsPage {
 }
 
 impl BlobService {
-    /// Returns the blob's tags, by name. Checks the conditions of a read and the condition on tags.
-    /// Errors: as [`BlobService::get_blob_properties`].
+    /// Returns the blob's tags, by name. Errors: invalid names; `ContainerNotFound`,
+    /// `BlobNotFound`; those of read conditions; a lease id that does not match.
     pub fn get_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -72,7 +72,7 @@ impl BlobService {
 
     /// Replaces the tags of a blob or of a version. ETag and Last-Modified stay as they are.
     /// Errors: invalid names or tags; `InvalidOperation` for a snapshot; `ContainerNotFound`,
-    /// `BlobNotFound`; those of write conditions and leases.
+    /// `BlobNotFound`; those of write conditions and leases; `PendingCopyOperation`.
     pub fn set_blob_tags(
         &self,
         address: &BlobAddress<'_>,

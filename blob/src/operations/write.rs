@@ -1,5 +1,5 @@
-//! BlobWrite: the one way to write to a blob. Begin, check, change, commit: under one lock, in one
-//! batch or in steps.
+//! BlobWrite: the one way to write to a blob. Begin, check, change, commit: the name of the blob is
+//! locked from the beginning to the commit. The changes are one batch, or several steps.
 
 use crate::codec;
 use crate::conditions::Validators;
@@ -628,8 +628,8 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// True if the blob becomes a version when it is replaced: the account keeps versions now, or
-    /// kept them when the blob was written. Existing versions are kept. Source: Blob versioning,
-    /// "Enable or disable blob versioning".
+    /// kept them when the blob was written. Source: Blob versioning, "Enable or disable blob
+    /// versioning".
     pub(crate) fn keeps_versions(&self) -> bool {
         let is_version = self.current().is_some_and(|blob| blob.version.is_some());
         self.policy.versioning || is_version
