@@ -280,7 +280,7 @@ pub(crate) fn expiries(queue: QueueId, start: Position, end: Position) -> KeyRan
 }
 
 /// Returns the position at the end of a key of the order of delivery or of expiry; `None` if the
-/// key is too short.
+/// key has another length.
 pub(crate) fn position(key: &[u8]) -> Option<Position> {
     let bytes = key.get(ID_BYTES + 1..)?;
     let (at, id) = bytes.split_at_checked(8)?;

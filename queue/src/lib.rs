@@ -22,8 +22,9 @@
 //!   behind it, so that this scan is short, too.
 //! - **Put** only writes: it reads no row and takes no lock that a consumer holds.
 //! - **Update** and **Delete** find the message by its id, and check the receipt in that row.
-//! - **Clear** and **Delete Queue** write one range delete, and the queue gets a new id: no
-//!   operation waits for the removal of the rows or scans the range where they were.
+//! - **Clear** and **Delete Queue** write one range delete. A queue that is cleared or created
+//!   again gets a new id: no operation waits for the removal of the rows or scans the range where
+//!   they were.
 //! - **Expiry** is not an event. Delivery and peek skip expired messages, a few thousand per step
 //!   so that the locks are held only briefly, and the frontier moves past them. A message
 //!   disappears from delivery, peek and count at the same instant; [`QueueService::sweep`] removes
@@ -36,9 +37,9 @@
 //! # Time
 //!
 //! The service reads its own clock, which never goes back within a process, once for each
-//! operation, under the lock that orders the operation. So a message that has expired does not
-//! reappear within a process. If the machine's clock is set back between two runs, expired messages
-//! whose rows were not yet removed reappear.
+//! operation. A write reads it under the lock that orders the write. So a message that has expired
+//! does not reappear within a process. If the machine's clock is set back between two runs, expired
+//! messages whose rows were not yet removed reappear.
 //!
 //! # Durability and locks
 //!

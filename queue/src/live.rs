@@ -24,8 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Each time this many slots have been added, the slots that were not used in the meantime are
-/// dropped. At most twice this number are kept, plus those held by running operations: a few
-/// megabytes.
+/// dropped. Besides the slots in use, memory holds a few megabytes of others.
 const SLOTS_PER_GENERATION: usize = 4 * 1024;
 
 /// Maximum number of remembered expiries of dropped slots: some ten megabytes. The sweep finds

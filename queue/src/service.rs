@@ -51,7 +51,8 @@ impl QueueService {
     }
 
     /// Returns how many rows of the orders of delivery and expiry were read since the service was
-    /// opened. Per message, this must not grow with the depth of a queue.
+    /// opened, except by [`QueueService::list_messages`]. Per message, this must not grow with the
+    /// depth of a queue.
     pub fn rows_examined(&self) -> u64 {
         self.rows_examined.load(Ordering::Relaxed)
     }

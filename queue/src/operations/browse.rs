@@ -1,8 +1,8 @@
 //! Reads of all messages, hidden ones included, for tools that show a queue. No operation of the
 //! protocol does this.
 //!
-//! Nothing here takes a lock, counts a delivery or changes a row. Times and receipts are as of one
-//! snapshot for each call.
+//! Nothing here counts a delivery or changes a row. A lock is taken only to read the state of a
+//! queue into memory. Times and receipts are as of one snapshot for each call.
 
 use crate::codec::{self, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};

@@ -232,7 +232,7 @@ impl QueueService {
         self.with_queue(account, queue, lock, transaction, update)
     }
 
-    /// Updates a message. The caller holds the lock of its consumer.
+    /// Updates a message. The caller must hold the consumer lock.
     fn change_message(
         &self,
         live: &Live,

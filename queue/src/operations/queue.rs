@@ -87,8 +87,8 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Returns the metadata and the number of messages, visible or not. Takes no lock. Source: Get
-    /// Queue Metadata.
+    /// Returns the metadata and the number of messages, visible or not. Takes no lock that a write
+    /// holds. Source: Get Queue Metadata.
     pub fn get_queue_metadata(&self, account: &str, queue: &str) -> Result<QueueProperties> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
