@@ -1,4 +1,5 @@
-//! Clock: issues Timestamps, each later than every Timestamp before it.
+//! Clock: issues Timestamps, each later than every Timestamp before it, unless the wall clock was
+//! wrong.
 //!
 //! Clients use the ETag, which is the Timestamp, as a version: two writes of one entity must never
 //! share it, even if the entity was deleted in between. A caller takes a Timestamp while it holds

@@ -29,7 +29,7 @@ const ESTIMATES_PER_SECOND_MAX: usize = 32;
 /// A number of rows. Shown as `20`, or as `~1200` if it is an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowCount {
-    /// An estimate has two significant digits.
+    /// An estimate has two significant digits, unless more rows than the estimate were examined.
     pub rows: u64,
     /// Whether the rows were counted rather than estimated.
     pub is_exact: bool,

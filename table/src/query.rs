@@ -1,6 +1,6 @@
 //! Queries: one page at a time, from one snapshot, with its cost.
 //!
-//! A continuation names the first row that was not examined yet. A full page looks up to a thousand
+//! A continuation names the row at which the next page begins. A full page looks up to a thousand
 //! rows ahead for the next match, so that the last page of a query is usually recognised as the
 //! last.
 
@@ -21,7 +21,7 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
 /// Maximum number of rows of a page, and the default.
 pub const PAGE_ROWS_MAX: usize = 1000;
-/// Bytes of stored rows after which a page ends.
+/// Maximum number of bytes of the stored rows of a page.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Maximum number of rows that a full page examines to find one more match.
 const LOOK_AHEAD_ROWS_MAX: usize = 1000;
@@ -66,7 +66,7 @@ pub struct Cost {
 pub struct Page {
     /// The matches. May be empty even if more entities follow.
     pub entities: Vec<Entity>,
-    /// PartitionKey and RowKey of the first entity that was not examined; `None` at the end.
+    /// PartitionKey and RowKey of the entity at which the next page begins; `None` at the end.
     pub next: Option<(String, String)>,
     /// The cost of the page.
     pub cost: Cost,
@@ -115,7 +115,7 @@ pub struct TableQuery<'a> {
 pub struct TablePage {
     /// Names as spelled at creation. May be empty even if more tables follow.
     pub tables: Vec<String>,
-    /// The first table not considered yet; `None` at the end.
+    /// The table at which the next page begins; `None` at the end.
     pub next: Option<String>,
 }
 
@@ -268,8 +268,9 @@ impl TableService {
         self.estimates.rows(second, snapshot, &self.entities, range)
     }
 
-    /// Returns one page of the account's tables, with the limits and errors of
-    /// [`TableService::query_entities`]. A filter may only refer to `TableName`.
+    /// Returns one page of the account's tables, with the limits of
+    /// [`TableService::query_entities`]. A filter may only refer to `TableName`. Errors:
+    /// `InvalidInput`, `NotImplemented`.
     pub fn query_tables(
         &self,
         account: &str,
