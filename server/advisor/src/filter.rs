@@ -7,7 +7,7 @@ pub(crate) struct Shape {
     pub(crate) names_partition_key: bool,
     pub(crate) names_row_key: bool,
     pub(crate) has_or: bool,
-    /// The value of the one `PartitionKey eq`, if there is no `or`.
+    /// The value of the first `PartitionKey eq`, if there is no `or`.
     pub(crate) partition: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Shape {
         shape
     }
 
-    /// Whether `or` joins comparisons of keys.
+    /// Whether the filter has an `or` and names a key.
     pub(crate) fn has_or_on_keys(&self) -> bool {
         self.has_or && (self.names_partition_key || self.names_row_key)
     }

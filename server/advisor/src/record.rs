@@ -14,10 +14,10 @@ use std::time::SystemTime;
 
 /// Number of seconds after a question in which requests are kept.
 pub const IDLE_MAX: u64 = 10;
-/// Maximum number of requests that wait for the next question, and of their bytes.
+/// Maximum number of requests that wait for the next question, and maximum of their bytes.
 pub const KEPT_MAX: usize = 65_536;
 const KEPT_BYTES_MAX: usize = 32 << 20;
-/// Maximum number of requests in one answer; their bytes at which an answer ends.
+/// Maximum number of requests in one answer, and number of their bytes at which an answer ends.
 pub const ANSWER_MAX: usize = 8_192;
 const ANSWER_BYTES_MAX: usize = 512 << 10;
 

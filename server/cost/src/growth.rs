@@ -55,7 +55,7 @@ impl Shape {
 /// How a figure grows with the number of items.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Growth {
-    /// The shape that deviates least from the measurements.
+    /// The shape that was fitted to the measurements, or was given.
     pub shape: Shape,
     /// The largest deviation of a measurement from the shape, as a share of the measurement; 0 if
     /// the growth was not measured.

@@ -65,7 +65,7 @@ impl CheckedDesign {
 }
 
 /// Checks a design. `filled` are its tables as they were built; `measured` has the costs of some
-/// queries of each pattern, by the number of the pattern. Errors: those of [`DesignFile::check`].
+/// queries of each pattern, by the number of the pattern. Errors: keys that cannot be read.
 pub fn check(
     design: &DesignFile,
     filled: &BTreeMap<String, Table>,

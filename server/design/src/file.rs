@@ -133,7 +133,7 @@ impl Does {
 pub struct Must {
     /// The dearest plan: one of [`PLANS`].
     pub plan: Option<String>,
-    /// Maximum number of rows that Azure examines for one of its requests.
+    /// Maximum number of rows that Azure examines for one use of the pattern.
     pub examined: Option<u64>,
     /// Maximum number of requests that one use of the pattern takes: pages of a query, parts of a
     /// divided transaction.

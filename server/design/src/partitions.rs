@@ -86,13 +86,13 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// The first second in which something was refused.
+    /// The first second in which at least one entity was refused.
     pub fn throttles_at(&self) -> Option<usize> {
         let is_refused = |second: &Second| second.refused() >= 1.0;
         self.seconds.iter().position(is_refused)
     }
 
-    /// Seconds in which something was refused.
+    /// Number of seconds in which at least one entity was refused.
     pub fn throttled_seconds(&self) -> usize {
         let is_refused = |second: &&Second| second.refused() >= 1.0;
         self.seconds.iter().filter(is_refused).count()

@@ -77,15 +77,17 @@ pub type Question = (String, Option<u32>);
 /// The requests of a record to one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// Seconds from the first to the last request; at least 1.
+    /// Number of seconds from the first to the last request, both included; 0 without a request.
     pub seconds: usize,
     /// Requests that name entities, in their order.
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Number of requests that were refused or failed. No other figure counts them.
+    /// Number of requests that were refused or failed. Of the other figures, only `seconds` includes
+    /// them.
     pub refused: u64,
-    /// Number of writes whose keys the logs do not have. No other figure counts them.
+    /// Number of writes whose keys the logs do not have. Of the other figures, only `seconds`
+    /// includes them.
     pub nameless: u64,
 }
 
