@@ -53,7 +53,7 @@ pub struct Decoder {
     partial: BytesMut,
     segments: u16,
     segment: u16,
-    /// Number of content bytes still to come: in total, and in this segment.
+    /// Number of content bytes still to come: after this segment, and in this segment.
     content_left: u64,
     segment_left: u64,
     of_message: Checksummer,

@@ -18,7 +18,7 @@ pub struct EntityBody {
     pub row_key: Option<String>,
     /// Whether a key is annotated with a type other than string.
     pub has_typed_key: bool,
-    /// All other properties, in the order sent.
+    /// The other properties except `Timestamp`, in the order sent.
     pub properties: Vec<(String, Value)>,
 }
 
