@@ -83,8 +83,8 @@ pub struct Workload {
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Number of requests that were refused or failed. Of the other figures, only `seconds` includes
-    /// them.
+    /// Number of requests that were refused or failed. Of the other figures, only `seconds`
+    /// includes them.
     pub refused: u64,
     /// Number of writes whose keys the logs do not have. Of the other figures, only `seconds`
     /// includes them.

@@ -2,7 +2,7 @@
 //! fixed, so only a small part of Avro is needed. Source: Apache Avro specification, "Object
 //! container files", "Binary encoding"; Query Blob Contents, "Response body".
 
-/// Maximum number of bytes of the result in one record.
+/// Number of bytes at which a piece of the result is complete. Its last row may exceed this number.
 pub const DATA_BYTES: usize = 128 << 10;
 
 const MAGIC: &[u8] = b"Obj\x01";

@@ -137,8 +137,9 @@ enum State {
     Escape { is_quoted: bool },
 }
 
-/// Splits content into records. A record is copied only if it is not whole in the input or has a
-/// value that must be unescaped. Memory grows with the longest record only.
+/// Splits content into records. If each separator has one byte, most records are not copied: those
+/// that are whole in the input and have no value to unescape. Memory grows with the longest record
+/// only.
 pub struct DelimitedReader {
     column_separator: Box<[u8]>,
     record_separator: Box<[u8]>,
@@ -298,7 +299,8 @@ impl DelimitedReader {
 
     /// Finds the columns of the record at the beginning of the input, without copying them, and
     /// returns its length with its separator. `None`: [`Self::scan_value`] did not find one of the
-    /// values. The values before it were copied, and the rest must be read state by state.
+    /// values, the line is empty, or the record may exceed a limit. The values found were copied,
+    /// and the rest must be read state by state.
     fn scan(&mut self, input: &mut &[u8]) -> Option<usize> {
         let mut start = 0;
         while let Some((place, end)) = self.scan_value(input, start) {
@@ -378,8 +380,8 @@ impl DelimitedReader {
             .is_some_and(|(_, record)| byte == record)
     }
 
-    /// Reads to the end of a value, or of the input, outside of quotes. Returns `true` at the end
-    /// of a record.
+    /// Reads outside of quotes, at most to the end of the value. Returns `true` at the end of a
+    /// record.
     fn read_bare(&mut self, input: &mut &[u8]) -> Result<bool, Fatal> {
         let column_end = last(&self.column_separator);
         let record_end = last(&self.record_separator);

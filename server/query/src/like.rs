@@ -30,7 +30,7 @@ pub enum Pattern {
     },
 }
 
-/// The part between two `%`: one item for each character, `None` for `_`.
+/// A part of a pattern that was split at `%`: one item for each character, `None` for `_`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Segment {
     items: Vec<Option<char>>,

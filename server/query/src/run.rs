@@ -169,7 +169,7 @@ pub struct Running {
     documents: std::vec::IntoIter<Json>,
     awaits_header: bool,
     ended: bool,
-    /// Parquet rows read so far, and rows without columns still to be counted.
+    /// Parquet rows read so far, and rows without columns still to be processed.
     parquet_rows: u64,
     empty_rows: u64,
     /// Length of the content in bytes.
@@ -187,7 +187,7 @@ struct Pass {
     now: Timestamp,
     accumulator: Option<Accumulator>,
     rows_left: u64,
-    /// Number of rows and errors written, and of errors alone.
+    /// Number of rows and row errors written, and of row errors alone.
     written: u64,
     row_errors: u64,
     /// The offset of the content in the blob.
@@ -252,7 +252,8 @@ impl Running {
         }
     }
 
-    /// The number of rows and row errors written so far.
+    /// The number of rows and row errors written so far. Results of an aggregate or of `sys.split`
+    /// do not count.
     pub fn written(&self) -> u64 {
         self.pass.written
     }
@@ -284,9 +285,10 @@ impl Running {
         self.end();
     }
 
-    /// Consumes input until a piece of the result is ready. `input` is the content that has arrived
-    /// and is not yet consumed; `is_last`: nothing follows it. `signal` is called before each row,
-    /// and within rows that take long.
+    /// Consumes input until a piece of the result is ready, more input is needed, the signal
+    /// requests a pause, or the query has ended. `input` is the content that has arrived and is not
+    /// yet consumed; `is_last`: nothing follows it. `signal` is called before each step, and within
+    /// rows that take long.
     pub fn go_on(
         &mut self,
         input: &mut &[u8],
