@@ -1,5 +1,6 @@
 //! Conditional headers: the state of a blob that a request requires, and the errors if the blob is
 //! in another state.
+//!
 //! Reads and writes combine the four HTTP headers (`If-Match`, `If-None-Match` and the two dates)
 //! differently. The headers of a write are first reduced to one condition by
 //! [`Conditions::for_write`], which may fail before anything is read. Then that condition is

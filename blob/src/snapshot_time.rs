@@ -30,8 +30,8 @@ impl SnapshotTime {
         time_of_ticks(self.0)
     }
 
-    /// Parses the displayed form, with one to seven digits of the second's fraction. `None` for
-    /// other text.
+    /// Parses the displayed form, with one to seven digits of the second's fraction, or without the
+    /// fraction. `None` for other text.
     pub fn parse(text: &str) -> Option<SnapshotTime> {
         let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
         let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));

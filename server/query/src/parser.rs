@@ -285,8 +285,8 @@ fn is_reserved(word: &str) -> bool {
         .any(|reserved| reserved.eq_ignore_ascii_case(word))
 }
 
-/// Whether a word names the blob. The hosted service was observed to accept `DataLakeStorage`
-/// too, which the Data Lake clients document.
+/// Whether a word names the blob. The hosted service was observed to accept `DataLakeStorage` too,
+/// which the Data Lake clients document.
 fn is_table(word: &str) -> bool {
     let names = ["BlobStorage", "DataLakeStorage"];
     names.iter().any(|name| word.eq_ignore_ascii_case(name))
