@@ -66,8 +66,8 @@ fn is_forbidden(character: char) -> bool {
     matches!(character, '/' | '\\' | '#' | '?' | '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}')
 }
 
-/// Checks properties to be written: their number, each name and value, and that the names are unique
-/// and are not those of system properties.
+/// Checks properties to be written: their number, each name and value, and that the names are
+/// unique and are not those of system properties.
 fn check_properties(properties: &[(String, Value)]) -> Result<()> {
     ensure(properties.len() <= PROPERTIES_MAX, Error::TooManyProperties)?;
     for (name, value) in properties {

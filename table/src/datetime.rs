@@ -27,8 +27,8 @@ pub struct DateTime(u64);
 /// Why a text is not a [`DateTime`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateTimeError {
-    /// The text does not have a form that [`DateTime::parse`] reads, or there is no such day or time
-    /// of day.
+    /// The text does not have a form that [`DateTime::parse`] reads, or there is no such day or
+    /// time of day.
     Malformed,
     /// The instant is before 1601 or after 9999.
     OutOfRange,

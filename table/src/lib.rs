@@ -18,6 +18,7 @@
 //! refused write, it should wait for `Db::ticket`, as it does for a write.
 //!
 //! # Locks
+//!
 //! Every write is a transaction of the engine. The engine admits the transaction before it locks a
 //! key, so that it does not wait for the disk under a lock. A write of entities locks the record of
 //! their table, shared, then the entities. An operation that creates or deletes a table locks its
