@@ -195,12 +195,13 @@ fn blob_with_an_entity_and_a_message_is_billed_in_three_services() {
         1_120_000.0 / 1_073_741_824.0 * 0.045,
     ];
     let expected = [
-        // 320,000 / 10,000 = 32 x 0.055 = 1.76.
-        1.76,     // 32 x 0.00036 = 0.01152.
-        0.011_52, // 64 x 0.004 = 0.256.
-        0.256,    // 10,000 / 10,000 = 1 x 0.004.
-        0.004,    // 300 x 0.00036 = 0.108.
-        0.108,    // 300 x 0.0044 = 1.32.
+        // 320,000 writes and 3,000,000 reads are 32 and 300 times 10,000. The sixth price is that
+        // of the downloads: 300 x 0.0044 = 1.32.
+        1.76,     // 32 x 0.055.
+        0.011_52, // 32 x 0.00036.
+        0.256,    // 2 x 32 x 0.004.
+        0.004,    // 320,000 / 32 = 10,000 requests: 1 x 0.004.
+        0.108,    // 300 x 0.00036.
         1.32, stored[0], stored[1], stored[2],
     ];
     near_all(&design.bill(load, &prices), &expected);

@@ -29,7 +29,7 @@ const STRICT: ScopeSettings = ScopeSettings {
     default: Some(DEFAULT_SCOPE),
     denies: true,
 };
-/// The container insists on the account's own key.
+/// The container allows only the account's own key.
 const PLAIN: ScopeSettings = ScopeSettings {
     default: None,
     denies: true,
