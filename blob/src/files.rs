@@ -81,7 +81,7 @@ impl FileChanges {
         self.name(layer, 1);
     }
 
-    /// Notes that a record no longer names the layer's file. Drops a file that none names any more.
+    /// Notes that a record no longer names the layer's file. Drops the file if no record names it.
     pub(crate) fn remove(&mut self, rows: &mut FileRows<'_>, layer: &Layer) {
         if layer.shared {
             self.name(layer, -1);

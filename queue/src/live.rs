@@ -251,8 +251,8 @@ pub(crate) struct Live {
     stale: AtomicBool,
 }
 
-/// Holds the lock of one counter: that of a producer's cell, or that of the removed messages, which
-/// is the consumer lock.
+/// Holds the lock of one counter: the counter of a producer's cell, or the counter of the removed
+/// messages, whose lock is the consumer lock.
 #[derive(Debug)]
 pub(crate) struct QueueGuard<'a> {
     live: &'a Live,

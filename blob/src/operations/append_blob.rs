@@ -214,8 +214,8 @@ impl BlobWrite<'_> {
         rows.put_block(&file.committed(end), &codec::encode_block(&block));
     }
 
-    /// The file to append to: that of the last layer, or of a new layer if other records name that
-    /// file.
+    /// Returns the file to append to. It is the file of the last layer, or, if other records name
+    /// that file even after a merge of layers, the file of a new layer.
     pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
         for may_merge in [true, false] {
             if let Some(layer) = blob.layers.last()

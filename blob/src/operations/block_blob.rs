@@ -359,7 +359,7 @@ impl BlobWrite<'_> {
             Some(file) if body.key.is_none() => Ok(file),
             _ => {
                 let _ = self.retire(RetireReason::Overwritten)?;
-                // The id of the file is that of the content, for which the body was encrypted.
+                // The file gets the id of the content, because the body was encrypted for that id.
                 Ok(self.file(body.content()))
             }
         }

@@ -485,7 +485,7 @@ impl<'a> BlobWrite<'a> {
         self.files.add(layer);
     }
 
-    /// Notes that a record no longer names the layer's file. Drops a file that none names any more.
+    /// Notes that a record no longer names the layer's file. Drops the file if no record names it.
     pub(crate) fn unname_file(&mut self, layer: &Layer) {
         let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
         self.files.remove(&mut rows, layer);

@@ -1,6 +1,6 @@
-//! Workloads of tables: those that a rule could mistake for others, and those of the rules about
-//! reads and writes of the same entities. Each rule has a bad load that fires it, and good ones
-//! that do not.
+//! Workloads of tables: workloads that a rule could mistake for others, and workloads of the rules
+//! about reads and writes of the same entities. Each rule has a bad load that fires it, and good
+//! ones that do not.
 
 use crate::request::{QueryFacts, Service};
 use crate::rules::Rule;

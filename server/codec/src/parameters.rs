@@ -45,7 +45,8 @@ struct Parameter {
     name: usize,
     value: usize,
     value_end: usize,
-    /// Start of the decoded value: that of the value itself if it has no escapes.
+    /// Start of the decoded value. If the value has no escapes, this is the start of the value as
+    /// sent.
     decoded: usize,
     end: usize,
     /// A hash of the name. Only names with equal fingerprints are compared.

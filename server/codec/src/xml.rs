@@ -25,7 +25,7 @@ pub struct Malformed(String);
 pub struct Element {
     /// The name without its prefix.
     pub name: String,
-    /// The element's own text, without that of its children, joined.
+    /// The element's own text in one piece, without the texts of its children.
     pub text: String,
     /// The child elements, in the order of the document.
     pub children: Vec<Element>,

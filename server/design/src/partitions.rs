@@ -98,7 +98,7 @@ impl Simulation {
         self.seconds.iter().filter(is_refused).count()
     }
 
-    /// Entities that were refused, and those that were asked for.
+    /// The number of entities that were refused, and the number of all that were asked for.
     pub fn refused_of(&self) -> (f64, f64) {
         let refused = self.seconds.iter().map(Second::refused).sum();
         let asked = self.seconds.iter().map(|second| second.asked).sum();

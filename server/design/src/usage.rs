@@ -110,7 +110,7 @@ pub struct Usage {
     /// Transactions whose entities lie in more than one partition: they would not be atomic.
     pub divided: u64,
     /// Number of requests by keys that must search first, because the former keys do not determine
-    /// the new ones. With copies: those that must read the entity first.
+    /// the new ones. With copies: number of writes that must read the entity first.
     pub searches: u64,
     /// Number of merges of entities whose keys are made of other properties. A merge that changes
     /// such a property would be a deletion and an insert.

@@ -56,9 +56,9 @@ impl Container {
         self.data.len() + self.out.len()
     }
 
-    /// Writes an error of one record, or the fatal one that ends the query. An error of one record
-    /// does not flush the rows before it: the Python client takes the end of a data record for the
-    /// end of a row.
+    /// Writes an error of one record, or a fatal error, which ends the query. An error of one
+    /// record does not flush the rows before it: the Python client takes the end of a data record
+    /// for the end of a row.
     pub fn error(&mut self, is_fatal: bool, name: &str, description: &str, position: u64) {
         if is_fatal {
             self.flush();

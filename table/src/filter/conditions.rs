@@ -15,9 +15,8 @@ pub struct Condition {
     pub literal: Value,
 }
 
-/// The comparisons that hold for every match of a filter, in their order: those that `and` joins at
-/// the top level. Parts below `or` and `not` are left out. Errors: `InvalidInput`,
-/// `NotImplemented`.
+/// The comparisons that `and` joins at the top level of a filter, in their order: they hold for
+/// every match. Parts below `or` and `not` are left out. Errors: `InvalidInput`, `NotImplemented`.
 pub fn conditions(filter: &str) -> Result<Vec<Condition>> {
     let Some(filter) = Filter::parse(filter)? else {
         return Ok(Vec::new());

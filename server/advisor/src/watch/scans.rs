@@ -78,8 +78,8 @@ impl Scans {
         }
     }
 
-    /// Counts repetitions of a filter that returns many entities, and more than half of those it
-    /// examines. Only first pages count: further pages are part of the same read.
+    /// Counts repetitions of a filter that returns many entities, and more than half of the
+    /// entities that it examines. Only first pages count: further pages are part of the same read.
     fn full(
         &mut self,
         request: &Request,
