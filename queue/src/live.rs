@@ -40,8 +40,8 @@ struct SlotTable {
     slots: HashMap<Box<[u8]>, Arc<Slot>>,
     /// Number of slots added since unused ones were last dropped.
     added: usize,
-    /// When the sweep has to look at queues whose slots were dropped, and their keys. A queue may
-    /// be listed several times, and may have a slot again.
+    /// For queues with dropped slots: when the sweep has to look at the queue, and its key. A queue
+    /// may be listed several times, and may have a slot again.
     remembered: BTreeSet<(Ticks, Box<[u8]>)>,
 }
 
@@ -111,7 +111,7 @@ impl Slots {
     }
 
     /// Returns the queues that have, or may have, expired messages at `now`, the longest overdue
-    /// first: those in memory, and at most `dropped_max` whose slots were dropped. Does not mark
+    /// first: queues in memory, and at most `dropped_max` queues with dropped slots. Does not mark
     /// slots as used.
     pub(crate) fn due(&self, now: Ticks, dropped_max: usize) -> Vec<DueQueue> {
         let table = lock(&self.0);

@@ -182,7 +182,8 @@ impl Clock {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called before a scan of all rows whose result goes to [`Clock::lower_rows_bound`].
+    /// Called before a scan of all rows. The result of the scan goes to
+    /// [`Clock::lower_rows_bound`].
     pub(crate) fn begin_scan(&self) {
         let ahead = self.ahead_since_scan.load(SeqCst);
         self.rows_ahead.fetch_max(ahead, SeqCst);

@@ -38,7 +38,8 @@ pub(crate) enum Action {
     Add,
     /// Readers see no change: only the place of content and uncommitted blocks changes.
     Refile,
-    /// The record is removed with its container, which is deleted or whose retention has ended.
+    /// The record is removed with its container, because the container is deleted or its retention
+    /// has ended.
     DeleteContainer,
     /// The record is removed after its container, one at a time.
     Purge,

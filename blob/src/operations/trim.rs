@@ -36,9 +36,10 @@ struct Namers<'s> {
 }
 
 impl BlobService {
-    /// Returns the keys of contents that are neither listed by a record nor uncommitted. Searches
-    /// the files of the records around the removed one, whose moment is `gone`; for [`LAST`], the
-    /// files of all records of the name. Needs no lock: no record lists such a content again.
+    /// Returns the keys of contents that are neither listed by a record nor uncommitted. `gone` is
+    /// the moment of a removed record: searches the files of the records around it, or, for
+    /// [`LAST`], the files of all records of the name. Needs no lock: no record lists such a
+    /// content again.
     pub(crate) fn unlisted_contents(
         &self,
         (home, name): (u128, &str),

@@ -131,9 +131,9 @@ pub struct Prices {
     pub per_gib_and_month: Capacity,
     /// The prices of a GiB that is transferred.
     pub per_gib_transferred: Transfer,
-    /// Assumed number of rows that the service examines in a second of a scan, whose pages end
-    /// after 5 seconds. The example is the published target of one partition; no measured speed is
-    /// published. A higher number makes scans cheaper.
+    /// Assumed number of rows that the service examines in a second of a scan. A page of a scan
+    /// ends after 5 seconds. The example is the published target of one partition; no measured
+    /// speed is published. A higher number makes scans cheaper.
     pub scan_rows_a_second: f64,
     /// The load of a month that is priced.
     pub load_per_month: Load,

@@ -52,8 +52,8 @@ pub fn table_bytes(name: &str) -> u64 {
     12 + 2 * units(name)
 }
 
-/// Bytes of an entity. `properties` are names and values without PartitionKey, RowKey and
-/// Timestamp, whose share is in the formula's 4 bytes and in the keys.
+/// Bytes of an entity. `properties` are the names and values of the properties other than
+/// PartitionKey, RowKey and Timestamp. The formula counts these three as 4 bytes and the keys.
 pub fn entity_bytes<'a>(
     partition_key: &str,
     row_key: &str,

@@ -35,9 +35,9 @@ impl Known {
 }
 
 impl Keys {
-    /// The filter that finds the same entities in a table with these keys, whose entities have
-    /// their former keys as the properties [`OLD_PARTITION_KEY`] and [`OLD_ROW_KEY`]. Errors: the
-    /// filter is invalid.
+    /// The filter that finds the same entities in a table with these keys. The entities of that
+    /// table have their former keys as the properties [`OLD_PARTITION_KEY`] and [`OLD_ROW_KEY`].
+    /// Errors: the filter is invalid.
     pub fn rewritten(&self, filter: &str) -> Result<String> {
         let found = conditions(filter)?;
         let known = self.known(&found);

@@ -265,8 +265,8 @@ impl Running {
         }
     }
 
-    /// Ends a query whose content cannot be read any further with a fatal error of this name,
-    /// unless it has ended.
+    /// Ends the query with a fatal error of this name, unless it has ended: its content cannot be
+    /// read any further.
     pub fn break_off(&mut self, name: &str, description: &str) {
         if !self.ended {
             self.end_with(name, description, self.reader.taken());
