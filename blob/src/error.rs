@@ -1,4 +1,5 @@
-//! Error and Result: one variant per protocol error code, with the protocol's message as its text.
+//! Error and Result: one variant per protocol error code, with the protocol's message as its text,
+//! and one variant for failures of the store.
 //!
 //! Detail elements and headers that the protocol adds to a code are fields. The server maps errors
 //! to statuses.

@@ -1,4 +1,5 @@
-//! Converts the model to engine values and back. Each value begins with a version byte.
+//! Converts the model to engine values and back. Each value begins with a version byte, except the
+//! numbers of the catalog.
 //!
 //! | value | bytes |
 //! | --- | --- |

@@ -7,7 +7,7 @@
 //! again.
 //!
 //! Azure publishes the targets of a partition and of an account, and that ranges are divided and
-//! joined. It does not publish when and how fast this happens, and the capacity of a server. Those
+//! joined. It publishes neither when and how fast this happens, nor the capacity of a server. Those
 //! numbers of [`Rules`] are assumptions, to be varied. Source: Scalability and performance targets
 //! for Table Storage; Calder et al., Windows Azure Storage (SOSP 2011), section 5.
 

@@ -39,8 +39,8 @@ const NOW: u64 = 100;
 /// The time at which policies end, in seconds.
 const UNTIL: u64 = 1000;
 
-/// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the
-/// archive tier.
+/// The outcomes of an operation: on a blob with a policy or hold, on one with a pending copy, and
+/// on one in the archive tier.
 fn row(operation: &str) -> [&'static str; 3] {
     const PROTECTED: &str = "BlobImmutableDueToPolicy";
     const PENDING: &str = "PendingCopyOperation";
