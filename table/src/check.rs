@@ -1,5 +1,4 @@
-//! Checks entities, table names and lists of policies against the rules of the protocol, before an
-//! operation reads or writes.
+//! Checks entities, table names and lists of policies against the rules of the protocol.
 
 use crate::codec::ValueRef;
 use crate::error::{Error, InvalidInput, OutOfRangeInput, Result};
