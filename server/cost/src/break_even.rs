@@ -38,8 +38,8 @@ pub enum BreakEven {
 }
 
 impl BreakEven {
-    /// Where `design` is cheaper than `other`, in reads for each write, with the writes and items of
-    /// the load.
+    /// Where `design` is cheaper than `other`, in reads for each write, with the writes and items
+    /// of the load.
     pub fn over_ratio(design: &Design, other: &Design, load: Load, prices: &Prices) -> BreakEven {
         let at = |ratio| Load {
             reads: ratio * load.writes,

@@ -125,8 +125,8 @@ impl Growth {
         self.shape.at(items).max(0.0)
     }
 
-    /// The fewest and the most items that were measured; `None` if the growth was given. Figures for
-    /// more items are extrapolated.
+    /// The fewest and the most items that were measured; `None` if the growth was given. Figures
+    /// for more items are extrapolated.
     pub fn measured(&self) -> Option<(f64, f64)> {
         let (first, last) = (self.points.first()?, self.points.last()?);
         Some((first.items, last.items))

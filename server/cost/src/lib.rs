@@ -1,5 +1,5 @@
-//! What Azure Storage would bill for a workload: classes of requests, sizes of stored data, pages of
-//! a scan, and the bill of a month, line by line.
+//! What Azure Storage would bill for a workload: classes of requests, sizes of stored data, pages
+//! of a scan, and the bill of a month, line by line.
 //!
 //! A bill has transactions, capacity and bandwidth. A [`Design`] says what one write and one read
 //! of an application send and what an item stores; [`Design::bill`] makes it a [`Bill`] for a

@@ -36,8 +36,8 @@ impl Default for PageRules {
 
 impl PageRules {
     /// Pages of a scan that examines `examined` rows, returns `returned` of them and crosses
-    /// `boundaries` partition boundaries; at least 1. Assumes that boundaries and results lie evenly
-    /// among the rows. Numbers that are negative or not finite count as 0.
+    /// `boundaries` partition boundaries; at least 1. Assumes that boundaries and results lie
+    /// evenly among the rows. Numbers that are negative or not finite count as 0.
     pub fn pages(&self, examined: f64, returned: f64, boundaries: f64) -> f64 {
         let ranges = count(boundaries).floor() + 1.0;
         let by_entities = parts(count(returned) / ranges, self.entities_max);

@@ -30,8 +30,9 @@ pub enum BatchCounting {
 
 /// The prices of 10,000 transactions by [`Class`].
 ///
-/// Examples. Blob: the fictitious prices of Estimate the cost of using Azure Blob Storage (2024-07),
-/// hot tier. Queue and Table: copies of the price pages, locally redundant, without a date.
+/// Examples. Blob: the fictitious prices of Estimate the cost of using Azure Blob Storage
+/// (2024-07), hot tier. Queue and Table: copies of the price pages, locally redundant, without a
+/// date.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transactions {
