@@ -26,12 +26,14 @@ pub struct StoredPolicy {
     pub permission: Option<String>,
 }
 
-/// The rule that a list of policies breaks. All are answered with `400 InvalidXmlDocument`.
+/// A broken rule of stored access policies, as text for the client. The server answers a request
+/// that breaks one with `400 InvalidXmlDocument`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenRule(pub &'static str);
 
-/// Checks the policies of one resource. `letters` are the permissions that its service knows. Their
-/// order is not checked, because client libraries disagree about it.
+/// Checks the policies of one resource. `letters` holds the permission letters that its service
+/// knows. A policy may have its letters in any order, because client libraries disagree about the
+/// order.
 pub fn check(policies: &[StoredPolicy], letters: &str) -> Result<(), BrokenRule> {
     if policies.len() > POLICIES_MAX {
         return Err(BrokenRule("There are more than 5 stored access policies."));

@@ -2,8 +2,8 @@
 //!
 //! The clock of a machine is sometimes stepped: by time synchronisation, by the resumption of a
 //! virtual machine, by hand. A record written after a step back would look older than the record it
-//! replaces. [`SystemWallClock`] follows the system's clock by running slower or faster for a while
-//! instead of stepping with it, so that the order of times within a process is the order of writes.
+//! replaces. [`SystemWallClock`] never steps back: it runs slower until the system's clock has
+//! caught up. So the order of times within a process is the order of writes.
 //!
 //! Only the order within one process is guaranteed. After a restart the clock begins at the
 //! system's time again.
@@ -22,14 +22,14 @@ pub trait WallClock: Send + Sync + Debug {
 
 /// Least lead of the system's clock that counts as a step, not as drift.
 const STEP_MIN: Duration = Duration::from_secs(1);
-/// How long the system's clock has to lead by a step before this clock jumps after it. A step that
-/// is reversed sooner never shows.
+/// How long the system's clock must lead by [`STEP_MIN`] or more before this clock jumps to its
+/// time. A step that is reversed sooner causes no jump.
 const STEP_CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
-/// The clock of the system, made monotonic. While the system's clock is behind, after it was set
-/// back, this clock runs at half speed. While it is ahead, this clock runs at one and a half times
-/// the speed, and jumps to it once it has been ahead by a second or more for ten seconds. Time in
-/// suspension counts as time, not as a step.
+/// The clock of the system, made monotonic. While the system's clock is behind, this clock runs at
+/// half speed. While the system's clock is ahead, this clock runs at one and a half times the
+/// speed. It jumps to the system's time once the lead has been a second or more for ten seconds. On
+/// Linux, time in suspension counts as time, not as a step.
 #[derive(Debug)]
 pub struct SystemWallClock {
     follower: Mutex<Follower>,
@@ -61,7 +61,8 @@ impl WallClock for SystemWallClock {
     }
 }
 
-/// How far a test has set the system's clock, forth or back, without touching that of the machine.
+/// A distance, forward or back, that a test adds to the system's time without setting the machine's
+/// clock.
 #[derive(Debug, Default)]
 pub struct ClockSteps(AtomicI64);
 
@@ -86,13 +87,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Follows one clock that may step by means of another that may not.
+/// The state of [`SystemWallClock`]. Follows the system's clock, which may step, with the help of a
+/// steady clock, which does not.
 #[derive(Debug)]
 struct Follower {
-    /// The time that was returned last, and the steady time then.
+    /// The time that was returned last, and the steady time at that moment.
     now: SystemTime,
     steady: Duration,
-    /// The steady time since which the followed clock has led by a step; `None` if it does not.
+    /// The steady time since which the system's clock has led by a step; `None` if it does not lead
+    /// by one.
     ahead_since: Option<Duration>,
 }
 
@@ -134,7 +137,7 @@ fn system_time() -> SystemTime {
     SystemTime::now()
 }
 
-/// Time that passes at the same rate whatever the system's clock is set to, suspension included.
+/// The steady clock: no change of the system's clock affects it. Time in suspension counts.
 #[cfg(target_os = "linux")]
 fn steady_time() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -145,8 +148,8 @@ fn steady_time() -> Duration {
     )
 }
 
-/// Returns the time since the first call, which passes at the same rate whatever the system's clock
-/// is set to. On macOS, time in suspension does not count.
+/// The steady clock: time since the first call. No change of the system's clock affects it. On
+/// macOS, time in suspension does not count.
 #[cfg(not(target_os = "linux"))]
 fn steady_time() -> Duration {
     use std::sync::LazyLock;
@@ -161,7 +164,7 @@ fn steady_time() -> Duration {
 pub struct ManualWallClock(Mutex<SystemTime>);
 
 impl ManualWallClock {
-    /// A clock that stands at `now`.
+    /// A clock that shows `now`.
     pub fn new(now: SystemTime) -> ManualWallClock {
         ManualWallClock(Mutex::new(now))
     }

@@ -1,9 +1,9 @@
-//! Checks that no files of a crate import each other in a circle, in any crate of the workspace,
-//! and that the folders of the engine are layers, each of which imports only those before it.
+//! Checks two rules. In each crate of the workspace, no files import each other in a circle. The
+//! folders of the engine are layers, and each imports only the layers below it.
 //!
 //! Imports are read from the text. A file imports another if it names something that the other
-//! defines, in a `use` or as a path; a re-exported name counts as an import of the file that
-//! defines it. Tests and comments are left out.
+//! defines, in a `use` or as a path. A file that uses a re-exported name imports the file that
+//! defines the name. Tests and comments are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,7 +20,7 @@ const LAYERS: [&str; 9] = [
     "base", "fs", "format", "tree", "values", "write", "catalog", "work", "",
 ];
 
-/// One file: the names that it gives to others, and every path that it names.
+/// One file: the names that it defines or introduces, and every path that it names.
 #[derive(Debug, Default)]
 struct Module {
     file: String,
@@ -41,7 +41,7 @@ struct Module {
 #[derive(Debug, Default)]
 struct Crate(BTreeMap<String, Module>);
 
-/// The files by path, and the names that each imports from each other file.
+/// For each file, by path: the other files that it imports from, and the names that it imports.
 type Imports = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
 /// The target of a path: a module, and the name that it defines; `None` for the module itself.
@@ -236,7 +236,7 @@ impl Crate {
         all
     }
 
-    /// Reads a file and the modules that it declares, which stand in `folder`.
+    /// Reads a file and the modules that it declares, whose files are in `folder`.
     fn read_module(&mut self, path: &str, parent: Option<&str>, file: &Path, folder: &Path) {
         let text = fs::read_to_string(file).unwrap();
         let tokens = without_tests(&tokens(&text));
@@ -257,7 +257,7 @@ impl Crate {
             if word == "use" && end > at {
                 let mut found = Vec::new();
                 use_paths(&tokens[at + 1..end], &[], &mut found);
-                // A re-exported name counts as an import of the files that use it.
+                // A re-export is not an import here: the files that use the name import it.
                 let is_handed_on = at > 0 && matches!(tokens[at - 1].as_str(), "pub" | ")");
                 for (mut path, name) in found {
                     if name == "*" {
@@ -368,7 +368,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|letter: char| letter.is_alphabetic() || letter == '_')
 }
 
-/// The files that each file reaches over its imports.
+/// The files that `from` reaches over imports.
 fn reached(imports: &Imports, from: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut left = vec![from.to_owned()];

@@ -9,12 +9,13 @@ use lazurite_engine::Db;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// The policies of accounts that were read once, so that later writes need not read them.
+/// The policies of accounts. Each is read from the store once, so that later writes need not read
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct AccountPolicies {
     known: RwLock<HashMap<String, AccountPolicy>>,
-    /// Held while a policy is stored and published, so that the last one stored is the one
-    /// published. Nothing else waits for this lock.
+    /// Held while a policy is stored and then put into `known`, so that `known` keeps the policy
+    /// that was stored last. Readers do not wait for this lock.
     changing: Mutex<()>,
 }
 
@@ -30,7 +31,8 @@ impl AccountPolicies {
             return Ok(*policy);
         }
         drop(known);
-        // The lock is held during the read, so that a policy set meanwhile is not overwritten.
+        // Held during the read: otherwise `set` could store a newer policy meanwhile, and the
+        // insert below would replace it.
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let stored = db.get(&keyspaces.accounts, &keys::account_policy(account))?;
         let policy = stored.map(|value| codec::decode_policy(&value));
@@ -39,7 +41,8 @@ impl AccountPolicies {
         Ok(policy)
     }
 
-    /// Replaces the policy with the one that `write` stores. Readers do not wait for the write.
+    /// Stores a policy with `write`, then replaces the policy in memory. Readers do not wait for
+    /// `write`.
     pub(crate) fn set<T>(
         &self,
         account: &str,

@@ -67,8 +67,8 @@ pub(crate) fn check_block_id(id: &[u8]) -> Result<()> {
     }
 }
 
-/// Looks up the chosen blocks, in order. Contents of all other blocks, committed or not, are
-/// returned as `unreferenced` for the caller to drop.
+/// Looks up the chosen blocks, in order. Contents that no chosen block refers to are returned as
+/// `unreferenced`, for the caller to drop. Error: `InvalidBlockList` for a block that is not found.
 pub(crate) fn resolve(
     choices: &[BlockChoice],
     committed: &[BlobBlock],
@@ -138,8 +138,9 @@ mod tests {
         choices.iter().map(own).collect()
     }
 
-    /// Resolves a list with `a` (10) and `b` (11) committed, `b` (21) and `c` (22) not. Returns the
-    /// contents chosen, the length, and the contents dropped.
+    /// Resolves a list. Committed are `a` with content 10 and `b` with content 11; uncommitted are
+    /// `b` with content 21 and `c` with content 22. Returns the contents chosen, the length, and
+    /// the contents dropped.
     fn resolved(list: &[(BlockSource, &str)]) -> Result<(Vec<u128>, u64, Vec<u128>)> {
         let committed = [block("a", 1, 10), block("b", 2, 11)];
         let uncommitted = [block("b", 3, 21), block("c", 4, 22)];

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::md5::Md5;
 use md5_simd::Md5Engine;
 
-/// Checksums of some bytes: claimed by a client, or computed by the service. `None` is not known.
+/// Checksums of some bytes: claimed by a client, or computed by the service. `None`: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checksums {
     /// The MD5 of the bytes.

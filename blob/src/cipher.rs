@@ -1,9 +1,10 @@
-//! Customer-provided keys: content that the store keeps encrypted with a key it does not keep.
+//! Customer-provided keys: the store keeps content encrypted with a key, but not the key.
 //!
-//! AES-256 in counter mode, so that any part of a content can be read without the rest. The counter
-//! of a content starts at an id of 128 bits that no other content ever has, drawn when its upload
-//! begins. Content that is copied within the store stays encrypted as it is, with its position in
-//! the counter's sequence. The checksums of the engine detect damage.
+//! The cipher is AES-256 in counter mode, so that any part of a content can be read without the
+//! rest. The counter of a content starts at the content's id: 128 bits, drawn when the upload
+//! begins, that no other content ever has. A copy within the store keeps the encrypted bytes, and
+//! notes the id and the offset for which they were encrypted. The checksums of the engine detect
+//! damage.
 //!
 //! Source: Encryption of data at rest with customer-provided keys.
 
@@ -42,7 +43,7 @@ impl CustomerKey {
         self.sha256
     }
 
-    /// Encrypts or decrypts bytes that lie at `offset` of the content of that id.
+    /// Encrypts or decrypts bytes that lie at `offset` of the content with the id `content`.
     pub(crate) fn apply(&self, content: u128, offset: u64, bytes: &mut [u8]) {
         let counter = content.to_be_bytes();
         let mut cipher = Ctr128BE::<Aes256>::new(&self.key.into(), &counter.into());
@@ -65,7 +66,8 @@ impl Encryption {
         }
     }
 
-    /// Fails unless a read has the blob's key, or the blob has none and neither has the read.
+    /// Checks the key of a read. A blob with a customer's key needs that key. A blob without one
+    /// accepts no key.
     pub(crate) fn check(&self, key: Option<&CustomerKey>) -> Result<()> {
         match (self, key) {
             (Encryption::CustomerKey(sha256), Some(key)) if key.sha256 == *sha256 => Ok(()),

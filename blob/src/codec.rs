@@ -349,7 +349,7 @@ pub(crate) fn decode_branch(value: &[u8]) -> Result<Branch> {
     })
 }
 
-/// Encodes the extents of a leaf, by where they begin in their window.
+/// Encodes the extents of the leaf of `window`. Offsets are relative to the start of the window.
 pub(crate) fn encode_leaf(window: u64, extents: &[Extent]) -> Vec<u8> {
     let mut out = Writer::new(1);
     out.varint(extents.len() as u64);

@@ -192,7 +192,7 @@ fn layers() -> impl Strategy<Value = Vec<Layer>> {
     prop::collection::vec(layer, 0..4)
 }
 
-/// A content, the bytes of it before and after an extent, and where it was copied from.
+/// The content of an extent: its id, `skipped`, the length of the extent, and `sealed_as`.
 type StoredPages = (u128, u32, u32, Option<(u128, u32)>);
 
 fn encryption() -> impl Strategy<Value = Encryption> {

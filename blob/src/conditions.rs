@@ -1,10 +1,10 @@
 //! Conditional headers: the state of a blob that a request requires, and the errors if the blob is
 //! in another state.
 //!
-//! Reads and writes combine the four headers differently. Those of a write are first reduced to one
-//! condition ([`Conditions::for_write`]), which may fail before anything is read; then that
-//! condition is checked against the blob. Source: Specifying conditional headers for Blob service
-//! operations.
+//! Reads and writes combine the four HTTP headers (`If-Match`, `If-None-Match` and the two dates)
+//! differently. The headers of a write are first reduced to one condition by
+//! [`Conditions::for_write`], which may fail before anything is read. Then that condition is
+//! checked against the blob. Source: Specifying conditional headers for Blob service operations.
 
 use crate::cipher::CustomerKey;
 use crate::error::{Error, Result};
@@ -128,7 +128,8 @@ pub(crate) enum WriteCondition<'a> {
 
 impl Conditions {
     /// Checks the conditions of a read against the blob: `If-Match and If-Unmodified-Since and
-    /// (If-None-Match or If-Modified-Since)`. The error depends on which half failed.
+    /// (If-None-Match or If-Modified-Since)`. Errors: `ConditionNotMet` for the first two,
+    /// `NotModified` for the parenthesis; `UnsatisfiableCondition` for `If-None-Match: *`.
     pub(crate) fn check_read(&self, current: Validators) -> Result<()> {
         if self.if_none_match == Some(ETags::Any) {
             return Err(Error::UnsatisfiableCondition);
@@ -159,8 +160,9 @@ impl Conditions {
         }
     }
 
-    /// Returns the condition of a write. An ETag replaces the date that means the same; other
-    /// pairs, and lists of ETags, are an error.
+    /// Returns the condition of a write. `If-Match` overrides `If-Unmodified-Since`, and
+    /// `If-None-Match` overrides `If-Modified-Since`. Error: `MultipleConditionHeadersNotSupported`
+    /// for other pairs and for lists of ETags.
     pub(crate) fn for_write(&self) -> Result<WriteCondition<'_>> {
         let condition = match (
             &self.if_match,
@@ -320,7 +322,8 @@ mod tests {
             ("unsince=before", "412"),
             ("unsince=same", "ok"),
             ("unsince=after", "ok"),
-            // Both pairs must hold: match with unsince, none with since. The first names the code.
+            // Match is paired with unsince, none with since. If both pairs fail, the first decides
+            // the status.
             ("match=same unsince=before", "412"),
             ("match=other unsince=after", "412"),
             ("match=same none=same", "304"),

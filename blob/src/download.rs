@@ -1,4 +1,4 @@
-//! Download: sends a blob chunk by chunk from one snapshot, so that overwriting the blob meanwhile
+//! Download: reads a blob chunk by chunk from one snapshot, so that overwriting the blob meanwhile
 //! has no effect.
 
 use crate::cipher::CustomerKey;
@@ -34,8 +34,8 @@ pub struct Download {
     pub body: BlobReader,
 }
 
-/// Reads content once, from front to back. Holds a snapshot, and so space on disk, until it is
-/// dropped.
+/// Reads content once, from front to back. Holds a snapshot until it is dropped, so that even
+/// deleted data keeps its space on disk until then.
 #[derive(Debug)]
 pub struct BlobReader {
     remaining: u64,
@@ -131,8 +131,8 @@ impl BlobReader {
         self.remaining
     }
 
-    /// Returns the next bytes: at least one, at most `bytes_max` (of which 0 counts as 1); `None`
-    /// at the end. Small blocks and extents are joined, up to 256 KiB. Blocks for the disk. Errors:
+    /// Returns the next bytes: at least one, at most `bytes_max`, where 0 counts as 1. `None` at
+    /// the end. Small blocks and extents are joined, up to 256 KiB. Blocks for the disk. Errors:
     /// those of the engine; `InternalError` if content is missing.
     pub fn next_chunk(&mut self, bytes_max: usize) -> Result<Option<Bytes>> {
         self.chunk(bytes_max, usize::MAX)
@@ -161,7 +161,8 @@ impl BlobReader {
 }
 
 impl BlobReader {
-    /// Frees the memory of data that was read ahead and not returned. The next chunk is read again.
+    /// Frees the memory of data that was read ahead and not returned. The next call reads that data
+    /// again.
     pub fn release(&mut self) {
         match &mut self.source {
             Source::Whole(piece) => piece.value.release(),
@@ -172,7 +173,8 @@ impl BlobReader {
 }
 
 impl Source {
-    /// The next bytes, at least one, from at most `parts_max` parts. Errors: the content has ended.
+    /// The next bytes, at least one, from at most `parts_max` parts. Errors: those of the engine;
+    /// `InternalError` if the content has ended.
     fn next(&mut self, bytes_max: usize, parts_max: usize) -> Result<Bytes> {
         let chunk = match self {
             Source::Empty => Bytes::new(),
@@ -202,7 +204,8 @@ impl Piece {
         })
     }
 
-    /// Makes reads decrypt: the byte at offset 0 was encrypted as that of `content` at `offset`.
+    /// Makes reads decrypt if there is a key. The first byte of the value was encrypted as the byte
+    /// at `offset` of `content`.
     pub(crate) fn sealed(self, key: Option<CustomerKey>, content: u128, offset: u64) -> Piece {
         let sealed = key.map(|key| (key, content, offset));
         Piece { sealed, ..self }

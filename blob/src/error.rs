@@ -1,4 +1,5 @@
-//! Error and Result: one variant per protocol error code, with the protocol's message as its text.
+//! Error and Result: one variant per protocol error code, with the protocol's message as its text,
+//! and one variant for failures of the store.
 //!
 //! Detail elements and headers that the protocol adds to a code are fields. The server maps errors
 //! to statuses.
@@ -44,8 +45,8 @@ pub enum Error {
         "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server."
     )]
     Crc64Mismatch { specified: u64, calculated: u64 },
-    /// The store holds a record that this service cannot have written. `reason` is for the log, the
-    /// text for the client.
+    /// The store holds a malformed record, or lacks something that a record refers to. `reason` is
+    /// for the log, the text for the client.
     #[error("The server encountered an internal error. Please retry the request.")]
     InternalError { reason: String },
     #[error("The specified blob or block content is invalid.")]
@@ -94,7 +95,7 @@ pub enum Error {
     RequestBodyTooLarge { limit: u64 },
     #[error("The request is forbidden by the container encryption policy.")]
     RequestForbiddenByContainerEncryptionPolicy,
-    /// Also the code `OutOfRangeInput`, for the name of a container.
+    /// Code `OutOfRangeInput`, for the name of a container.
     #[error("The specified resource name length is not within the permissible limits.")]
     ResourceNameLength,
     #[error("The request includes an unsatisfiable condition for this operation.")]
@@ -169,7 +170,7 @@ pub enum Error {
     InvalidSourceBlobType,
     #[error("The tags specified are invalid. They contain characters that are not permitted.")]
     InvalidTag { reason: &'static str },
-    /// Also the code `InvalidQueryParameterValue`, for `where`: the message says what is wrong.
+    /// Code `InvalidQueryParameterValue`, for `where`. The message says what is wrong.
     #[error("{message}")]
     InvalidTagQuery { value: String, message: String },
     #[error("There is already a lease present.")]

@@ -1,4 +1,5 @@
-//! EtagClock: makes ETags that never repeat, even if the clock is set back over a restart.
+//! EtagClock: makes ETags that do not repeat, even if the clock is set back by up to a minute over
+//! a restart.
 
 use crate::error::Result;
 use crate::etag::{ETag, TICKS_PER_SECOND, ticks};
@@ -9,9 +10,9 @@ use std::time::SystemTime;
 /// Issues ETags: the time in ticks, moved forward where two writes share one tick or the clock was
 /// set back.
 ///
-/// The store has an upper bound of the issued ETags, which is raised by a second whenever ETags
-/// reach it. The next process continues from the bound, so that a blob that is deleted and created
-/// again gets no earlier ETag.
+/// The store has an upper bound of the issued ETags. When an ETag passes the bound, the bound is
+/// moved to a second after that ETag. The next process continues from the bound, so that a blob
+/// that is deleted and created again gets no earlier ETag.
 #[derive(Debug, Default)]
 pub(crate) struct EtagClock {
     last: AtomicU64,
@@ -35,8 +36,8 @@ impl EtagClock {
         }
     }
 
-    /// From now on issues no ETag that `before`, the clock of the store that this one replaces, has
-    /// issued. As at the start, a bound far ahead of the wall clock is not followed.
+    /// Makes later ETags greater than every ETag of `before`, the clock of the store that this one
+    /// replaces. As at the start, a bound far ahead of the wall clock is ignored.
     pub(crate) fn follow(&self, before: &EtagClock, now: SystemTime) {
         let bound = before.recorded.load(Ordering::SeqCst);
         if bound.saturating_sub(ticks(now)) <= LEAD_TICKS_MAX {
@@ -67,8 +68,8 @@ impl EtagClock {
         Ok(())
     }
 
-    /// Returns an ETag greater than all that this clock has issued, and than `previous`, which may
-    /// be older than the clock.
+    /// Returns an ETag greater than all that this clock has issued, and greater than `previous`,
+    /// which an earlier process may have issued.
     pub(crate) fn next(&self, now: SystemTime, previous: Option<ETag>) -> ETag {
         let least = ticks(now).max(previous.map_or(0, |etag| etag.0.saturating_add(1)));
         let advance = |last: u64| Some(least.max(last.saturating_add(1)));

@@ -308,8 +308,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a count and that many items. An item has at least one byte, so a false count cannot
-    /// allocate much memory.
+    /// Reads a count and that many items. Refuses a count above the number of bytes that are left,
+    /// because an item has at least one byte. So a false count cannot allocate much memory.
     pub(crate) fn many<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Option<T>,
@@ -337,7 +337,8 @@ impl<'a> Reader<'a> {
         self.u64().map(SnapshotTime)
     }
 
-    /// Gives each extra's number and fields to `take`, which must read them to their end.
+    /// Gives the number and the fields of each extra to `take`, which must read the fields to their
+    /// end.
     pub(crate) fn extras(
         &mut self,
         mut take: impl FnMut(u8, &mut Reader<'_>) -> Option<()>,

@@ -3,9 +3,9 @@
 //!
 //! A file that only one record has ever named has no row: the record's layer is not marked as
 //! shared, and removing the record drops the file. When a second record names the file, both layers
-//! are marked as shared and a row counts the records. Invariants: the blocks of a file that several
-//! records name are never changed; contents of pages are counted one by one. Counts change under
-//! the lock of the file, taken after the locks of the blobs.
+//! are marked as shared and a row counts the records. Invariants: while several records name a
+//! file, its blocks are never changed; each content of pages has its own count of references.
+//! Counts change under the lock of the file, taken after the locks of the blobs.
 //!
 //! A container counts foreign references: from its records to files of other containers, and from
 //! foreign records to its files. Only a container without foreign references can be dropped by
@@ -28,8 +28,8 @@ use std::time::SystemTime;
 /// record is not among them, the blocks that it does not list stay until it gets a new list or is
 /// deleted.
 const NAMERS_MAX: usize = 64;
-/// Number of names that are examined while several records name the file.
-/// Names that no longer name it count as well.
+/// Maximum number of names that are examined while several records name the file. Names whose
+/// records no longer name the file count as well.
 const NAMERS_MANY: usize = 8;
 
 /// Changes of one operation to the files that records of one container refer to.
@@ -81,7 +81,7 @@ impl FileChanges {
         self.name(layer, 1);
     }
 
-    /// Notes that a record no longer names the layer's file. Drops a file that none names any more.
+    /// Notes that a record no longer names the layer's file. Drops the file if no record names it.
     pub(crate) fn remove(&mut self, rows: &mut FileRows<'_>, layer: &Layer) {
         if layer.shared {
             self.name(layer, -1);
@@ -207,7 +207,8 @@ impl BlobService {
                 batch.put(references, key, &codec::encode_count(after));
             }
             if change.records < 0 {
-                // Of several records, it is enough to find one: it leads to the others.
+                // If several records are left, one of them is enough: its trim reads the lists of
+                // the others.
                 let names = if after == 1 { NAMERS_MAX } else { NAMERS_MANY };
                 self.trim_namers_later(batch, file, names, now)?;
             }
@@ -243,9 +244,9 @@ impl BlobService {
         Ok(())
     }
 
-    /// Adds the new count of a container's foreign references to `batch`. The count of a removed
-    /// container is meaningless: its row was deleted while records of other containers still named
-    /// its files.
+    /// Adds the new count of a container's foreign references to `batch`. Error: `InternalError` if
+    /// the count of an existing container would be negative. Nothing uses the count of a removed
+    /// container.
     pub(crate) fn settle_foreign_references(
         &self,
         batch: &mut Batch,
@@ -260,8 +261,7 @@ impl BlobService {
         match before.checked_add_signed(change) {
             Some(0) => batch.delete(references, &container_id),
             Some(after) => batch.put(references, &container_id, &codec::encode_count(after)),
-            // An error only for an existing container: references to a removed one are no longer
-            // counted.
+            // An error only for an existing container: nothing uses the count of a removed one.
             None if self.container_exists(&container_id)? => {
                 return Err(Error::InternalError {
                     reason: format!("{before} references are foreign, and {change} more are to be"),
@@ -272,7 +272,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Whether the container exists. If so, it has a row in `blob.protected`.
+    /// Whether the container exists, or was deleted and can be restored. Only then it has a row in
+    /// `blob.protected`.
     fn container_exists(&self, container_id: &[u8; 16]) -> Result<bool> {
         let protected = &self.keyspaces.protected;
         Ok(self.db.get(protected, container_id)?.is_some())
@@ -298,22 +299,22 @@ impl BlobService {
     }
 
     /// True if another record names the layer's file. The caller must hold the lock of a blob that
-    /// names the file; `false` stays valid until it releases the lock.
+    /// names the file; `false` stays valid until the caller releases the lock.
     pub(crate) fn is_shared(&self, layer: &Layer) -> Result<bool> {
         Ok(layer.shared && self.references(&layer.file)? > 1)
     }
 
-    /// True if records of the container refer to files of others, or the reverse. `false` stays
-    /// valid while the caller has the container locked, because only a copy from the container adds
-    /// such a reference.
+    /// True if records of the container refer to files of other containers, or records of other
+    /// containers refer to its files. `false` stays valid while the caller has the container
+    /// locked, because only copies from or to the container add such references.
     pub(crate) fn has_foreign_references(&self, container_id: u128) -> Result<bool> {
         let key = container_id.to_be_bytes();
         Ok(self.db.get(&self.keyspaces.references, &key)?.is_some())
     }
 }
 
-/// Returns the key ranges of a container in all keyspaces whose rows begin with its id, except
-/// `blob.references`.
+/// Returns the key ranges of a container's blobs, of their history and tags, and of the blocks and
+/// contents of its files.
 pub(crate) fn container_ranges(
     keyspaces: &Keyspaces,
     container_id: u128,

@@ -29,7 +29,8 @@
 //!                                                             containers, and of foreign records to its files
 //! blob.moved        container-id                           -> key of the container's row, if it was renamed: replaces the key in rows
 //!                                                             that name an earlier one
-//! blob.timers       due kind subject                       -> key of the container's row; `sweep.rs` documents the kinds
+//! blob.timers       due kind subject                       -> key of the container's row,
+//!                                                             or empty; kinds: `keys/timer.rs`
 //! blob.copies       key of a blob in blob.blobs            -> key of the container's row: a copy to it is under way
 //! blob.merges       key of a blob in blob.blobs            -> Merge: layers of it are being copied to one file
 //! blob.tags         container-id tag-name 00 01 tag-value 00 01 blob-name 00 01            -> empty: of the current one
@@ -39,7 +40,7 @@
 //! A file is `container-id file-id`: the container in which it was created and its own id. Ids are
 //! 16 bytes, offsets, moments and times 8, big-endian. In names `00` becomes `00 FF`, and `00 01`
 //! ends a name, so that the order of keys is the byte order of names. The rows of a container, and
-//! those of a file, are one range of each keyspace: one record drops them.
+//! those of a file, are one range of each keyspace, so one range deletion drops them.
 
 mod file;
 mod tags;
@@ -100,7 +101,8 @@ pub(crate) fn deleted_container(
     key
 }
 
-/// The key that the row of a deleted container had before; `key` is that of the deleted one.
+/// Returns the key that the row of a deleted container had before the deletion. `key` is the key of
+/// the row after the deletion.
 pub(crate) fn undeleted_container(key: &[u8]) -> Option<&[u8]> {
     let (row, moment) = key.split_at_checked(key.len().checked_sub(9)?)?;
     (moment[0] == 0).then_some(row)
@@ -123,7 +125,7 @@ pub(crate) fn container_name(
     Some((String::from_utf8(name.to_vec()).ok()?, moment))
 }
 
-/// The range of all rows of a container, in any keyspace but `blob.containers`.
+/// The range of all rows of a container, in a keyspace whose keys begin with the container's id.
 pub(crate) fn all_of_container(container_id: u128) -> KeyRange {
     KeyRange::prefix(&container_id.to_be_bytes())
 }
@@ -133,7 +135,7 @@ pub(crate) fn is_uncommitted_marker(key: &[u8]) -> bool {
     key.get(16) == Some(&(History::Uncommitted as u8))
 }
 
-/// The key of the row of the blob itself.
+/// The key of the row of the current blob.
 pub(crate) fn blob(container_id: u128, name: &str) -> Vec<u8> {
     let mut key = blob_name_start(container_id, name);
     key.extend_from_slice(&escape::END);
@@ -223,7 +225,7 @@ pub(crate) fn timed(key: &[u8]) -> Option<(SnapshotTime, u8, &[u8])> {
     Some((SnapshotTime(u64::from_be_bytes(*due)), kind, subject))
 }
 
-/// The id of the container in a key of any keyspace but `blob.containers`.
+/// The id of the container in a key that begins with it.
 pub(crate) fn container_of(key: &[u8]) -> Option<u128> {
     Some(u128::from_be_bytes(key.get(..16)?.try_into().ok()?))
 }

@@ -1,4 +1,4 @@
-//! The keyspaces of the service, and how records are read from them.
+//! The keyspaces of the service, and the reading of records from them.
 
 use crate::codec;
 use crate::error::{Error, Result};
@@ -25,7 +25,8 @@ pub(crate) struct Keyspaces {
     pub(crate) timers: Keyspace,
 }
 
-/// Where an operation reads: writers, which hold locks, the newest state; readers a snapshot.
+/// The state that an operation reads. Writers hold locks and read the newest state; readers read a
+/// snapshot.
 pub(crate) trait Source {
     fn get(&self, keyspace: &Keyspace, key: &[u8]) -> lazurite_engine::Result<Option<Bytes>>;
 }

@@ -147,7 +147,8 @@ impl Lease {
         Some(held.duration)
     }
 
-    /// Carries out the action, or fails. `new_id` is used by an acquisition that proposes none.
+    /// Carries out the action, or fails. `new_id` makes the id of an acquisition that proposes
+    /// none.
     pub(crate) fn apply(
         &mut self,
         action: LeaseAction,
@@ -272,7 +273,8 @@ impl Lease {
         self.check_read(given, now, of)
     }
 
-    /// Checks the lease id of an operation that needs none: if given, it must be that of the lease.
+    /// Checks the lease id of an operation that needs none. A given id must be that of a lease that
+    /// is leased or breaking.
     pub(crate) fn check_read(
         &self,
         given: Option<Guid>,

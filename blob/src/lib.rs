@@ -2,9 +2,9 @@
 //! HTTP.
 //!
 //! Calls take and return plain structs. A call that writes returns its outcome and the [`Ticket`]
-//! of its one batch: the change is visible to later reads at once, and may be acknowledged when the
-//! ticket completes. Calls that read see one snapshot, never half a write. Every call blocks for
-//! the disk, so an async caller makes it on another thread.
+//! of its batch, or of the last one if it writes several. The change is visible to later reads at
+//! once, and may be acknowledged when the ticket completes. Calls that read see one snapshot, never
+//! half a write. Every call may block for the disk, so an async caller makes it on another thread.
 //!
 //! Supported: containers (create, properties, metadata, access policy, leases, delete and restore,
 //! list); block blobs (Put Blob, Put Block, Put Block List, Get Block List), append blobs (Append
@@ -89,7 +89,7 @@ pub use upload::{
     UnwrittenPart, Upload, UploadKind, WrittenPart,
 };
 
-/// Compiles only if the server can hand these types from thread to thread.
+/// Compiles only if threads of the server can share the service, and pass uploads and downloads on.
 const _: () = {
     const fn sent<T: Send>() {}
     const fn shared<T: Send + Sync>() {}

@@ -1,4 +1,4 @@
-//! Md5: a digest, as headers and properties carry it.
+//! Md5: the digest in headers and properties.
 
 /// An MD5 digest.
 pub type Md5 = [u8; 16];

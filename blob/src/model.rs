@@ -14,7 +14,7 @@ use std::time::SystemTime;
 /// Names and values in the order and case they were sent. Names are unique without regard to case.
 pub type Metadata = Vec<(String, String)>;
 
-/// The name of a blob, and the state of it that a call is about.
+/// The account, the container and the name of a blob, and which blob of the name a call is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlobAddress<'a> {
     /// The account, known to exist.
@@ -62,7 +62,8 @@ pub struct Container {
     pub deny_encryption_scope_override: bool,
     /// Whether blobs of the container may have immutability policies and legal holds.
     pub immutable_versions: bool,
-    /// When the container was deleted, and until when it may be restored; `None` unless deleted.
+    /// When the container was deleted, and until when it may be restored; `None` if it is not
+    /// deleted.
     pub deleted: Option<Deleted>,
 }
 
@@ -154,7 +155,7 @@ pub enum BlobType {
     PageBlob,
 }
 
-/// The headers that a blob is given by its writer and that its readers get back.
+/// Headers that the writer of a blob sets and its readers get back.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BlobHeaders {
     /// `x-ms-blob-content-type`. If it is `None`, readers get `application/octet-stream`. If it is
@@ -168,8 +169,8 @@ pub struct BlobHeaders {
     pub cache_control: Option<String>,
     /// `x-ms-blob-content-disposition`.
     pub content_disposition: Option<String>,
-    /// `x-ms-blob-content-md5`: stored as the client sent it, and not verified later. Sixteen
-    /// bytes, unless Set Blob Properties set another value.
+    /// `x-ms-blob-content-md5`: as the client sent it, or as Put Blob computed it. Not verified
+    /// later. Sixteen bytes, unless Set Blob Properties set another value.
     pub content_md5: Option<Vec<u8>>,
 }
 
@@ -180,7 +181,8 @@ pub struct Blob {
     pub(crate) layers: Vec<Layer>,
     /// How the bytes are filed.
     pub(crate) content: Content,
-    /// The id, in the blob's container, of the file of its uncommitted blocks, if there are any.
+    /// The id of the file of the blob's uncommitted blocks, if there are any. The file belongs to
+    /// the blob's container.
     pub(crate) staging: Option<u128>,
     /// Changes with the content, the properties and the metadata.
     pub etag: ETag,
@@ -208,7 +210,7 @@ pub struct Blob {
     pub snapshot: Option<SnapshotTime>,
     /// The moment that names the version; `None` if the account kept no versions at the write.
     pub version: Option<SnapshotTime>,
-    /// When the blob was deleted; `None` unless it is deleted.
+    /// When the blob was deleted; `None` if it is not deleted.
     pub deleted: Option<Deleted>,
     /// Until when the blob must not be changed or deleted.
     pub immutability: Option<ImmutabilityPolicy>,
@@ -216,8 +218,8 @@ pub struct Blob {
     pub legal_hold: bool,
     /// The encryption of the content, in addition to that of the whole store.
     pub encryption: Encryption,
-    /// Only for a page blob: the ETag, as a moment, with which it was created or last replaced by a
-    /// copy. Its snapshots since then have the same one.
+    /// Only for a page blob: the ETag of its creation or of its last replacement by a copy, as a
+    /// moment. The snapshots taken since then have the same moment.
     pub(crate) replaced_at: Option<SnapshotTime>,
     /// True for the current blob of a name; false for snapshots, older versions and deleted blobs.
     /// Set by reads, not stored.
@@ -300,8 +302,8 @@ impl Blob {
     }
 }
 
-/// The state of a record before it was deleted. A current blob with a version becomes a version
-/// instead.
+/// The state of a record before it was deleted. Deleting a current blob that has a version makes an
+/// older version of it, not a deleted record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PreviousState {
     /// The current blob of the name.
@@ -316,12 +318,12 @@ pub(crate) enum PreviousState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layer {
     pub(crate) file: File,
-    /// True if other records may name the file too. Then the file is never changed, and
-    /// `blob.references` counts the records that name it.
+    /// True if other records may name the file too; `blob.references` then counts the records.
+    /// While there are several, the blocks of the file are never changed.
     pub(crate) shared: bool,
-    /// Where the layer's part of a block or append blob ends; a part begins where the one before it
-    /// ends. A layer without a part only keeps contents that rows of another layer refer to. 0 in a
-    /// page blob.
+    /// The offset at which the layer's part of a block or append blob ends; 0 in a page blob. The
+    /// part begins where the part of the layer before it ends. A layer with an empty part only
+    /// keeps contents that rows of another layer refer to.
     pub(crate) end: u64,
     /// The root of the file's tree of pages; `None` without pages.
     pub(crate) root: Option<u128>,
@@ -354,8 +356,8 @@ impl LayerMerge {
     /// Fewer layers than this are not merged in steps.
     pub(crate) const LAYERS_MIN: usize = 8;
 
-    /// Returns the indices of these layers in the record of a blob; `None` unless all are there, in
-    /// order and below another layer.
+    /// Returns the indices of these layers in the record of a blob. `None` if the layers do not
+    /// follow one another there, or if no other layer is above them.
     pub(crate) fn place_in(&self, blob: &Blob) -> Option<std::ops::Range<usize>> {
         let same = |(a, b): (&Layer, &Layer)| (a.file, a.end) == (b.file, b.end);
         let count = self.layers.len();
@@ -389,7 +391,7 @@ pub(crate) enum Content {
     },
 }
 
-/// The copy of which a blob is the destination.
+/// The state of a copy, in the record of its destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyState {
     /// `x-ms-copy-id`.
@@ -452,7 +454,7 @@ pub struct ImmutabilityPolicy {
     pub mode: ImmutabilityMode,
 }
 
-/// What may be done to an immutability policy. Named as on the wire.
+/// Whether an immutability policy can be taken back. Named as on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImmutabilityMode {
     /// The policy may be changed and deleted.
@@ -469,7 +471,7 @@ pub enum Encryption {
     None,
     /// A key that every request supplies; the store keeps its SHA-256.
     CustomerKey([u8; 32]),
-    /// An encryption scope of that name.
+    /// The encryption scope of this name.
     Scope(String),
 }
 
@@ -497,7 +499,7 @@ pub(crate) struct Extent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fill {
     Pages(Pages),
-    /// Zeros, by the clear with this id.
+    /// Zeros, written by the clear with this id.
     Cleared(u128),
 }
 

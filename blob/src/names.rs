@@ -11,7 +11,7 @@ const BLOB_NAME_SEGMENTS_MAX: usize = 254;
 const SPECIAL_CONTAINERS: [&str; 4] = ["$root", "$web", "$logs", "$blobchangefeed"];
 
 /// Fails unless `name` may be a container's: 3 to 63 lower-case letters, digits and single inner
-/// hyphens.
+/// hyphens, or one of the special names.
 pub fn check_container_name(name: &str) -> Result<()> {
     if SPECIAL_CONTAINERS.contains(&name) {
         return Ok(());
@@ -76,7 +76,7 @@ pub(crate) fn blob_name(name: &str) -> Result<Cow<'_, str>> {
     Ok(name)
 }
 
-/// `text` with slashes for backslashes, as in the names that it is compared with.
+/// Replaces backslashes with slashes, as in the names of stored blobs.
 pub(crate) fn slashes(text: &str) -> Cow<'_, str> {
     if text.contains('\\') {
         Cow::Owned(text.replace('\\', "/"))

@@ -1,6 +1,6 @@
 //! References to the nodes and contents of a file of pages: by branches, leaves and records. Only
-//! nodes and contents with more than one reference have a row. A file that only one record names
-//! has no such rows.
+//! nodes and contents with more than one reference have a row. A file that only one record has ever
+//! named has no such rows.
 //!
 //! A node without references is dropped in the background, with everything below it that has no
 //! other references.
@@ -16,7 +16,7 @@ use lazurite_engine::{Batch, Direction};
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 
-/// Number of rows that a step of dropping nodes deletes; those of the last node may exceed it.
+/// A step of dropping nodes ends once it has deleted this many rows.
 const DROPPED_ROWS: usize = 2000;
 
 /// The references in one file as a batch changes them. The caller must hold the lock of the file,
@@ -99,7 +99,8 @@ impl<'a> References<'a> {
         Ok(())
     }
 
-    /// Deletes a node without references, and its references to others. Returns their number.
+    /// Deletes a node without references, and its references to others. Returns the number of its
+    /// contents or children.
     fn delete_node(&mut self, rows: &mut FileRows<'_>, place: Place, id: u128) -> Result<usize> {
         let (db, keyspaces) = (&self.service.db, &self.service.keyspaces);
         rows.delete_block(&self.file.dropped(place, id));

@@ -20,8 +20,8 @@ use crate::upload::Uploaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// The largest ratio of a content's length to the length of its parts in use. If less of it is in
-/// use, the parts in use are copied to new contents. So stored bytes are at most four times the
+/// The largest ratio of a content's length to the length of its parts in use. If the ratio is
+/// greater, the parts in use are copied to new contents. So stored bytes are at most four times the
 /// readable ones, and copied bytes at most a third of the overwritten ones.
 const UNUSED_MAX: u64 = 4;
 
@@ -174,7 +174,7 @@ impl<'a> PageWrite<'a> {
         starts.map(|start| place.child_at(start)).collect()
     }
 
-    /// The offsets at which the windows begin that get new extents.
+    /// The offsets at which windows with new extents begin.
     fn new_starts(&self) -> impl Iterator<Item = u64> {
         self.extents.keys().map(|window| window * WINDOW_BYTES)
     }
@@ -265,7 +265,8 @@ impl<'a> PageWrite<'a> {
         Ok(Some(Child::Node(id)))
     }
 
-    /// Copies the used parts of contents of which little is in use, so that those can be dropped.
+    /// Copies the used parts of contents that are mostly unused, so that those contents can be
+    /// dropped.
     fn leave_unused(&mut self, window: u64, extents: &mut [Extent]) -> Result<()> {
         let mut used = HashMap::<u128, u64>::new();
         for Extent { range, fill } in &*extents {

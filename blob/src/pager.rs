@@ -61,7 +61,7 @@ impl<T> Pager<T> {
         true
     }
 
-    /// Whether the page has examined enough rows: then the next one begins at `marker`.
+    /// Whether the page has examined enough rows. If so, the next page begins at `marker`.
     pub(crate) fn is_cut_short(&mut self, marker: impl FnOnce() -> Marker) -> bool {
         let is_cut = self.rows_examined > self.rows_max;
         if is_cut {
@@ -75,13 +75,13 @@ impl<T> Pager<T> {
 /// in a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Marker {
-    /// Names of containers and blobs: at this name, and among those of the name at this moment and
-    /// kind.
+    /// A listing of containers or blobs: at this name and, among the entries of the name, at this
+    /// moment and kind.
     Name(String, Option<(SnapshotTime, u8)>),
-    /// Searches for tags: in this container, at this key of the index, or at the start of the index
+    /// A search for tags: in this container, at this key of the index, or at the start of the index
     /// if the key is empty.
     Tag(String, Vec<u8>),
-    /// Ranges of pages: at this offset.
+    /// Ranges of pages: at this offset of the blob.
     Offset(u64),
 }
 

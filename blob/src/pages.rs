@@ -64,7 +64,8 @@ pub(crate) struct Changes {
     snapshot: Snapshot,
     file: File,
     range: Range<u64>,
-    /// Places that are still to be compared, the next one last, with what the two trees have there.
+    /// Places that are still to be compared, the next one last, with the children of both trees
+    /// there.
     places: Vec<(Place, [Option<Child>; 2])>,
     found: std::vec::IntoIter<Change>,
     /// Number of nodes that were read.
@@ -73,7 +74,7 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// The changes in `range` that `layer` has over the tree with the root `before`.
+    /// The changes in `range` from the tree with the root `before` to the tree of `layer`.
     pub(crate) fn new(
         keyspaces: &Keyspaces,
         snapshot: &Snapshot,

@@ -1,9 +1,9 @@
 //! Parts: reads a blob of many contents, be they blocks, appends or extents of pages, as one
 //! sequence of bytes.
 //!
-//! Small parts are read a few hundred at a time into one chunk, in the order of the contents' rows.
-//! Contents that were written one after another are next to each other, so most reads are one step
-//! of a scan.
+//! Small parts are read many at a time into one chunk, in the order of the contents' rows. Contents
+//! that were written one after another are next to each other, so most reads are one step of a
+//! scan.
 
 use crate::cipher::CustomerKey;
 use crate::codec;
@@ -68,11 +68,11 @@ struct Content {
     name: ContentName,
     /// Number of bytes of the content before the rest of the part.
     skipped: u64,
-    /// The content and the offset that the first byte of the row's content was encrypted at.
+    /// The content and the offset for which the first byte of the stored content was encrypted.
     sealed_as: (u128, u64),
 }
 
-/// The bytes of a part that belong into a chunk, from `start` on.
+/// The bytes of a part that belong in a chunk, from `start` on.
 #[derive(Debug)]
 struct Piece<'p> {
     content: Option<&'p Content>,

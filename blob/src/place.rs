@@ -13,7 +13,7 @@ const ROOT_LEVEL: u8 = 4;
 /// A branch below the root has two to the power of this many children at most.
 const CHILD_BITS: u32 = 6;
 
-/// The children of a branch, by number. Places without a child were never written, or are after the
+/// The children of a branch, by number. Places without a child have only zeros, or are after the
 /// end of the blob.
 pub(crate) type Branch = BTreeMap<u8, Child>;
 

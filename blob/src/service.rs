@@ -21,8 +21,8 @@ pub struct BlobService {
     pub(crate) ids: Arc<dyn IdSource>,
     pub(crate) clock: Arc<dyn WallClock>,
     pub(crate) keyspaces: Keyspaces,
-    /// Held by a sweep, so that no two of them drop the same records. Holds the keys of timers
-    /// whose values are corrupt, which earlier sweeps reported.
+    /// Held by a sweep, so that no two sweeps drop the same records. Holds the keys of timers whose
+    /// values are corrupt, which earlier sweeps reported.
     pub(crate) sweep_state: Mutex<HashSet<Vec<u8>>>,
     pub(crate) policies: AccountPolicies,
     pub(crate) etags: EtagClock,
@@ -34,8 +34,8 @@ impl BlobService {
     /// Opens the service's keyspaces in `db`, creating them if absent. Containers, blobs and
     /// contents get ids from `ids`.
     ///
-    /// Each operation reads `clock`, a write under the lock that orders it, so that the times of
-    /// records are in the order of writes.
+    /// Each operation reads `clock`. A write reads it under the lock that orders the write, so that
+    /// the times of records are in the order of writes.
     pub fn open(db: &Db, ids: Arc<dyn IdSource>, clock: Arc<dyn WallClock>) -> Result<BlobService> {
         let keyspaces = Keyspaces::open(db)?;
         let bound = db.get(&keyspaces.accounts, keys::ETAG_BOUND)?;
@@ -53,14 +53,15 @@ impl BlobService {
         })
     }
 
-    /// Makes the service issue no ETag that `before` has issued, the service of the store that this
-    /// one replaces, because clients may still have its ETags. Call it once `before` takes no more
-    /// writes.
+    /// Makes the service issue no ETag that `before` has issued, because clients may still have
+    /// those ETags. `before` is the service of the store that this one replaces. Call it once
+    /// `before` takes no more writes.
     pub fn follow(&self, before: &BlobService) {
         self.etags.follow(&before.etags, self.now());
     }
 
-    /// The time of day. A write reads it under the lock that orders it, a read only once.
+    /// The time of day. A write reads it under the lock that orders the write; a read reads it
+    /// once.
     pub(crate) fn now(&self) -> SystemTime {
         self.clock.now()
     }

@@ -10,7 +10,7 @@ const TICKS_PER_SECOND: u64 = 10_000_000;
 const SECONDS_PER_DAY: u64 = 86_400;
 /// The Julian day number of 0001-01-01.
 const JULIAN_DAY_MIN: i32 = 1_721_426;
-/// The days of the years 1 to 9999.
+/// Number of days in the years 1 to 9999.
 const DAYS: i32 = 3_652_059;
 
 /// The time that identifies a snapshot or a version: unique and increasing among those of one blob.
@@ -30,8 +30,8 @@ impl SnapshotTime {
         time_of_ticks(self.0)
     }
 
-    /// Parses the displayed form, with one to seven digits of the second's fraction. `None` for
-    /// other text.
+    /// Parses the displayed form, with one to seven digits of the second's fraction, or without the
+    /// fraction. `None` for other text.
     pub fn parse(text: &str) -> Option<SnapshotTime> {
         let (date, clock) = text.strip_suffix('Z')?.split_once('T')?;
         let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));

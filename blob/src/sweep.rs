@@ -22,9 +22,9 @@ use std::collections::HashSet;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
-/// Time by which work is put off that cannot be done yet.
+/// How long work that cannot be done yet is put off.
 const LATER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Rows that one step of a purge deletes. The uncommitted blocks of the last blob may exceed it.
+/// A step of a purge ends once it has deleted this many rows.
 const PURGED_ROWS: usize = 500;
 
 /// The result of a sweep.
@@ -35,7 +35,8 @@ pub struct Sweep {
     /// When the next work is due: a time in the past if the sweep ended early. `None` if there are
     /// no timers.
     pub next_due: Option<SystemTime>,
-    /// Work that failed, one sentence each; it is tried again after a day.
+    /// Work that failed, one sentence each. It is tried again after a day, except timers that
+    /// cannot be read.
     pub failures: Vec<String>,
 }
 
@@ -54,9 +55,9 @@ enum Then {
 }
 
 impl BlobService {
-    /// Does the work that is due: drops uncommitted blocks after a week, deleted blobs after their
-    /// retention, and expired blobs. Takes at most `steps_max` steps of bounded size, so that a
-    /// caller can pace it. Errors: those of the engine, `InternalError`.
+    /// Does the work that is due. Drops, among others, uncommitted blocks after a week, deleted
+    /// blobs after their retention, and expired blobs. Takes at most `steps_max` steps of bounded
+    /// size, so that a caller can pace the work. Errors: those of the engine, `InternalError`.
     ///
     /// Work that fails is put off and reported in [`Sweep::failures`]; the rest continues. A timer
     /// that cannot be read is skipped, and reported once while the store is open. A second sweep
@@ -104,10 +105,10 @@ impl BlobService {
         }
     }
 
-    /// Returns the first timer. Skips rows of kinds that only newer programs know, and rows with
-    /// corrupt values, which are added to `unreadable`, and to `failures` if they are new. Errors:
-    /// a corrupt block of an SSTable ends the sweep here, because the rows in it, and thus the next
-    /// timer, are unknown.
+    /// Returns the first timer. Skips rows of kinds that this program does not know. Skips rows
+    /// with corrupt values, and adds them to `unreadable` and, if they are new there, to
+    /// `failures`. Errors: a corrupt block of an SSTable ends the sweep here, because the rows in
+    /// it, and thus the next timer, are unknown.
     fn next_timer(
         &self,
         unreadable: &mut HashSet<Vec<u8>>,
@@ -292,8 +293,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// Removes the rest of a removed container, which no operation can find. Records of other
-    /// containers may name its files. Unreadable and protected rows stay, and are tried again
+    /// Removes rows of a removed container, which no operation can find, in one step. Records of
+    /// other containers may name its files. Unreadable and protected rows stay, and are tried again
     /// later.
     fn sweep_purge(
         &self,
@@ -345,8 +346,8 @@ impl BlobService {
         commit_swept(transaction)
     }
 
-    /// Returns the record of a row, or the file of the uncommitted blocks, if the row marks a name
-    /// without a blob.
+    /// Returns the record of a row. If the row marks a name without a blob, returns the file of its
+    /// uncommitted blocks.
     fn purged_record(
         &self,
         keyspace: &Keyspace,
@@ -401,8 +402,8 @@ impl BlobService {
         Ok(())
     }
 
-    /// Removes a blob's references to its files and drops its uncommitted blocks. If records of
-    /// other containers name the file, the blocks are dropped one by one instead of as a range.
+    /// Removes a blob's references to its files and drops its uncommitted blocks. If other records
+    /// name the file of these blocks, the blocks are dropped one by one instead of as a range.
     fn purge_blob(&self, blob: &Blob, purge: &mut Purge<'_>) -> Result<()> {
         for layer in &blob.layers {
             let mut rows = FileRows::new(&self.keyspaces, purge.transaction.batch());
@@ -546,8 +547,8 @@ impl BlobWrite<'_> {
         Ok(Then::Done)
     }
 
-    /// Removes an expired blob with its snapshots. Every write to the name does this first; if
-    /// there is no write, the sweep does it.
+    /// Removes an expired blob, and its snapshots as [`BlobWrite::end_all_snapshots`] does. Every
+    /// write to the name does this first; if there is no write, the sweep does it.
     pub(crate) fn end_expired(&mut self) -> Result<()> {
         if let Some(blob) = self
             .current()

@@ -1,5 +1,5 @@
-//! Tags: their rules, and the expressions over them of Find Blobs by Tags and `x-ms-if-tags`. Pure,
-//! no store.
+//! Rules of tags, and the expressions over tags in Find Blobs by Tags and `x-ms-if-tags`. Pure, no
+//! store.
 //!
 //! ```text
 //! condition   all { OR all }           OR and <> only in x-ms-if-tags
@@ -172,7 +172,7 @@ impl TagQuery {
         self.all.iter().find(equal).unwrap_or(&self.all[0])
     }
 
-    /// The comparisons of the tag that this one is about, itself included.
+    /// The comparisons of the same tag as `one`, `one` included.
     pub(crate) fn of_same_name(&self, one: &Comparison) -> impl Iterator<Item = &Comparison> {
         self.all.iter().filter(|other| other.name == one.name)
     }
@@ -185,7 +185,7 @@ fn invalid_query(text: &str, message: String) -> Error {
     }
 }
 
-/// Checks the comparisons of a search. Errors: why they are not a search.
+/// Checks the comparisons of a search. Errors: the message of the refusal.
 fn check_search(
     containers: &[Comparison],
     tags: &[Comparison],

@@ -25,8 +25,8 @@ pub const PUT_BLOCK_BYTES_MAX: u64 = 4000 << 20;
 pub const APPEND_BLOCK_BYTES_MAX: u64 = 100 << 20;
 /// Maximum number of bytes of a Put Page: 4 MiB. Source: Put Page, "Remarks".
 pub const PUT_PAGE_BYTES_MAX: u64 = 4 << 20;
-/// Maximum length of one content of a page write. Contents are split at multiples of this offset,
-/// so each lies in one window and an overwrite leaves remainders of at most two.
+/// Maximum length of one content of a page write. Contents end at multiples of this length in the
+/// blob, so each lies in one window, and an overwrite leaves parts of at most two contents.
 const PAGES_BYTES_MAX: usize = 64 << 10;
 const _: () = assert!(WINDOW_BYTES.is_multiple_of(PAGES_BYTES_MAX as u64));
 /// Bytes are encrypted in a buffer of at most this many.
@@ -78,9 +78,9 @@ impl UploadKind {
 /// A body that is being received. Write the body to it, then pass it to the operation it was begun
 /// for.
 ///
-/// Callers that must not wait for the disk replace [`Upload::write`] by its steps: [`Upload::fill`]
-/// only uses memory; a full part is taken out, written by another thread while the next one is
-/// filled, and then added.
+/// Callers that must not wait for the disk replace [`Upload::write`] by its steps. [`Upload::fill`]
+/// only uses memory. [`Upload::take_part`] takes out a full part. Another thread writes it while
+/// the next part is filled. [`Upload::add`] then adds it.
 pub struct Upload {
     db: Db,
     kind: UploadKind,
@@ -94,7 +94,7 @@ pub struct Upload {
     pieces: Vec<Piece>,
     /// Number of bytes of pages since the last of these contents.
     piece_bytes: usize,
-    /// Maximum number of bytes that the present content of pages can have.
+    /// Maximum number of bytes that the current content of pages can have.
     piece_bytes_max: usize,
     length: u64,
     length_max: u64,
@@ -182,7 +182,8 @@ impl Upload {
             return Err(Error::BothCrc64AndMd5HeaderPresent);
         }
         let md5 = kind == UploadKind::PutBlob || claimed.md5.is_some();
-        // The plain bytes of encrypted bodies and of bodies in pieces are not at hand at the end.
+        // At the end, the plain bytes of encrypted bodies and of bodies in pieces are no longer in
+        // memory.
         let is_plain = key.is_none() && !kind.is_pages();
         let aligned = match kind {
             UploadKind::PutPage { start } => start % PAGES_BYTES_MAX as u64,
@@ -321,7 +322,7 @@ impl Upload {
         Some(UnwrittenPart(Unwritten::Chunk(chunk, md5)))
     }
 
-    /// Writes the present part, unless that is done when the body is put.
+    /// Writes the current part, unless that is done when the body is put.
     fn write_part(&mut self) -> Result<()> {
         if let Some(part) = self.take_part().or_else(|| self.take_piece()) {
             self.add(part.write()?);
@@ -358,7 +359,8 @@ impl Upload {
         }
     }
 
-    /// Appends all that is left to read of another blob, piece by piece. Errors: those of both.
+    /// Appends all that is left to read of another blob, piece by piece. Errors: those of the
+    /// source and of [`Upload::write`].
     pub fn write_from(&mut self, source: &mut BlobReader) -> Result<()> {
         while let Some(chunk) = source.next_chunk(COPY_CHUNK_BYTES)? {
             self.write(&chunk)?;

@@ -193,7 +193,7 @@ struct Writer(Vec<u8>);
 
 impl Writer {
     fn new() -> Writer {
-        // One allocation for the rows of messages, which are shorter.
+        // One allocation for the rows of messages, which are shorter than this.
         let mut out = Vec::with_capacity(32);
         out.push(VERSION);
         Writer(out)
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Grows as items are read, so that a large count alone allocates nothing.
+    /// The list grows as its items are read, so that a large count alone allocates nothing.
     fn list<T>(&mut self, read: impl Fn(&mut Self) -> Decoded<T>) -> Decoded<Vec<T>> {
         let count = self.u32()?;
         let mut items = Vec::new();

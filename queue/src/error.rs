@@ -1,5 +1,5 @@
 //! Errors: one variant per error code of the protocol, spelled as on the wire, with the protocol's
-//! own message as its text.
+//! own message as its text; and one variant for failures of the store.
 //!
 //! Fields hold the values of the extra elements of an error response. The server chooses the status
 //! codes. Source: "Queue Service error codes" and "Common REST API error codes".

@@ -5,9 +5,9 @@
 //! scan from the beginning steps over every row that was ever at the head. The frontier lets each
 //! scan start where the last one ended.
 //!
-//! Invariant: no row before `start` will be needed again, since the clock does not go back; rows
-//! whose writer has not returned yet are excepted. The frontier is only in memory: after a restart
-//! the first scan starts at the beginning and finds it again.
+//! Invariant: no row before `start` will be needed again, since the clock does not go back. The
+//! only exceptions are rows whose writer has not returned yet. The frontier is only in memory:
+//! after a restart the first scan starts at the beginning and finds the frontier again.
 //!
 //! One scan runs at a time, since its caller holds a lock; rows may be added while it runs. A
 //! writer calls [`Frontier::added`] after its row is in the store and before it answers its client.

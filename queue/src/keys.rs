@@ -29,8 +29,8 @@ use uuid::Uuid;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct QueueId(pub(crate) u128);
 
-/// A UUID of version 7 whose first 60 free bits are the queue's insertion sequence: ids sort as
-/// messages were put.
+/// A UUID of version 7 whose first 60 free bits are the queue's insertion sequence: ids sort in the
+/// order in which messages were put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct MessageId(pub(crate) u128);
 
@@ -280,7 +280,7 @@ pub(crate) fn expiries(queue: QueueId, start: Position, end: Position) -> KeyRan
 }
 
 /// Returns the position at the end of a key of the order of delivery or of expiry; `None` if the
-/// key is too short.
+/// key has another length.
 pub(crate) fn position(key: &[u8]) -> Option<Position> {
     let bytes = key.get(ID_BYTES + 1..)?;
     let (at, id) = bytes.split_at_checked(8)?;

@@ -15,15 +15,16 @@
 //!
 //! - **Get** scans the order of delivery from the *frontier*, before which no message can be
 //!   delivered (`frontier.rs`), up to the present, and moves the messages it returns to their new
-//!   time of visibility. At any depth it reads only the rows it returns. It steps over neither the
-//!   tombstones behind the frontier nor those ahead of the present, which consumers leave when they
-//!   delete in time. When nothing is due it reads nothing. After a restart the first scan finds the
-//!   frontier; an occasional range delete covers the rows behind it, so that this scan is short,
-//!   too.
+//!   time of visibility. At any depth it reads only the rows it returns and rows of expired
+//!   messages. It steps over neither the tombstones behind the frontier nor those ahead of the
+//!   present, which consumers leave when they delete in time. When nothing is due it reads nothing.
+//!   After a restart the first scan finds the frontier; an occasional range delete covers the rows
+//!   behind it, so that this scan is short, too.
 //! - **Put** only writes: it reads no row and takes no lock that a consumer holds.
-//! - **Update** and **Delete** find the message by its id and check the receipt there.
-//! - **Clear** and **Delete Queue** write one range delete, and the queue gets a new id: no
-//!   operation waits for the removal of the rows or scans the range where they were.
+//! - **Update** and **Delete** find the message by its id, and check the receipt in that row.
+//! - **Clear** and **Delete Queue** write one range delete. A queue that is cleared or created
+//!   again gets a new id: no operation waits for the removal of the rows or scans the range where
+//!   they were.
 //! - **Expiry** is not an event. Delivery and peek skip expired messages, a few thousand per step
 //!   so that the locks are held only briefly, and the frontier moves past them. A message
 //!   disappears from delivery, peek and count at the same instant; [`QueueService::sweep`] removes
@@ -36,9 +37,9 @@
 //! # Time
 //!
 //! The service reads its own clock, which never goes back within a process, once for each
-//! operation, under the lock that orders the operation. An expired or visible message therefore
-//! stays so until a restart. If the machine's clock is set back between two runs, expired messages
-//! whose rows were not yet removed reappear.
+//! operation. A write reads it under the lock that orders the write. So a message that has expired
+//! does not reappear within a process. If the machine's clock is set back between two runs, expired
+//! messages whose rows were not yet removed reappear.
 //!
 //! # Durability and locks
 //!
@@ -55,10 +56,10 @@
 //! change the state in memory -> unlock. Only [`QueueService::set_service_properties`] writes
 //! blindly.
 //!
-//! The locks are not those of the engine's transactions. Each guards state in memory that is not in
-//! the engine: a counter that is written without being read, or whether a queue exists. Readers
-//! take them too, even when the store accepts no writes and admits no transaction. Producers take
-//! any free one of several locks, where a transaction names its keys.
+//! The locks are not those of the engine's transactions. Each guards a copy in memory of state in
+//! the store: a counter, which is written without being read, or whether a queue exists. Readers
+//! take them too, even when the store accepts no writes and admits no transaction. A producer takes
+//! any free one of several locks; a transaction would have to name its keys.
 //!
 //! Memory is bounded: a few hundred bytes for each recently used queue of any depth.
 

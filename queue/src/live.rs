@@ -23,8 +23,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Number of slots added before those not used in the meantime are dropped. Up to twice as many are
-/// kept, plus those held by running operations: a few megabytes.
+/// Each time this many slots have been added, the slots that were not used in the meantime are
+/// dropped. Besides the slots in use, memory holds a few megabytes of others.
 const SLOTS_PER_GENERATION: usize = 4 * 1024;
 
 /// Maximum number of remembered expiries of dropped slots: some ten megabytes. The sweep finds
@@ -40,8 +40,8 @@ struct SlotTable {
     slots: HashMap<Box<[u8]>, Arc<Slot>>,
     /// Number of slots added since unused ones were last dropped.
     added: usize,
-    /// When the sweep has to look at queues whose slots were dropped, and their keys. A queue may
-    /// be listed several times, and may have a slot again.
+    /// For queues with dropped slots: when the sweep has to look at the queue, and its key. A queue
+    /// may be listed several times, and may have a slot again.
     remembered: BTreeSet<(Ticks, Box<[u8]>)>,
 }
 
@@ -111,7 +111,7 @@ impl Slots {
     }
 
     /// Returns the queues that have, or may have, expired messages at `now`, the longest overdue
-    /// first: those in memory, and at most `dropped_max` whose slots were dropped. Does not mark
+    /// first: queues in memory, and at most `dropped_max` queues with dropped slots. Does not mark
     /// slots as used.
     pub(crate) fn due(&self, now: Ticks, dropped_max: usize) -> Vec<DueQueue> {
         let table = lock(&self.0);
@@ -165,7 +165,8 @@ impl Slot {
         }
     }
 
-    /// The time since which the sweep may find expired messages in the queue; `None` if it cannot.
+    /// The time since which the sweep may find expired messages in the queue; `None` if it cannot
+    /// find any.
     fn due_since(&self) -> Option<Ticks> {
         let since = match self.state() {
             Existence::Missing => return None,
@@ -235,9 +236,9 @@ pub(crate) struct Live {
     pub(crate) head: Frontier,
     /// The frontier of the order of expiry, which is scanned under the consumer lock.
     pub(crate) next_expiry: Frontier,
-    /// A lower bound of the expiries, in ticks, of messages that were added since the sweep last
-    /// passed this bound. Reaches further than `next_expiry`, which the sweep moves to the end of
-    /// its look-ahead.
+    /// A lower bound, in ticks, of the expiries of messages added since the sweep last passed this
+    /// bound. `next_expiry` cannot replace it: the sweep moves that frontier to the end of its
+    /// look-ahead, at which no message need expire.
     first_added_expiry: AtomicU64,
     /// Rows taken from the head, or swept, since a range delete last covered the tombstones behind
     /// the head.
@@ -250,8 +251,8 @@ pub(crate) struct Live {
     stale: AtomicBool,
 }
 
-/// Holds the lock of one counter: that of a producer's cell, or that of the removed messages, which
-/// is the consumer lock.
+/// Holds the lock of one counter: the counter of a producer's cell, or the counter of the removed
+/// messages, whose lock is the consumer lock.
 #[derive(Debug)]
 pub(crate) struct QueueGuard<'a> {
     live: &'a Live,
@@ -312,9 +313,9 @@ impl Live {
     /// scan: at the place of the frontier, and at the first expiry of an added message.
     fn sweep_times(&self) -> [Option<Ticks>; 2] {
         let start = self.next_expiry.start();
-        // Before the first scan the frontier is at the very beginning; if the last scan ended at a
-        // message, it is there. Anywhere else it is at the end of a look-ahead that found no
-        // message.
+        // Before the first scan the frontier is at the very beginning. After a scan that ended at a
+        // message it is at that message. Anywhere else it is at the end of a look-ahead that found
+        // no message.
         let is_known = start == Position::MIN || start.id != MessageId(0);
         let added = Ticks(self.first_added_expiry.load(Ordering::Relaxed));
         [
@@ -405,7 +406,7 @@ mod tests {
             };
             live.message_added(position, position);
         }
-        // Does what a sweep does that looks ahead and finds no expiry yet.
+        // Does the same as a sweep that looks ahead and finds no expiry.
         live.next_expiry.begin();
         live.next_expiry.finish(Position::after(Ticks(100)));
         let slot = slots.get(b"queue");

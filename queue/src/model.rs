@@ -1,4 +1,4 @@
-//! Plain data of the service: queues, messages and policies, as operations take and return them.
+//! Plain data of the service: queues and messages, as operations take and return them.
 //!
 //! Times are exact to 100 ns; rounding to seconds is a matter of display. Numbers in requests are
 //! `i64` as parsed, so that an error can report an out-of-range value as it was sent.

@@ -27,7 +27,7 @@ pub(crate) struct DeliveryScan {
     pub(crate) messages: Vec<Deliverable>,
     /// Every message before this place is in `messages` or has expired.
     pub(crate) end: Position,
-    /// Whether the scan stopped at the limit of expired messages before it found another one.
+    /// Whether the scan skipped the maximum number of expired messages and found no other message.
     pub(crate) is_incomplete: bool,
 }
 

@@ -51,7 +51,8 @@ impl QueueService {
     }
 
     /// Returns how many rows of the orders of delivery and expiry were read since the service was
-    /// opened. Per message, this must not grow with the depth of a queue.
+    /// opened, except by [`QueueService::list_messages`]. Per message, this must not grow with the
+    /// depth of a queue.
     pub fn rows_examined(&self) -> u64 {
         self.rows_examined.load(Ordering::Relaxed)
     }
@@ -196,8 +197,8 @@ impl QueueService {
 
 /// Options of the keyspace of messages. A message is deleted soon after it was written, so strong
 /// compression of its rows does not pay. Rows are added and deleted at a few places of the key
-/// space, so small SSTables let compactions skip the ranges between them. No scan steps over the
-/// tombstones, thanks to the frontiers, so they do not justify compactions of their own.
+/// space, so small SSTables let compactions skip the ranges between them. Thanks to the frontiers
+/// no scan steps over the tombstones, so tombstones do not justify compactions of their own.
 fn message_options() -> KeyspaceOptions {
     KeyspaceOptions {
         sstable_bytes: Some(4 << 20),

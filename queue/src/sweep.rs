@@ -21,7 +21,7 @@ use crate::{Error, QueueService, Result};
 use lazurite_engine::{Batch, Direction, Ticket, Transaction};
 use std::sync::atomic::Ordering;
 
-/// Maximum number of batches written by one call, and of messages removed by one batch. A call
+/// Maximum number of queues that one call writes to, and of messages that one batch removes. A call
 /// takes some tens of milliseconds, and holds the lock of a queue for about two.
 const BATCHES_PER_SWEEP: usize = 16;
 const MESSAGES_PER_BATCH: usize = 256;
@@ -70,9 +70,9 @@ impl QueueSweep {
 }
 
 impl QueueService {
-    /// Removes the rows of some expired messages, of any account, in one batch per queue. Returns
-    /// the ticket of the last batch. A queue that fails is logged and skipped for a minute. Call it
-    /// in the background about once a second, and again at once while it returns `more`.
+    /// Removes the rows of some expired messages, of any account. Returns the ticket of the last
+    /// batch. A queue that fails is logged and skipped for a minute. Call it in the background
+    /// about once a second, and again at once while it returns `more`.
     pub fn sweep(&self) -> Result<(Sweep, Ticket)> {
         let now = self.now();
         let mut sweep = Sweep {

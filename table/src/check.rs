@@ -1,5 +1,4 @@
-//! Checks entities, table names and lists of policies against the rules of the protocol, before an
-//! operation reads or writes.
+//! Checks entities, table names and lists of policies against the rules of the protocol.
 
 use crate::codec::ValueRef;
 use crate::error::{Error, InvalidInput, OutOfRangeInput, Result};
@@ -66,7 +65,8 @@ fn is_forbidden(character: char) -> bool {
     matches!(character, '/' | '\\' | '#' | '?' | '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}')
 }
 
-/// Checks properties to be written: each of them, and that their names are unique.
+/// Checks properties to be written: their number, each name and value, and that the names are
+/// unique and are not those of system properties.
 fn check_properties(properties: &[(String, Value)]) -> Result<()> {
     ensure(properties.len() <= PROPERTIES_MAX, Error::TooManyProperties)?;
     for (name, value) in properties {
@@ -114,7 +114,7 @@ fn check_value(value: &Value) -> Result<()> {
     ensure(fits, Error::PropertyValueTooLarge)
 }
 
-/// The size of an entity, of which [`ENTITY_BYTES_MAX`] is the limit.
+/// The size of an entity in bytes, which is limited to [`ENTITY_BYTES_MAX`].
 pub fn entity_bytes(entity: &Entity) -> usize {
     let properties = entity.properties.iter();
     let properties = properties.map(|(name, value)| property_bytes(name, value.into()));

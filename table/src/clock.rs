@@ -1,4 +1,5 @@
-//! Clock: issues Timestamps, each later than every Timestamp before it.
+//! Clock: issues Timestamps, each later than every Timestamp before it, unless the wall clock was
+//! wrong.
 //!
 //! Clients use the ETag, which is the Timestamp, as a version: two writes of one entity must never
 //! share it, even if the entity was deleted in between. A caller takes a Timestamp while it holds
@@ -86,8 +87,8 @@ impl Clock {
         })
     }
 
-    /// From now on issues no Timestamp that `before`, the clock of the store that this one
-    /// replaces, has issued. As at the start, a bound far ahead of the wall clock is not followed.
+    /// Makes later Timestamps greater than every Timestamp of `before`, the clock of the store that
+    /// this one replaces. As at the start, a bound far ahead of the wall clock is not followed.
     pub(crate) fn follow(&self, before: &Clock) {
         let issued = before.recorded.load(SeqCst);
         if issued.saturating_sub(self.now().ticks()) <= CLOCK_AHEAD_TICKS_MAX {
@@ -136,8 +137,8 @@ impl Clock {
         now.max(after(last))
     }
 
-    /// Raises the recorded bounds to `timestamp` if necessary, and returns it. The row is written
-    /// after the bounds, so by the order of the log it is not durable without them.
+    /// Raises the recorded bounds to `timestamp` if necessary, and returns `timestamp`. The row is
+    /// written after the bounds, so by the order of the log it is not durable without them.
     fn record(
         &self,
         following: DateTime,
@@ -181,7 +182,8 @@ impl Clock {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called before a scan of all rows whose result goes to [`Clock::lower_rows_bound`].
+    /// Called before a scan of all rows. The result of the scan goes to
+    /// [`Clock::lower_rows_bound`].
     pub(crate) fn begin_scan(&self) {
         let ahead = self.ahead_since_scan.load(SeqCst);
         self.rows_ahead.fetch_max(ahead, SeqCst);

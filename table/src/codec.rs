@@ -1,4 +1,5 @@
-//! Converts the model to engine values and back. Each value begins with a version byte.
+//! Converts the model to engine values and back. Each value begins with a version byte, except the
+//! numbers of the catalog.
 //!
 //! | value | bytes |
 //! | --- | --- |
@@ -89,8 +90,8 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Inlined, like everything that reads rows, because filtered scans call it for each row, and
-    /// returning a `Result` would take longer than the decoding.
+    /// Inlined, because filtered scans call it for each row, and returning a `Result` would take
+    /// longer than the decoding.
     #[inline(always)]
     pub(crate) fn decode(bytes: &'a [u8]) -> Result<Row<'a>> {
         let mut reader = Reader::open(bytes, "entity")?;

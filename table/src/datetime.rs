@@ -27,7 +27,7 @@ pub struct DateTime(u64);
 /// Why a text is not a [`DateTime`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DateTimeError {
-    /// The text does not have the form `2013-08-22T01:12:06.2608595Z`, or there is no such day or
+    /// The text does not have a form that [`DateTime::parse`] reads, or there is no such day or
     /// time of day.
     Malformed,
     /// The instant is before 1601 or after 9999.
@@ -118,7 +118,7 @@ impl DateTime {
 
 /// Length of the text with all digits of the fraction.
 const FULL_TEXT_BYTES: usize = 28;
-/// Length of the text up to the point after the seconds.
+/// Length of the text up to and including the point after the seconds.
 const WHOLE_SECOND_BYTES: usize = 20;
 
 fn put_digits(place: &mut [u8], mut number: u64) {
@@ -128,8 +128,8 @@ fn put_digits(place: &mut [u8], mut number: u64) {
     }
 }
 
-/// The text of an instant. Formatted without allocation, since every row in a response has one or
-/// two.
+/// The text of an instant. Formatted without allocation, since every row in a response has at least
+/// one.
 #[derive(Debug, Clone, Copy)]
 pub struct DateTimeText {
     bytes: [u8; FULL_TEXT_BYTES],

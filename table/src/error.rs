@@ -1,6 +1,7 @@
-//! Errors: one variant per error code of the protocol, spelled as on the wire.
+//! Errors: one variant per error code of the protocol, spelled as on the wire, and one for failures
+//! of the store.
 //!
-//! The display text is the protocol's own message. Source: Table Service Error Codes.
+//! The display text is the protocol's own message if it has one. Source: Table Service Error Codes.
 
 use crate::limits::TRANSACTION_OPERATIONS_MAX;
 
@@ -22,7 +23,7 @@ pub enum Error {
     /// The entity exceeds 1 MiB, possibly only after a merge.
     #[error("The entity is larger than the maximum allowed size (1MB).")]
     EntityTooLarge,
-    /// A stored row cannot be decoded, through no fault of the client. The text is for the log.
+    /// Stored bytes cannot be decoded, through no fault of the client. The text is for the log.
     #[error("The server encountered an internal error: {0}")]
     InternalError(String),
     /// An operation of a transaction names the same entity as an earlier one.
@@ -54,10 +55,10 @@ pub enum Error {
     /// [`Entity`](crate::Entity) always has both keys.
     #[error("The values are not specified for all properties in the entity.")]
     PropertiesNeedValue,
-    /// A property name that is not an identifier.
+    /// A property name that is empty, begins with a digit, or has a forbidden character.
     #[error("The property name is invalid.")]
     PropertyNameInvalid,
-    /// A property name longer than 255 characters.
+    /// A property name longer than 255 UTF-16 code units.
     #[error("The property name exceeds the maximum allowed length (255).")]
     PropertyNameTooLong,
     /// A String over 32,768 UTF-16 code units, a Binary over 65,536 bytes, or a key over 512 UTF-16

@@ -29,7 +29,7 @@ const ESTIMATES_PER_SECOND_MAX: usize = 32;
 /// A number of rows. Shown as `20`, or as `~1200` if it is an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowCount {
-    /// An estimate has two significant digits.
+    /// An estimate has two significant digits, unless more rows than the estimate were examined.
     pub rows: u64,
     /// Whether the rows were counted rather than estimated.
     pub is_exact: bool,
@@ -70,7 +70,7 @@ impl fmt::Display for RowCount {
 }
 
 /// The estimates of the current second. A repeated query takes its estimate from here, and the
-/// number of different ones is limited.
+/// number of different estimates is limited.
 #[derive(Debug, Default)]
 pub(crate) struct Estimates(Mutex<Recent>);
 
@@ -81,8 +81,8 @@ struct Recent {
 }
 
 impl Estimates {
-    /// Returns the rows in `range`, up to a second old; `None` after too many estimates in the
-    /// second `second`.
+    /// Estimates the rows in `range`. The result may be up to a second old. `None` after too many
+    /// estimates in the same `second`.
     pub(crate) fn rows(
         &self,
         second: u64,
@@ -210,7 +210,8 @@ impl Sampler<'_> {
         }
         let last = backward.key();
         let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-        // No key is a prefix of another, unless one is malformed, which reading it will report.
+        // Only a malformed key can be a prefix of another key. Reading such a row reports the
+        // error.
         while let Some(child) = forward.key().get(..=common).map(<[u8]>::to_vec) {
             let is_last = last.starts_with(&child);
             let rows = count_below(&mut forward, &child)?;

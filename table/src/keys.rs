@@ -114,7 +114,7 @@ pub(crate) fn parse_entity(key: &[u8]) -> Option<(Cow<'_, str>, Cow<'_, str>)> {
 pub(crate) fn component(key: &mut Vec<u8>, text: &str) {
     let start = key.len();
     escape::put_component(key, text.as_bytes());
-    // The escape itself is byte FF, which has no rank of its own.
+    // The escape itself is byte FF, which `rank` leaves as it is.
     if text.bytes().any(|byte| byte >= MAPPED_FROM) {
         for byte in &mut key[start..] {
             *byte = rank(*byte);
@@ -122,7 +122,8 @@ pub(crate) fn component(key: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Turns a key that ends with a component into the least key after all keys that begin with it.
+/// Turns a key that ends with a component into the least key after all keys that begin with that
+/// key.
 pub(crate) fn skip_component(key: &mut [u8]) {
     if let Some(end) = key.last_mut() {
         debug_assert_eq!(*end, 1, "a component ends with 00 01");
@@ -169,7 +170,7 @@ const MAPPED_FROM: u8 = 0xee;
 
 /// Maps bytes of UTF-8 so that they sort as UTF-16 does. The two orders differ only in that UTF-16
 /// puts U+E000 to U+FFFF (lead bytes EE and EF) after all higher code points (F0 to F4). Where two
-/// texts first differ, lead bytes are never compared with other kinds of bytes.
+/// texts first differ, a lead byte is never compared with a continuation byte.
 fn rank(byte: u8) -> u8 {
     match byte {
         0xee | 0xef => byte + 5,

@@ -1,8 +1,8 @@
 //! Known tables: the ids of existing tables, so that most operations on entities do not read the
 //! catalog.
 //!
-//! An operation that creates or deletes a table locks the key of its record, and removes the id
-//! from here before it unlocks the key. Readers take the id without locking that key.
+//! An operation that creates or deletes a table locks the key of the table's record, and removes
+//! the id from here before it unlocks the key. Readers take the id without locking that key.
 
 use crate::keys::TableId;
 use std::collections::HashMap;

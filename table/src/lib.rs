@@ -21,10 +21,10 @@
 //!
 //! Every write is a transaction of the engine. The engine admits the transaction before it locks a
 //! key, so that it does not wait for the disk under a lock. A write of entities locks the record of
-//! their table, shared, then the entities; an operation that creates or deletes a table locks its
-//! record alone. So no row is ever written under the id of a deleted table, where no later
-//! operation would find or delete it. Readers take no lock that a writer holds while it reads or
-//! writes.
+//! their table, shared, then the entities. An operation that creates or deletes a table locks its
+//! record exclusively. So no row is ever written under the id of a deleted table, where no later
+//! operation would find or delete it. Readers take no lock that a writer holds during its reads and
+//! its write.
 //!
 //! Entities are ordered by PartitionKey, then RowKey, ordinal by UTF-16 code unit; tables by
 //! lower-case name.

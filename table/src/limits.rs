@@ -1,4 +1,4 @@
-//! Limits of the protocol on entities, table names, policies, transactions and filters.
+//! Limits on entities, transactions and filters.
 
 /// Maximum number of own properties of an entity, not counting the three system properties.
 pub const PROPERTIES_MAX: usize = 252;

@@ -1,5 +1,5 @@
-//! The plain data of the service: entities and their typed properties, conditions on writes, stored
-//! access policies.
+//! The plain data of the service: entities and their typed properties, ETags, writes and their
+//! conditions.
 //!
 //! Independent of storage and wire format, except for the text forms that the protocol defines for
 //! single values: those of ETags and GUIDs are here, those of instants in `datetime.rs`.

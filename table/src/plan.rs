@@ -123,7 +123,7 @@ impl Plan {
         });
     }
 
-    /// Whether the hosted service would read the rows that this plan reads.
+    /// Whether the hosted service would read exactly the rows that this plan reads.
     pub(crate) fn reads_as_azure(&self) -> bool {
         match &self.accesses[..] {
             [] => self.azure.range.is_empty(),

@@ -1,7 +1,8 @@
 //! Queries: one page at a time, from one snapshot, with its cost.
 //!
-//! A continuation names the first row that was not examined yet. A full page looks a few rows ahead
-//! for the next match, so that the last page of a query is usually recognised as the last.
+//! A continuation names the row at which the next page begins. A full page looks up to a thousand
+//! rows ahead for the next match, so that the last page of a query is usually recognised as the
+//! last.
 
 use crate::TableService;
 use crate::access::{AccessKind, AccessRange};
@@ -20,7 +21,7 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
 /// Maximum number of rows of a page, and the default.
 pub const PAGE_ROWS_MAX: usize = 1000;
-/// Bytes of stored rows after which a page ends.
+/// Maximum number of bytes of the stored rows of a page.
 pub const PAGE_BYTES_MAX: usize = 4 << 20;
 /// Maximum number of rows that a full page examines to find one more match.
 const LOOK_AHEAD_ROWS_MAX: usize = 1000;
@@ -32,7 +33,7 @@ const EXPIRY_ROWS: usize = 100;
 pub struct Query<'a> {
     /// `$filter` as sent; blank means no filter.
     pub filter: Option<&'a str>,
-    /// `$top`: most entities of the page, 0 to 1,000; `None` means 1,000.
+    /// `$top`: maximum number of entities of the page, 0 to 1,000; `None` means 1,000.
     pub top: Option<u32>,
     /// The keys of the first entity to return, from [`Page::next`]; an absent NextRowKey is the
     /// empty RowKey.
@@ -65,7 +66,7 @@ pub struct Cost {
 pub struct Page {
     /// The matches. May be empty even if more entities follow.
     pub entities: Vec<Entity>,
-    /// PartitionKey and RowKey of the first entity that was not examined; `None` at the end.
+    /// PartitionKey and RowKey of the entity at which the next page begins; `None` at the end.
     pub next: Option<(String, String)>,
     /// The cost of the page.
     pub cost: Cost,
@@ -103,7 +104,7 @@ pub struct PageEnd {
 pub struct TableQuery<'a> {
     /// `$filter` on `TableName`, ignoring case; blank means no filter.
     pub filter: Option<&'a str>,
-    /// `$top`: most tables of the page, 0 to 1,000; `None` means 1,000.
+    /// `$top`: maximum number of tables of the page, 0 to 1,000; `None` means 1,000.
     pub top: Option<u32>,
     /// The first table to return, from [`TablePage::next`].
     pub continuation: Option<&'a str>,
@@ -114,14 +115,14 @@ pub struct TableQuery<'a> {
 pub struct TablePage {
     /// Names as spelled at creation. May be empty even if more tables follow.
     pub tables: Vec<String>,
-    /// The first table not considered yet; `None` at the end.
+    /// The table at which the next page begins; `None` at the end.
     pub next: Option<String>,
 }
 
 impl TableService {
     /// Returns one page of the matching entities, from one snapshot. The page ends at `$top`, at
-    /// about 4 MiB, or, possibly empty, once `expired` returns `true`; it is called every hundred
-    /// rows. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
+    /// about 4 MiB, or, possibly empty, once `expired` returns `true`. The page calls `expired`
+    /// every hundred rows. Errors: `TableNotFound`, `InvalidInput`, `NotImplemented`.
     pub fn query_entities(
         &self,
         account: &str,
@@ -267,8 +268,9 @@ impl TableService {
         self.estimates.rows(second, snapshot, &self.entities, range)
     }
 
-    /// Returns one page of the account's tables, with the limits and errors of
-    /// [`TableService::query_entities`]. A filter may only refer to `TableName`.
+    /// Returns one page of the account's tables, with the limits of
+    /// [`TableService::query_entities`]. A filter may only refer to `TableName`. Errors:
+    /// `InvalidInput`, `NotImplemented`.
     pub fn query_tables(
         &self,
         account: &str,

@@ -39,9 +39,9 @@ impl TableService {
         })
     }
 
-    /// Makes the service issue no Timestamp that `before` has issued, the service of the store that
-    /// this one replaces, because clients may still have its ETags. Call it once `before` takes no
-    /// more writes.
+    /// Makes the service issue no Timestamp that `before` has issued, because clients may still
+    /// have its ETags. `before` is the service of the store that this one replaces. Call it once
+    /// `before` takes no more writes.
     pub fn follow(&self, before: &TableService) {
         self.clock.follow(&before.clock);
     }

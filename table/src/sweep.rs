@@ -22,9 +22,9 @@ const FIRST_SCAN_AFTER: u64 = 60 * TICKS_PER_SECOND;
 const NEXT_SCAN_AFTER: u64 = 60 * 60 * TICKS_PER_SECOND;
 
 impl TableService {
-    /// If Timestamps of rows may be ahead of the clock, reads some of the rows, and lowers the
-    /// recorded bound after the last one. Otherwise, that is nearly always, does nothing. Call it
-    /// in the background about once a second, and again at once while it returns `true`.
+    /// Reads some of the rows if Timestamps of rows may be ahead of the clock, and lowers the
+    /// recorded bound after the last row. Usually none may be ahead; then does nothing. Call it in
+    /// the background about once a second, and again at once while it returns `true`.
     pub fn sweep(&self) -> Result<bool> {
         let progress = self.sweep_state.lock();
         let mut progress = progress.unwrap_or_else(PoisonError::into_inner);

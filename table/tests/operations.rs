@@ -1043,7 +1043,7 @@ fn page_reports_the_rows_that_it_examines_in_each_partition() {
             seen.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(),
         )
     };
-    // Rows without a match count: what is examined costs, not what is found.
+    // Rows that do not match count too, because they are examined.
     let (busiest, rows) = visit("Missing eq 1", None);
     assert_eq!(rows, [4, 4, 4]);
     assert_eq!(busiest.unwrap().1, 4);
@@ -1076,7 +1076,7 @@ fn page_reads_no_more_partitions_than_it_may() {
         }
         assert_eq!(pages, sizes);
     }
-    // Partitions without a match count: what is examined costs, not what is found.
+    // Partitions without a match count too, because their rows are examined.
     let query = Query {
         filter: Some("Missing eq 1"),
         partitions_max: Some(2),

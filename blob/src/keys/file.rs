@@ -25,7 +25,7 @@ pub(crate) struct File {
     pub(crate) id: u128,
 }
 
-/// The name of a content in `blob.content`, in key order.
+/// Identifies a content in `blob.content`. The order is that of the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ContentName {
     pub(crate) file: File,
@@ -91,8 +91,7 @@ impl File {
         key
     }
 
-    /// Returns, in `blob.blocks`, the range of the committed blocks that hold the byte at `offset`
-    /// or one after it, in order.
+    /// In `blob.blocks`: the committed blocks that end after `offset`, in order.
     pub(crate) fn committed_from(&self, offset: u64) -> KeyRange {
         KeyRange {
             start: self.committed(offset.saturating_add(1)),
@@ -152,8 +151,8 @@ impl File {
         self.start().to_vec()
     }
 
-    /// The key in `blob.references` which says that a record of the blob with this key in
-    /// `blob.blobs` names the file, or did.
+    /// In `blob.references`: the row which says that a record of a blob names the file, or named
+    /// it. `blob_key` is the key of the blob in `blob.blobs`.
     pub(crate) fn namer(&self, blob_key: &[u8]) -> Vec<u8> {
         let mut key = self.key(&[NAMER]);
         key.extend_from_slice(blob_key);

@@ -1,21 +1,21 @@
-//! Keys of the index of tags, `blob.tags`: rows of current blobs and, in a range of their own, of
-//! versions.
+//! Keys of the index of tags, `blob.tags`. The rows of a container are two ranges: those of current
+//! blobs, and those of versions.
 
 use crate::keys::take_name;
 use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::escape;
 
-/// Begins the rows of versions. No text begins with this byte.
+/// Follows the container's id in the rows of versions. No text begins with this byte.
 const OF_VERSIONS: u8 = 0xff;
 
-/// Which blobs the rows of a range of `blob.tags` are about.
+/// Selects the rows of current blobs or those of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tagged {
     Current,
     Versions,
 }
 
-/// In `blob.tags`: the row that gives the blob of that name, or a version of it, that tag.
+/// In `blob.tags`: the row of one tag of the current blob of a name, or of the given version.
 pub(crate) fn tag(
     container_id: u128,
     tag: &str,
@@ -33,8 +33,7 @@ pub(crate) fn tag(
     key
 }
 
-/// Returns, in `blob.tags`, the common prefix of the rows for tags of that name whose value begins
-/// with `prefix`.
+/// In `blob.tags`: the common prefix of the rows of the tag `tag` whose values begin with `prefix`.
 pub(crate) fn tag_values(container_id: u128, of: Tagged, tag: &str, prefix: &str) -> Vec<u8> {
     let mut key = container_id.to_be_bytes().to_vec();
     if of == Tagged::Versions {

@@ -5,8 +5,8 @@
 pub(crate) enum Timer {
     /// The retention of a deleted blob ends. Subject: its key in `blob.history`.
     Deleted = 1,
-    /// No uncommitted block of a name was put for a week. Subject: the key of the blob in
-    /// `blob.blobs`.
+    /// A week may have passed since the last uncommitted block of a name was put. Subject: the key
+    /// of the blob in `blob.blobs`.
     Staging = 2,
     /// A blob expires. Subject: its key in `blob.blobs`.
     Expiry = 3,
@@ -17,11 +17,12 @@ pub(crate) enum Timer {
     /// Nodes of a file of pages have no references. Subject: the key of the file in
     /// `blob.references`.
     Pages = 6,
-    /// Remove the snapshots of an expired blob. Subject: the key of the last of them in
+    /// Snapshots of an expired blob are left to be removed. Subject: the key of the last one in
     /// `blob.history`.
     Snapshots = 7,
-    /// Trim the files of a record that was removed for good, or that may be the last to name a
-    /// file. Subject: the record's key in `blob.history`.
+    /// Files of a removed record, or files that only one record may still name, are to be trimmed.
+    /// Subject: the record's key in `blob.history`, or that key with the moment `LAST`, which means
+    /// all records of the name.
     Trim = 8,
     /// A blob has many layers, or some of them are being merged. Subject: its key in `blob.blobs`.
     Merge = 9,

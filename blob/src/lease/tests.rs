@@ -15,7 +15,7 @@ fn at(seconds: u64) -> SystemTime {
 
 const NOW: u64 = 1000;
 
-/// A lease of 30 seconds under A that is in this state at `NOW`.
+/// A lease of 30 seconds under the id `A` that is in this state at `NOW`.
 fn lease(state: &str) -> Lease {
     let mut lease = Lease::default();
     let mut act = |action, now| lease.apply(action, at(now), || NEW).map(|_| ()).unwrap();

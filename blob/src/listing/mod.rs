@@ -17,11 +17,11 @@ use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 use std::time::SystemTime;
 use walk::{Position, Step, Walk};
 
-/// Maximum number of entries per page, and their number if the request gives none. Source: List
+/// Maximum number of entries per page; also the number if the request gives none. Source: List
 /// Blobs, `maxresults`.
 pub const PAGE_ENTRIES_MAX: u32 = 5000;
 
-/// Maximum number of rows that one page reads, whether they are listed or not.
+/// A page ends once it has examined more rows than this, listed or not.
 const ROWS_MAX: u64 = if cfg!(test) { 1000 } else { 50_000 };
 
 /// The request of List Containers.

@@ -11,11 +11,12 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::{Direction, KeyRange, Scan, Snapshot};
 use std::time::SystemTime;
 
-/// A position in a listing: by name, then by moment, then by kind, since a clock that was set back
-/// can assign a moment twice. A position without a moment is before all entries of the name.
+/// A position in a listing: the name, then the moment, then the kind. The position has the kind
+/// because a clock that was set back can assign a moment twice. A position without a moment is
+/// before all entries of the name.
 pub(super) type Position = (String, Option<(SnapshotTime, u8)>);
 
-/// Kinds of one moment in order: those of histories by their number, then the current blob.
+/// The order of kinds at one moment: kinds of the history by their number, then the current blob.
 fn rank(kind: Option<History>) -> u8 {
     kind.map_or(u8::MAX, |kind| kind as u8)
 }
@@ -31,11 +32,11 @@ pub(super) enum Step {
     Skipped,
 }
 
-/// The position of the blob itself among those of its name: after snapshots and versions.
+/// The moment of the current blob in a position: after all snapshots and versions of the name.
 const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 impl ListBlobs {
-    /// The sources of the page. Kinds that are not requested are not read.
+    /// The cursors of the page: one for each kind of rows that the request needs.
     fn cursors(
         &self,
         snapshot: &Snapshot,

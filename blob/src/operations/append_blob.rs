@@ -26,7 +26,7 @@ pub struct PutAppendBlob {
     pub metadata: Metadata,
     /// Other settings of the new blob.
     pub settings: BlobSettings,
-    /// Conditions on the blob before. A key among them encrypts the appends.
+    /// Conditions on the current blob. A customer-provided key among them encrypts the appends.
     pub conditions: Conditions,
 }
 
@@ -92,7 +92,9 @@ impl BlobService {
     /// `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`; `InvalidHeaderValue` for an empty
     /// body; `Md5Mismatch`, `Crc64Mismatch`; those of write conditions and leases; `BlobIsSealed`,
     /// `AppendPositionConditionNotMet`, `MaxBlobSizeConditionNotMet`, `BlockCountExceedsLimit`;
-    /// `BlobImmutableDueToPolicy`, `PendingCopyOperation`.
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`, `PendingCopyOperation`;
+    /// `BlobUsesCustomerSpecifiedEncryption` and similar ones,
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn append_block(
         &self,
         address: &BlobAddress<'_>,
@@ -132,8 +134,11 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Append Blob Seal: allows no more appends. Sealing again changes only the ETag. Errors: as
-    /// [`BlobService::append_block`], except those about the body.
+    /// Append Blob Seal: allows no more appends. Sealing again changes only the ETag and
+    /// Last-Modified. Errors: invalid names; `InvalidOperation` for a snapshot or version;
+    /// `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`; those of write conditions and
+    /// leases; `AppendPositionConditionNotMet`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `PendingCopyOperation`.
     pub fn append_blob_seal(
         &self,
         address: &BlobAddress<'_>,
@@ -171,7 +176,8 @@ fn check_position(blob: &Blob, position: Option<u64>) -> Result<()> {
     }
 }
 
-/// Fails if an append blob that is to have `end` bytes takes no more appends.
+/// Fails if one more append would exceed `max_size` or the maximum number of appends. `end` is the
+/// length of the blob after the append.
 fn check_room(count: u32, end: u64, max_size: Option<u64>) -> Result<()> {
     if max_size.is_some_and(|max| end > max) {
         return Err(Error::MaxBlobSizeConditionNotMet);
@@ -195,7 +201,7 @@ impl Blob {
 }
 
 impl BlobWrite<'_> {
-    /// Writes the rows of an append whose last byte is just before `end`.
+    /// Writes the rows of an append that ends at offset `end`.
     fn put_append(&mut self, file: &File, end: u64, body: Uploaded) {
         let block = BlobBlock {
             id: Vec::new(),
@@ -208,7 +214,8 @@ impl BlobWrite<'_> {
         rows.put_block(&file.committed(end), &codec::encode_block(&block));
     }
 
-    /// The file of the last layer, or of a new one if other records name that of the last.
+    /// Returns the file to append to. It is the file of the last layer, or, if other records name
+    /// that file even after a merge of layers, the file of a new layer.
     pub(crate) fn layer_to_append(&mut self, blob: &mut Blob) -> Result<File> {
         for may_merge in [true, false] {
             if let Some(layer) = blob.layers.last()

@@ -26,7 +26,7 @@ pub struct DeleteBlob {
     pub snapshots: Option<DeleteSnapshots>,
     /// `deletetype=permanent`: for a snapshot or version that is deleted already.
     pub permanent: bool,
-    /// Conditions on the deleted blob.
+    /// Conditions on the blob to delete.
     pub conditions: Conditions,
     /// Conditions on the time at which the tier changed.
     pub tier_changed: TierChanged,
@@ -74,8 +74,8 @@ impl BlobService {
     /// Returns the blob and its content, or a range of it, from a snapshot: later writes do not
     /// change the result. Errors: invalid names; `ContainerNotFound`, `BlobNotFound`; those of read
     /// conditions; a lease id that does not match; `BlobArchived`, `BlobBeingRehydrated`;
-    /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`;
-    /// `InvalidRange`.
+    /// `BlobUsesCustomerSpecifiedEncryption`, `BlobDoesNotUseCustomerSpecifiedEncryption`,
+    /// `BlobCustomerSpecifiedEncryptionMismatch`; `InvalidRange`.
     pub fn get_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -109,7 +109,7 @@ impl BlobService {
     /// Replaces all headers of the blob; `None` clears a header. Errors: invalid names;
     /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
     /// write conditions and leases; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
-    /// `BlobImmutableDueToPolicy`.
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
     pub fn set_blob_properties(
         &self,
         address: &BlobAddress<'_>,
@@ -123,8 +123,9 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Replaces the blob's metadata. Makes a version if the account keeps versions. Errors: invalid
-    /// metadata; as [`BlobService::set_blob_properties`].
+    /// Replaces the blob's metadata. Makes a version if the account keeps versions. Errors: as
+    /// [`BlobService::set_blob_properties`]; `BlobUsesCustomerSpecifiedEncryption` and similar
+    /// ones, `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn set_blob_metadata(
         &self,
         address: &BlobAddress<'_>,
@@ -142,7 +143,7 @@ impl BlobService {
         write.commit_changed(&permit, blob)
     }
 
-    /// Sets the metadata of a new version. The blob as it was stays as an older version.
+    /// Makes a new version with this metadata. The blob before the change becomes an older version.
     fn set_metadata_of_new_version(
         &self,
         mut write: BlobWrite<'_>,
@@ -162,12 +163,12 @@ impl BlobService {
     }
 
     /// Deletes the blob with its uncommitted blocks, or a snapshot or version of it. Running reads
-    /// are not affected. It can be undeleted while the account retains it. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`; those of write conditions and leases;
-    /// `SnapshotsPresent`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`;
-    /// `OperationNotAllowedOnRootBlob` for the version that is current; `InvalidOperation` for
-    /// `snapshots` with a snapshot or version, and for `permanent` without one or where the account
-    /// does not allow it.
+    /// are not affected. What was deleted can be undeleted while the account retains it. Errors:
+    /// invalid names; `ContainerNotFound`, `BlobNotFound`; those of write conditions and leases;
+    /// `AccessTierChangeTimeConditionNotMet`; `SnapshotsPresent`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `PendingCopyOperation`; `OperationNotAllowedOnRootBlob` for
+    /// the version that is current; `InvalidOperation` for `snapshots` with a snapshot or version,
+    /// and for `permanent` without one or where the account does not allow it.
     pub fn delete_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -219,9 +220,10 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Deletes some of the snapshots, oldest first, or the rest of them and the blob. Returns
-    /// whether the deletion is permanent; `None` if there is more to delete. Checks for protected
-    /// records before it deletes anything.
+    /// Runs one step: deletes some of the snapshots, oldest first. The last step deletes the
+    /// remaining snapshots and, unless only snapshots are to be deleted, the blob. Returns whether
+    /// the deletion is permanent; `None` if there is more to delete. Checks for protected records
+    /// before it deletes anything.
     fn delete_current(
         &mut self,
         snapshots: Option<DeleteSnapshots>,

@@ -71,7 +71,8 @@ pub struct PutBlockList {
     pub conditions: Conditions,
 }
 
-/// A list of this many blocks takes milliseconds to read and write.
+/// Maximum number of blocks of a list that counts as short: a longer one takes milliseconds to read
+/// and write.
 const LONG_LIST: usize = 500;
 
 impl BlobService {
@@ -95,10 +96,12 @@ impl BlobService {
     }
 
     /// Makes a block blob of one body. Replaces any blob that has the name, with its uncommitted
-    /// blocks. Errors: invalid names, metadata or tags; those of write conditions and leases,
-    /// `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`,
-    /// `BlobBeingRehydrated`.
+    /// blocks. Errors: invalid names or tags; `InvalidOperation` for a snapshot or version;
+    /// `InvalidBlobTier`; `InvalidHeaderValue` for an MD5 that does not have sixteen bytes; those
+    /// of write conditions and leases, `BlobAlreadyExists` for `If-None-Match: *`; `Md5Mismatch`,
+    /// `Crc64Mismatch`; `ContainerNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `BlobArchived`, `BlobBeingRehydrated`;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_blob(
         &self,
         address: &BlobAddress<'_>,
@@ -161,15 +164,16 @@ impl BlobService {
 
     /// Puts an uncommitted block; replaces an uncommitted one with the same id. The blob itself
     /// does not change, and is not created, but Get Block List knows the name. `upload` must have
-    /// been begun as [`UploadKind::PutBlock`]. Only the lease and the encryption scope of the
-    /// conditions are used. The first uncommitted block sets the key or the scope for all. A caller
-    /// with only the right to create may put a block if there is neither a blob nor an uncommitted
-    /// block of this id. Errors: invalid names; `InvalidBlockId`, `OutOfRangeInput` for an id over
-    /// 64 bytes, `InvalidBlobOrBlock` for an id of another length than the blob's other uncommitted
-    /// ones; `InvalidHeaderValue` for an empty body; `Md5Mismatch`, `Crc64Mismatch`;
-    /// `BlockCountExceedsLimit`; `ContainerNotFound`; `InvalidBlobType`; `BlobAlreadyExists`; those
-    /// of leases; `BlobArchived`, `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and
-    /// similar ones; `RequestForbiddenByContainerEncryptionPolicy`.
+    /// been begun as [`UploadKind::PutBlock`]. Of the conditions, the lease id, the encryption
+    /// scope and `must_be_new` are used. With `must_be_new`, there must be neither a blob nor an
+    /// uncommitted block of this id. The first uncommitted block sets the key or the scope for all.
+    /// Errors: invalid names; `InvalidOperation` for a snapshot or version; `InvalidBlockId`,
+    /// `OutOfRangeInput` for an id over 64 bytes, `InvalidBlobOrBlock` for an id of another length
+    /// than the blob's other uncommitted ones; `InvalidHeaderValue` for an empty body;
+    /// `Md5Mismatch`, `Crc64Mismatch`; `BlockCountExceedsLimit`; `ContainerNotFound`;
+    /// `InvalidBlobType`; `BlobAlreadyExists`; those of leases; `BlobArchived`,
+    /// `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and similar ones;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block(
         &self,
         address: &BlobAddress<'_>,
@@ -206,11 +210,14 @@ impl BlobService {
         Ok((outcome, write.commit()?))
     }
 
-    /// Makes the blob the sequence of the listed blocks. Drops all uncommitted blocks and all
-    /// content that is not listed. Errors: invalid names, metadata or tags; `BlockListTooLong`;
-    /// `InvalidBlockList` for a block that does not exist; those of write conditions and leases,
-    /// `BlobAlreadyExists` for `If-None-Match: *`; `ContainerNotFound`; `InvalidBlobType`;
-    /// `PendingCopyOperation`, `BlobImmutableDueToPolicy`, `BlobArchived`, `BlobBeingRehydrated`.
+    /// Makes the listed blocks, in their order, the content of the blob. Removes all other blocks
+    /// from the blob, uncommitted ones included. Errors: invalid names or tags; `InvalidOperation`
+    /// for a snapshot or version; `InvalidBlobTier`; `BlockListTooLong`; `InvalidBlockList` for a
+    /// block that does not exist; those of write conditions and leases, `BlobAlreadyExists` for
+    /// `If-None-Match: *`; `ContainerNotFound`; `InvalidBlobType`; `PendingCopyOperation`,
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`, `BlobArchived`,
+    /// `BlobBeingRehydrated`; `BlobUsesCustomerSpecifiedEncryption` and similar ones;
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn put_block_list(
         &self,
         address: &BlobAddress<'_>,
@@ -249,8 +256,8 @@ impl BlobService {
         Ok((written, write.commit()?))
     }
 
-    /// Returns the blob's block lists. Only the tags and the lease of the conditions are used.
-    /// Errors: invalid names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`,
+    /// Returns the blob's block lists. Of the conditions, only the one on tags and the lease id are
+    /// used. Errors: invalid names; `ContainerNotFound`, `BlobNotFound`, `InvalidBlobType`,
     /// `ConditionNotMet`; a lease id that does not match.
     pub fn get_block_list(
         &self,
@@ -352,7 +359,7 @@ impl BlobWrite<'_> {
             Some(file) if body.key.is_none() => Ok(file),
             _ => {
                 let _ = self.retire(RetireReason::Overwritten)?;
-                // The id of the file is that of the content, for which the body was encrypted.
+                // The file gets the id of the content, because the body was encrypted for that id.
                 Ok(self.file(body.content()))
             }
         }
@@ -381,7 +388,8 @@ impl BlobWrite<'_> {
     }
 
     /// Returns the file of a blob that was put whole, if its only content can be replaced: no other
-    /// record names the file, and the account does not keep the replaced blob.
+    /// record names the file, the account does not keep the replaced blob, and the blob has neither
+    /// uncommitted blocks nor a key or scope.
     fn replaceable_file(&self) -> Result<Option<File>> {
         match self.current() {
             Some(blob)

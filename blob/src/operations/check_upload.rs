@@ -11,8 +11,8 @@ use crate::upload::UploadKind;
 
 impl BlobService {
     /// Runs the checks of an upload that need no body, for a server that refuses a request before
-    /// it asks for the body. The operation checks again. `PutBlob` also stands for Put Block List.
-    /// Blocks like the operation, and has its errors.
+    /// it asks for the body. The operation checks again. [`UploadKind::PutBlob`] serves Put Block
+    /// List as well. Blocks like the operation, and has its errors.
     pub fn check_upload(
         &self,
         address: &BlobAddress<'_>,

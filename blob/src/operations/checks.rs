@@ -12,8 +12,8 @@ use crate::service::BlobService;
 use std::time::SystemTime;
 
 impl BlobService {
-    /// Begins a change of a blob, which must have this type if one is given; see
-    /// [`BlobWrite::check`]. Does not check that the blob exists. Errors: those of
+    /// Begins a change of a blob, and checks its type, if one is given, the conditions and the
+    /// lease id. Does not check that the blob exists. Errors: those of
     /// [`BlobService::begin_write`]; `InvalidBlobType`; those of write conditions and leases.
     pub(crate) fn begin_change(
         &self,
@@ -38,10 +38,10 @@ pub(super) fn check_may_create(conditions: &Conditions, current: Option<&Blob>) 
     }
 }
 
-/// Returns the condition that is left after the lease was checked. The lease comes before
-/// `If-None-Match: *`, so that a client learns that the blob is locked, not that it exists; clients
-/// without an overwrite option send that condition even with the lease id of the blob that they
-/// replace. Source: recorded answers of the hosted service.
+/// Checks the lease of a leased blob before `If-None-Match: *`, and returns the condition that is
+/// still to be checked. Without the lease id, a client learns that the blob is locked, not that it
+/// exists. With the lease id, the condition is dropped: clients without an overwrite option send it
+/// even when they replace a blob. Source: recorded answers of the hosted service.
 pub(super) fn lease_before_existence<'a>(
     condition: WriteCondition<'a>,
     conditions: &Conditions,
@@ -56,7 +56,8 @@ pub(super) fn lease_before_existence<'a>(
 }
 
 impl BlobWrite<'_> {
-    /// Checks the conditions and the lease id of a write against the current blob, if there is one.
+    /// Checks the conditions and the lease id of a write against the current blob, or against its
+    /// absence. A creation also needs a permit to replace the current blob.
     pub(crate) fn check(
         &self,
         condition: WriteCondition<'_>,
@@ -74,7 +75,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Like [`BlobWrite::check`], without the lease and policies.
+    /// Checks the conditions of a write, tags included, but neither lease nor policies.
     pub(crate) fn check_conditions(
         &self,
         condition: WriteCondition<'_>,
@@ -88,8 +89,8 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Like [`BlobWrite::find`], and also checks the conditions of a change. Errors: also those of
-    /// a missing blob.
+    /// Like [`BlobWrite::find`], and also checks the condition of a change, but not the one on
+    /// tags. If the blob is missing, a failed condition comes before `BlobNotFound`.
     pub(crate) fn find_for_change(
         &self,
         state: BlobState,
@@ -116,7 +117,7 @@ impl BlobWrite<'_> {
 
     /// Returns the existing blob, for a change of its content, properties or metadata. Errors:
     /// `BlobNotFound`; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`,
-    /// `BlobImmutableDueToPolicy`.
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`.
     pub(crate) fn changeable(&self) -> Result<(Permit, Blob)> {
         let blob = self.existing()?;
         let permit = self.permit(Action::Change, RecordSlot::Current, Some(&blob))?;

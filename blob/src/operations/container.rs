@@ -40,7 +40,7 @@ pub struct ContainerSettings {
 
 impl BlobService {
     /// Creates a container. The name of a deleted container can be used at once. Errors: an invalid
-    /// name or invalid metadata; `ContainerAlreadyExists`.
+    /// name; `ContainerAlreadyExists`.
     pub fn create_container(
         &self,
         account: &str,
@@ -56,7 +56,8 @@ impl BlobService {
         self.create_container_with(account, container, settings)
     }
 
-    /// Like [`BlobService::create_container`], with all settings.
+    /// Like [`BlobService::create_container`], with all settings. Error: `InvalidHeaderValue` for
+    /// an invalid encryption scope.
     pub fn create_container_with(
         &self,
         account: &str,
@@ -102,7 +103,7 @@ impl BlobService {
             .container(&self.db, &keys::container(account, container))
     }
 
-    /// Fails unless the lease id of a read, if given, is that of the container's lease.
+    /// Checks the lease id of a read, if given: it must be that of the container's lease.
     pub fn check_container_lease(
         &self,
         container: &Container,
@@ -114,8 +115,8 @@ impl BlobService {
     }
 
     /// Replaces the container's metadata. Only the condition `If-Modified-Since` is supported.
-    /// Errors: an invalid name or invalid metadata; `ConditionHeadersNotSupported`,
-    /// `ConditionNotMet`, `ContainerNotFound`; a lease id that does not match.
+    /// Errors: an invalid name; `ConditionHeadersNotSupported`, `ConditionNotMet`,
+    /// `ContainerNotFound`; a lease id that does not match.
     pub fn set_container_metadata(
         &self,
         account: &str,
@@ -151,12 +152,13 @@ impl BlobService {
         })
     }
 
-    /// Deletes the container with its contents, at a cost that does not depend on them. The
-    /// container can be restored if the account retains deleted containers. If any of its blobs has
-    /// ever had a policy or a hold, all records are checked first: a protected one prevents the
-    /// deletion. Only conditions on dates are supported. Errors: an invalid name;
-    /// `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`; those of leases;
-    /// `BlobImmutableDueToPolicy`, also for a container with immutable versions that is not empty.
+    /// Deletes the container with its contents. The container can be restored if the account
+    /// retains deleted containers. The cost does not depend on the contents, with one exception: if
+    /// any blob of the container has ever had a policy or a hold, all records are checked first,
+    /// and a protected one prevents the deletion. Only conditions on dates are supported. Errors:
+    /// an invalid name; `ConditionHeadersNotSupported`, `ConditionNotMet`, `ContainerNotFound`;
+    /// those of leases; `BlobImmutableDueToPolicy`, also for a container with immutable versions
+    /// that is not empty.
     pub fn delete_container(
         &self,
         account: &str,
@@ -234,7 +236,7 @@ impl BlobService {
         Ok(())
     }
 
-    /// The key of a container that is deleted now.
+    /// An unused key for a container that is deleted at `now`, with the moment in the key.
     fn deleted_key(
         &self,
         account: &str,
@@ -384,8 +386,8 @@ impl BlobService {
         )
     }
 
-    /// Returns one page of the container's blobs, in byte order of names. The cost is proportional
-    /// to the length of the page. Errors: an invalid name; `ContainerNotFound`; as
+    /// Returns one page of the container's blobs, in byte order of names. A page reads a bounded
+    /// number of rows. Errors: an invalid name; `ContainerNotFound`; as
     /// [`BlobService::list_containers`].
     pub fn list_blobs(
         &self,

@@ -81,12 +81,14 @@ enum CopyKind {
 impl BlobService {
     /// Copy Blob within the server. Takes the same time for any size, because the content is
     /// shared. The destination gets content, type, block list, headers and sequence number of the
-    /// source; a snapshot or version may be copied over its own blob. Errors: invalid names,
-    /// metadata or tags; `BlobNotFound` of the source, `ContainerNotFound` of the destination;
+    /// source. A snapshot or version may be copied over the current blob of its name. Errors:
+    /// invalid names or tags; `InvalidOperation` for a snapshot or version as the destination;
+    /// `BlobNotFound` of the source, `ContainerNotFound` of the destination;
     /// `SourceConditionNotMet`; those of write conditions and leases,
-    /// `InfiniteLeaseDurationRequired`; `InvalidBlobType`; `BlobArchived`; `PendingCopyOperation`,
-    /// `BlobImmutableDueToPolicy`, `OperationNotAllowedOnIncrementalCopyBlob`,
-    /// `BlobUsesCustomerSpecifiedEncryption`.
+    /// `InfiniteLeaseDurationRequired`; `InvalidBlobType`, `InvalidBlobTier`; `BlobArchived`,
+    /// `BlobBeingRehydrated`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`, `OperationNotAllowedOnIncrementalCopyBlob`;
+    /// `BlobUsesCustomerSpecifiedEncryption`, `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn copy_blob(
         &self,
         source: &BlobAddress<'_>,
@@ -151,7 +153,7 @@ impl BlobService {
         let brought = to.brought(None, &request.conditions)?;
         let found = to.share_source(&mut from, place, found)?;
         if from.key != to.key || place != RecordSlot::Current {
-            // In a copy onto itself, retiring the replaced record counts the names.
+            // In a copy onto itself, `share_source` has counted the new record.
             to.name_layers(&found);
             to.note_namers(&from, &found);
         }
@@ -185,9 +187,9 @@ impl BlobService {
         Download::open(&self.keyspaces, snapshot, blob, None, None)
     }
 
-    /// Opens the content of the source of another operation, and checks the conditions on the
-    /// source. Put Block From URL and similar operations write the content to their upload with
-    /// `Upload::write_from`. Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
+    /// Opens the source of Put Block From URL and similar operations, and checks the conditions on
+    /// the source. The operation writes the content to its upload with `Upload::write_from`.
+    /// Errors: as [`BlobService::get_blob`]; `PendingCopyOperation`.
     pub fn open_source(
         &self,
         source: &BlobAddress<'_>,
@@ -222,7 +224,8 @@ fn check_source(source: &Blob, conditions: &Conditions) -> Result<()> {
     conditions.check_tags(&source.tags)
 }
 
-/// Fails for a source with a customer's key: copies share stored content, and cannot name a key.
+/// Fails for a source with a customer's key: copies share stored content, and their requests name
+/// no key.
 pub(super) fn check_needs_no_key(source: &Blob) -> Result<()> {
     match source.encryption {
         Encryption::CustomerKey(_) => Err(Error::BlobUsesCustomerSpecifiedEncryption),
@@ -342,8 +345,8 @@ impl BlobWrite<'_> {
         Ok(source)
     }
 
-    /// Records that both blobs name the files that a copy shares. When only one record is left that
-    /// names a file, these names serve to find it, so that the file can be trimmed. See `trim.rs`.
+    /// Notes that both blobs name the files that a copy shares. When a single record still names a
+    /// file, these notes serve to find that record, so that the file can be trimmed. See `trim.rs`.
     fn note_namers(&mut self, from: &BlobWrite<'_>, copied: &Blob) {
         if !matches!(copied.content, Content::Blocks { .. }) {
             return;

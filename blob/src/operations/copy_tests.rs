@@ -26,7 +26,8 @@ impl Store {
         self.rows(&self.service.keyspaces.references)
     }
 
-    /// Compares the count of each container with what the records of all containers refer to.
+    /// Checks the foreign references that each container counts against the records of all
+    /// containers.
     fn check_foreign_references(&self) {
         let (keyspaces, snapshot) = (&self.service.keyspaces, self.service.db.snapshot());
         let mut expected = BTreeMap::<u128, u64>::new();
@@ -482,7 +483,7 @@ fn a_purge_removes_everything_but_a_bad_row() {
 fn counts_never_go_below_zero() {
     let store = store();
     let file = crate::keys::File { home: 1, id: 2 };
-    // One record names a file without a row.
+    // A file without a row is named by one record.
     assert_eq!(store.references_after(&file, -1).unwrap(), 0);
     assert_err!(
         store.references_after(&file, -2),
@@ -495,7 +496,7 @@ fn counts_never_go_below_zero() {
     let container = store.get_container_properties(ACCOUNT, CONTAINER).unwrap();
     let mut settle = |id: u128| store.settle_foreign_references(&mut batch, id.to_be_bytes(), -1);
     assert_err!(settle(container.id), Error::InternalError { .. });
-    // A container that is gone has no count.
+    // The count of a container that does not exist is not checked.
     settle(77).unwrap();
 }
 

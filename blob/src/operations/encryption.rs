@@ -4,8 +4,8 @@
 //! Reads need no scope. A change must name the blob's scope unless that is the container's default.
 //! The hosted service was observed to answer the official clients like this:
 //! `BlobUsesCustomerSpecifiedEncryption` to Set Blob Metadata without the scope of the blob, and to
-//! Put Block List without that of the blocks; `BlobCustomerSpecifiedEncryptionMismatch` to Snapshot
-//! Blob with another scope; Put Block in any scope is accepted.
+//! Put Block List without the scope of the blocks; `BlobCustomerSpecifiedEncryptionMismatch` to
+//! Snapshot Blob with another scope; Put Block in any scope is accepted.
 //!
 //! Neither the documentation nor the clients show what happens for a scope on a blob without one,
 //! blocks put in two scopes, a scope together with a key, and a key where the container denies
@@ -19,7 +19,7 @@ use crate::model::Encryption;
 use crate::names;
 use crate::operations::write::BlobWrite;
 
-/// The encryption that a request names.
+/// The encryption of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestEncryption {
     pub(crate) encryption: Encryption,

@@ -1,5 +1,5 @@
-//! Operations on a disk whose calls are delayed: which return, which wait, and that no write waits
-//! for the store while it holds a lock.
+//! Operations on a disk whose calls hang. Some operations must return at once, and no write may
+//! hold a lock while it waits for the store.
 
 use crate::operations::kept_tests::versions;
 use crate::operations::tests::*;

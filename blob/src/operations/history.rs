@@ -1,4 +1,4 @@
-//! The snapshots, versions and deleted blobs of a name, read a bounded number of rows at a time.
+//! The snapshots, versions and deleted blobs of a name.
 
 use crate::codec;
 use crate::error::Result;
@@ -51,8 +51,8 @@ impl BlobWrite<'_> {
         moment(rows.key()).map(Some)
     }
 
-    /// Fails if a snapshot is protected. Reads all of them, unless no record of the container was
-    /// ever protected.
+    /// Fails if a snapshot is protected. Reads all snapshots, or none if no record of the container
+    /// was ever protected.
     pub(crate) fn check_snapshots_unprotected(&self) -> Result<()> {
         let service = self.service;
         let home = self.home();
@@ -70,8 +70,9 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Removes the snapshots up to `last` of an expired blob, except protected ones, as many as fit
-    /// in a batch. Returns whether there may be more.
+    /// Removes snapshots of an expired blob, from the oldest up to `last`, except protected ones.
+    /// Examines at most [`HISTORY_STEP`] snapshots. Returns `true` if it has examined that many and
+    /// removed one: then there may be more to remove.
     pub(crate) fn end_snapshots(&mut self, last: SnapshotTime) -> Result<bool> {
         let present = self.moments(History::Snapshot, FIRST, HISTORY_STEP)?;
         let is_full = present.len() == HISTORY_STEP;
@@ -91,7 +92,8 @@ impl BlobWrite<'_> {
         Ok(is_full && any)
     }
 
-    /// Like [`BlobWrite::end_snapshots`] for all snapshots. Leaves the rest to the sweep.
+    /// Removes all snapshots like [`BlobWrite::end_snapshots`], and leaves those beyond one step to
+    /// the sweep.
     pub(crate) fn end_all_snapshots(&mut self) -> Result<()> {
         let Some(last) = self.last_moment(History::Snapshot)? else {
             return Ok(());

@@ -240,7 +240,8 @@ fn versions_are_kept_when_versioning_is_disabled() {
 
 #[test]
 fn undelete_restores_a_record_in_its_previous_state() {
-    // A blob deleted as a version stays one; deleted for retention alone, it is the blob again.
+    // If the deletion made the blob a version, it stays a version. With retention alone, it becomes
+    // the current blob again.
     let store = keeping(AccountPolicy {
         delete_retention_days: Some(3),
         ..versions()
@@ -550,7 +551,7 @@ fn a_search_for_tags_reads_a_bounded_number_of_rows_a_page() {
     };
     let (count, found, _) = pages("all = '1' AND one = '2'");
     assert_eq!((count, found), (4, vec!["349".to_string()]));
-    // Both bounds of the request bound the rows that are read.
+    // Both bounds of the query limit the rows that are read.
     for query in ["group > '2' AND group < '4'", "group < '4' AND group > '2'"] {
         let (_, found, examined) = pages(query);
         assert_eq!(found.len(), 50);
@@ -792,7 +793,6 @@ fn blocks_that_only_the_other_name_of_a_copy_listed_go_with_it() {
     }
 }
 
-/// The previous state is stored with a deleted record.
 #[test]
 fn the_previous_state_of_a_deleted_record_is_stored() {
     let store = keeping(AccountPolicy {

@@ -59,7 +59,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Fails unless the destination does not exist, or is an earlier copy of the same blob.
+    /// Checks the destination: it must be missing, or a copy of an earlier snapshot of the same
+    /// blob.
     fn check_increment(&self, source: &Blob, copied: SnapshotTime) -> Result<()> {
         let Some(blob) = self.current() else {
             return Ok(());

@@ -3,9 +3,9 @@
 //! A row of `blob.merges` names the layers, the file they are copied to, and the progress.
 //! Invariant: while the row exists, the record of the blob names the layers and another one above
 //! them. So the visible content of the layers does not change, and a step can copy it without a
-//! lock. A write that puts another record cancels the merge: see [`BlobWrite::put`]. The lock of
-//! the blob is held only while the copied rows are written. After a restart the timer of the merge
-//! is due again.
+//! lock. A write that puts a record without the layers cancels the merge: see [`BlobWrite::put`].
+//! The lock of the blob is held only while the copied rows are written. After a restart the timer
+//! of the merge is due again.
 
 use crate::error::Result;
 use crate::error::corrupt_record;
@@ -21,7 +21,8 @@ use crate::service::BlobService;
 use lazurite_engine::Batch;
 use std::time::Duration;
 
-/// A blob with more layers than this has all of them merged, including large ones.
+/// In a blob with more layers than this, all layers but the last are merged if fewer than
+/// [`LayerMerge::LAYERS_MIN`] are worth merging.
 const LAYERS_MAX: usize = 48;
 
 /// A step of a merge, prepared without locks.
@@ -88,7 +89,8 @@ impl BlobService {
 }
 
 impl BlobWrite<'_> {
-    /// Has the sweep look for layers to merge if the blob has many, once a second at most.
+    /// Sets a timer for the sweep to look for layers to merge if the blob has many: at most once a
+    /// second.
     pub(super) fn merge_later(&mut self, layers: usize) {
         if layers < LAYERS_MIN || self.merge().is_some() {
             return;
@@ -103,8 +105,8 @@ impl BlobWrite<'_> {
         self.set_timer(due, Timer::Merge, &key);
     }
 
-    /// Applies a prepared step if the blob has not changed since it was prepared. Returns whether
-    /// there may be more to do.
+    /// Applies a prepared step if the merge has not changed since the step was prepared. Returns
+    /// whether there may be more to do.
     pub(crate) fn apply_merge(&mut self, prepared: PreparedMerge) -> Result<bool> {
         match prepared {
             PreparedMerge::Nothing => Ok(false),
@@ -149,7 +151,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Whether the layers of the merge are still in the blob, with another one above.
+    /// Whether the layers of the merge are still in the blob, with another layer above them.
     fn is_merge_allowed(&self, merge: &LayerMerge) -> bool {
         let blob = self.current();
         blob.is_some_and(|blob| merge.place_in(blob).is_some())

@@ -20,13 +20,13 @@ use std::ops::Range;
 
 /// A blob with fewer layers is left as it is.
 pub(super) const LAYERS_MIN: usize = 16;
-/// A step ends once it has copied this many bytes, and the content that reaches the limit.
+/// A step ends with the content that brings the bytes copied to this number.
 const STEP_BYTES: u64 = if cfg!(test) { 256 << 10 } else { 4 << 20 };
 /// A step ends once it has copied this many contents.
 const STEP_CONTENTS: usize = 2048;
 
-/// True if a write should try to merge layers: at 16 layers, and, if attempts fail, at numbers of
-/// layers that are further and further apart.
+/// Whether a write should try to merge layers: at 16 layers, and, if attempts fail, more and more
+/// rarely as the number of layers grows.
 fn is_attempt_due(layers: usize) -> bool {
     layers >= LAYERS_MIN && layers.is_multiple_of(layers.next_power_of_two() / 16)
 }
@@ -60,9 +60,10 @@ impl MergeStep {
 }
 
 /// Returns the first of the layers before `end` that are worth merging: each has at most twice as
-/// many bytes as those after it together. Each time a byte is copied, its layer grows by half, so a
-/// byte is copied only a few times. From one remaining layer to the next, sizes shrink by at least
-/// half, so few layers remain. `bytes_of` gets the number of a layer.
+/// many bytes as the layers after it together. Each time a byte is copied, its layer grows by at
+/// least half, so a byte is copied only a few times. From one remaining layer to the next, sizes
+/// shrink by at least half, so few layers remain. `bytes_of` returns the size of the layer with a
+/// number.
 pub(super) fn first_to_merge(begin: usize, end: usize, bytes_of: impl Fn(usize) -> u64) -> usize {
     let (mut first, mut bytes) = (end, 0_u64);
     while first > begin {
@@ -108,7 +109,8 @@ impl BlobWrite<'_> {
         self.merge_at_once(blob, first)
     }
 
-    /// Copies the layers from `first` on to one file, which replaces them, if one step is enough.
+    /// Copies the layers from `first` on to one file, and puts the file in their place. Does
+    /// nothing if one step cannot copy them all.
     fn merge_at_once(&mut self, blob: &mut Blob, first: usize) -> Result<()> {
         if blob.layers.len() - first < 2 {
             return Ok(());
@@ -145,7 +147,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The number of layers, from the lowest on, that a merge in steps needs to stay as they are.
+    /// Number of layers, counted from the lowest, that a merge in steps needs unchanged.
     fn merged_end(&self) -> usize {
         let place = self.current().zip(self.merge());
         let place = place.and_then(|(blob, merge)| merge.place_in(blob));

@@ -178,7 +178,7 @@ fn writers_go_on_between_the_steps_of_a_merge() {
     assert!(store.layers("log") <= 16);
 }
 
-/// Something that ends the blob whose layers are being merged.
+/// An action that ends the blob whose layers are being merged.
 type End<'a> = &'a dyn Fn(&Store);
 
 #[test]

@@ -111,7 +111,7 @@ use crate::service::BlobService;
 use lazurite_engine::Snapshot;
 use std::time::SystemTime;
 
-/// The result of a read, in one snapshot.
+/// The result of looking up a blob in one snapshot.
 struct BlobLookup {
     snapshot: Snapshot,
     /// The time of the read.
@@ -133,7 +133,7 @@ pub(crate) struct BlobRead {
 }
 
 impl BlobService {
-    /// The record of a state of a blob.
+    /// The record of the blob that a state selects.
     fn record(
         &self,
         snapshot: &Snapshot,
@@ -160,7 +160,7 @@ impl BlobService {
         }
     }
 
-    /// The record under a blob's name, if there is one. Errors: invalid names; `ContainerNotFound`.
+    /// Looks up a blob, which may be missing. Errors: invalid names; `ContainerNotFound`.
     fn find(&self, address: &BlobAddress<'_>) -> Result<BlobLookup> {
         names::check_container_name(address.container)?;
         let name = names::blob_name(address.blob)?.into_owned();
@@ -180,7 +180,8 @@ impl BlobService {
     }
 
     /// Like [`BlobService::find`], for operations that need a committed blob; checks the conditions
-    /// of a read. Errors: `BlobNotFound`; those of the conditions.
+    /// of a read, also the one on tags, and the lease id. Errors: `BlobNotFound`; those of the
+    /// conditions; a lease id that does not match.
     fn find_for_read(
         &self,
         address: &BlobAddress<'_>,

@@ -35,7 +35,7 @@ impl BlobWrite<'_> {
             .map(|layer| layer.file)
             .filter(|file| exclusive.contains(file));
         let target = match staging {
-            // If the blob's own file stays, blocks in it cannot be listed there.
+            // If other records need the blob's own file, blocks in it cannot be listed there.
             Some(staging) if own == Some(staging) || !self.names(staging) => staging,
             Some(_) => self.new_file(),
             None => own.unwrap_or_else(|| self.new_file()),
@@ -77,7 +77,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Trims files that other records named before, and none does now, to the blocks of the list.
+    /// Trims files that other records named before, and no longer name, to the blocks of the list.
     fn trim_layers(
         &mut self,
         mut layers: Vec<Layer>,
@@ -106,7 +106,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// The files that go with the replaced record, because no other record names them.
+    /// The files that only the replaced record names; none if that record is kept.
     fn exclusive_files(&self) -> Result<HashSet<File>> {
         let mut exclusive = HashSet::new();
         if !self.keeps_retired() {

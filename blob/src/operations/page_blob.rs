@@ -167,7 +167,8 @@ impl BlobService {
     /// of whole pages, or does not have the length of the body; `InvalidPageRange` for one beyond
     /// the end; `Md5Mismatch`, `Crc64Mismatch`; those of write conditions and leases;
     /// `BlobUsesCustomerSpecifiedEncryption` and similar ones, also for clearing;
-    /// `SequenceNumberConditionNotMet`; `BlobImmutableDueToPolicy`, `PendingCopyOperation`,
+    /// `RequestForbiddenByContainerEncryptionPolicy`; `SequenceNumberConditionNotMet`;
+    /// `BlobImmutableDueToPolicy`, `BlobImmutableDueToLegalHold`, `PendingCopyOperation`,
     /// `OperationNotAllowedOnIncrementalCopyBlob`.
     pub fn put_page(
         &self,
@@ -213,7 +214,9 @@ impl BlobService {
     /// blob has one; other changes do not, because the clients send none with them. Errors: as
     /// [`BlobService::set_blob_properties`]; `InvalidBlobType`; `InvalidHeaderValue`;
     /// `SequenceNumberIncrementTooLarge`, `ContentLengthLargerThanTierLimit`;
-    /// `OperationNotAllowedOnIncrementalCopyBlob`.
+    /// `OperationNotAllowedOnIncrementalCopyBlob`; for a change of length,
+    /// `BlobUsesCustomerSpecifiedEncryption` and similar ones,
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn set_page_blob_properties(
         &self,
         address: &BlobAddress<'_>,

@@ -229,7 +229,7 @@ fn clears_are_marked_only_while_there_is_a_snapshot_to_compare_with() {
     let changes = store.changes_of(|| store.clear_pages("pages", all.clone()));
     assert!(changes <= 4, "{changes} changes for 8 TiB");
     assert_eq!(cleared(), [(0, all.end, true)]);
-    // A page in the middle, and in the middle of that a page that is cleared again.
+    // Writes three pages in the middle, and clears the middle one again.
     let middle = all.end / 2;
     store.put_page("pages", middle, &[1; 3 * 512]).unwrap();
     store.clear_pages("pages", middle + PAGE..middle + 2 * PAGE);

@@ -1,5 +1,5 @@
-//! Get Page Ranges: which pages of a blob were written, or have changed since a snapshot, page by
-//! page.
+//! Get Page Ranges: the pages of a blob that were written, or that changed since a snapshot. A long
+//! answer comes in several responses.
 
 use crate::conditions::Conditions;
 use crate::download::ByteRange;
@@ -14,12 +14,12 @@ use crate::service::BlobService;
 use crate::snapshot_time::SnapshotTime;
 use std::ops::Range;
 
-/// Maximum number of ranges per response, and their number if the request gives none. Source: Get
+/// Maximum number of ranges per response; also the number if the request gives none. Source: Get
 /// Page Ranges, `maxresults`.
 pub const PAGE_RANGES_MAX: u32 = 10_000;
 
-/// Maximum number of stretches that one page reads: up to 64 KiB of content each, or cleared pages.
-/// Adjacent stretches form one range.
+/// A response ends once it has read more stretches than this. A stretch is up to 64 KiB of content,
+/// or cleared pages. Adjacent stretches of one kind form one range.
 const STRETCHES_MAX: u64 = if cfg!(test) { 500 } else { 1_000_000 };
 
 /// The request of Get Page Ranges.
@@ -60,8 +60,9 @@ pub struct PageRanges {
 
 impl BlobService {
     /// Returns the ranges of pages that were written and not cleared since; or, given a snapshot,
-    /// those that were written or cleared after it. Errors: as [`BlobService::get_blob`];
-    /// `InvalidBlobType`; `InvalidQueryParameterValue` for a malformed marker;
+    /// those that were written or cleared after it. Errors: invalid names; `ContainerNotFound`,
+    /// `BlobNotFound`, `InvalidBlobType`; those of read conditions; a lease id that does not match;
+    /// `InvalidRange`; `InvalidQueryParameterValue` for a malformed marker;
     /// `OutOfRangeQueryParameterValue`; `PreviousSnapshotNotFound`,
     /// `PreviousSnapshotCannotBeNewer`, `BlobOverwritten`.
     pub fn get_page_ranges(

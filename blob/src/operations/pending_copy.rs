@@ -81,8 +81,9 @@ impl BlobService {
         Ok((outcome, to.commit()?))
     }
 
-    /// Ends a pending copy with the content that was fetched. Errors: `NoPendingCopyOperation` if
-    /// it was aborted meanwhile, `CopyIdMismatch`; those of the store.
+    /// Ends a pending copy with the content that was fetched. Errors: `ContainerNotFound`,
+    /// `BlobNotFound`; `NoPendingCopyOperation` if the copy has ended meanwhile, `CopyIdMismatch`;
+    /// those of the store.
     pub fn finish_copy(
         &self,
         destination: &BlobAddress<'_>,
@@ -129,9 +130,9 @@ impl BlobService {
     }
 
     /// Ends the copies that were pending when the store was closed, as [`BlobService::fail_copy`]
-    /// does, and returns how many there were. Call it before the first [`BlobService::start_copy`].
-    /// Reads only the list of pending copies. The next call tries again to end the copies that this
-    /// one could not. Errors: those of reading the list.
+    /// does. Call it before the first [`BlobService::start_copy`]. Reads only the list of pending
+    /// copies. The next call tries again to end the copies that this one could not. Errors: those
+    /// of reading the list.
     pub fn fail_interrupted_copies(&self, description: &str) -> Result<FailedCopies> {
         self.fail_copies(KeyRange::all(), description)
     }

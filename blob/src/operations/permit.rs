@@ -2,8 +2,8 @@
 //! and the archive tier.
 //!
 //! Putting or removing a record takes a [`Permit`], and only [`Permit::new`] makes one. Every
-//! operation passes its action to it, so none can skip the checks. Leases and conditions are
-//! checked with the request: see `checks.rs`.
+//! operation passes its action to this function, so no operation can skip the checks. Leases and
+//! conditions are checked with the request: see `checks.rs`.
 
 use crate::codec;
 use crate::error::{Error, Result};
@@ -34,11 +34,12 @@ pub(crate) enum Action {
     Restore,
     /// The pending copy to the current blob ends.
     EndCopy,
-    /// A snapshot, a version or a deleted blob is filed in an empty place.
+    /// A record is filed in an empty place.
     Add,
     /// Readers see no change: only the place of content and uncommitted blocks changes.
     Refile,
-    /// The record is removed with its container, which is deleted or whose retention has ended.
+    /// The record is removed with its container, because the container is deleted or its retention
+    /// has ended.
     DeleteContainer,
     /// The record is removed after its container, one at a time.
     Purge,

@@ -1,4 +1,5 @@
-//! The removal of a container at once, with all that is kept of it. No operation of the protocol.
+//! Removes a container at once, with everything that is kept of it. Not an operation of the
+//! protocol.
 
 use crate::codec;
 use crate::error::Result;

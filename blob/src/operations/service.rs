@@ -1,4 +1,5 @@
-//! The service properties of an account, as bytes of the server, and its policy for deleted blobs.
+//! An account's service properties, whose bytes only the server reads, and its policy for deleted
+//! blobs.
 
 use crate::codec;
 use crate::error::Result;

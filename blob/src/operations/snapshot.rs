@@ -18,9 +18,11 @@ impl BlobService {
     /// is not empty, the snapshot has this metadata instead of the blob's, and its own ETag and
     /// Last-Modified. The blob does not change, but if the account keeps versions, its state
     /// becomes a version, and the blob gets a new version id. Source: Blob versioning, "Blob
-    /// versioning and blob snapshots". Errors: invalid names or metadata; `ContainerNotFound`,
-    /// `BlobNotFound`; those of write conditions; a lease id that does not match;
-    /// `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`.
+    /// versioning and blob snapshots". Errors: invalid names; `InvalidOperation` for a snapshot or
+    /// version; `ContainerNotFound`, `BlobNotFound`; those of write conditions; a lease id that
+    /// does not match; `PendingCopyOperation`, `BlobArchived`, `BlobBeingRehydrated`;
+    /// `BlobUsesCustomerSpecifiedEncryption` and similar ones,
+    /// `RequestForbiddenByContainerEncryptionPolicy`.
     pub fn snapshot_blob(
         &self,
         address: &BlobAddress<'_>,

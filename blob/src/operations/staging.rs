@@ -32,8 +32,8 @@ impl BlobService {
         Ok(id.map(|id| File { home, id }))
     }
 
-    /// Drops the uncommitted blocks of a file whose other contents stay. Returns how many there
-    /// were.
+    /// Drops the uncommitted blocks of a file, and keeps its other contents. Returns the number of
+    /// dropped blocks.
     pub(crate) fn drop_staged(&self, rows: &mut FileRows<'_>, file: File) -> Result<usize> {
         let staged = self.blocks(&self.db.snapshot(), file.all_uncommitted())?;
         for block in &staged {
@@ -70,7 +70,7 @@ impl BlobWrite<'_> {
         }
     }
 
-    /// Records that there are uncommitted blocks, and sets the timer that drops them after a week.
+    /// Notes that there are uncommitted blocks, and sets the timer that drops them after a week.
     pub(super) fn note_staging(&mut self, file: File) -> Result<()> {
         if self.staging() == Some(file.id) {
             return Ok(());

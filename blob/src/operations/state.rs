@@ -37,12 +37,12 @@ pub enum Expiry {
 }
 
 impl BlobService {
-    /// Set Blob Tier of a blob, snapshot or version. ETag and Last-Modified stay as they are. Only
-    /// the tags and the lease of the conditions are used. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; those of leases; `InvalidBlobTier`
-    /// for a tier that blobs of its type cannot have, `CannotChangeToLowerTier` and
-    /// `BlobTierInadequateForContentLength` for a tier that this page blob cannot have;
-    /// `BlobBeingRehydrated`.
+    /// Set Blob Tier of a blob, snapshot or version. ETag and Last-Modified stay as they are. Of
+    /// the conditions, only the one on tags and the lease id are used. Errors: invalid names;
+    /// `ContainerNotFound`, `BlobNotFound`; `PendingCopyOperation`; `ConditionNotMet`; those of
+    /// leases; `InvalidBlobTier` for a tier that blobs of its type cannot have,
+    /// `CannotChangeToLowerTier` and `BlobTierInadequateForContentLength` for a tier that this page
+    /// blob cannot have; `BlobBeingRehydrated`.
     pub fn set_blob_tier(
         &self,
         address: &BlobAddress<'_>,
@@ -86,8 +86,9 @@ impl BlobService {
 
     /// Set Blob Expiry: once it has expired, the blob does not exist. Errors: invalid names;
     /// `InvalidOperation` for a snapshot or version; `ContainerNotFound`, `BlobNotFound`; those of
-    /// write conditions and leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`;
-    /// `InvalidHeaderValue` for a time that is not in the future, or after the year 9999.
+    /// write conditions and leases; `PendingCopyOperation`; `BlobImmutableDueToPolicy`,
+    /// `BlobImmutableDueToLegalHold`; `InvalidHeaderValue` for a time that is not in the future, or
+    /// after the year 9999.
     pub fn set_blob_expiry(
         &self,
         address: &BlobAddress<'_>,
@@ -107,7 +108,8 @@ impl BlobService {
             Expiry::RelativeToNow(time) => Some(after(now, time)),
             Expiry::Absolute(time) => Some(Some(time)),
         };
-        // At the time of its expiry a blob has already expired, so that must be later than now.
+        // At the time of its expiry a blob has already expired, so the expiry must be later than
+        // now.
         let is_possible = |at: &SystemTime| *at > now && *at < SystemTime::UNIX_EPOCH + YEAR_10000;
         let at = at.map(|at| at.filter(is_possible).ok_or_else(not_an_expiry));
         blob.expires_at = at.transpose()?;
@@ -118,7 +120,8 @@ impl BlobService {
     /// Set Blob Immutability Policy of a blob, snapshot or version. A locked policy can only be
     /// extended. The server passes only `If-Unmodified-Since`. Errors: invalid names;
     /// `ContainerNotFound`, `BlobNotFound`; `ConditionNotMet`; `InvalidHeaderValue` for a time that
-    /// has passed; `BlobImmutableDueToPolicy` for changes that a locked policy does not allow.
+    /// has passed; `PendingCopyOperation`; `BlobImmutableDueToPolicy` for changes that a locked
+    /// policy does not allow.
     pub fn set_blob_immutability_policy(
         &self,
         address: &BlobAddress<'_>,
@@ -151,7 +154,7 @@ impl BlobService {
     }
 
     /// Delete Blob Immutability Policy, which must not be locked. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`; `BlobImmutableDueToPolicy`.
+    /// `ContainerNotFound`, `BlobNotFound`; `PendingCopyOperation`, `BlobImmutableDueToPolicy`.
     pub fn delete_blob_immutability_policy(&self, address: &BlobAddress<'_>) -> Result<Ticket> {
         let mut write = self.begin_any_write(address)?;
         let (place, mut blob) = write.find(address.state)?;
@@ -166,7 +169,7 @@ impl BlobService {
     }
 
     /// Set Blob Legal Hold of a blob, snapshot or version. Errors: invalid names;
-    /// `ContainerNotFound`, `BlobNotFound`.
+    /// `ContainerNotFound`, `BlobNotFound`; `PendingCopyOperation`.
     pub fn set_blob_legal_hold(
         &self,
         address: &BlobAddress<'_>,
@@ -181,7 +184,7 @@ impl BlobService {
     }
 }
 
-/// The end of the year 9999, since 1970: dates on the wire have four digits.
+/// The end of the year 9999, since 1970: years on the wire have four digits.
 const YEAR_10000: Duration = Duration::from_secs(253_402_300_800);
 
 fn not_an_expiry() -> Error {
@@ -191,7 +194,7 @@ fn not_an_expiry() -> Error {
     }
 }
 
-/// Fails unless blobs of this type have this tier.
+/// Fails unless blobs of this type can have this tier.
 pub fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
     let premium = matches!(tier, AccessTier::Premium(_));
     match blob_type {
@@ -201,7 +204,8 @@ pub fn check_tier(blob_type: BlobType, tier: AccessTier) -> Result<()> {
     }
 }
 
-/// Checks that a page blob's tier only rises, and holds the blob. Source: Set Blob Tier, "Remarks".
+/// Checks that the tier of a page blob does not fall, and that a blob of its length fits in the new
+/// tier. Source: Set Blob Tier, "Remarks".
 fn check_premium(blob: &Blob, tier: AccessTier) -> Result<()> {
     let Some(limit) = tier.bytes_max() else {
         return Ok(());

@@ -60,8 +60,8 @@ pub struct FindBlobsByTagsPage {
 }
 
 impl BlobService {
-    /// Returns the blob's tags, by name. Checks the conditions of a read and the condition on tags.
-    /// Errors: as [`BlobService::get_blob_properties`].
+    /// Returns the blob's tags, by name. Errors: invalid names; `ContainerNotFound`,
+    /// `BlobNotFound`; those of read conditions; a lease id that does not match.
     pub fn get_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -72,7 +72,7 @@ impl BlobService {
 
     /// Replaces the tags of a blob or of a version. ETag and Last-Modified stay as they are.
     /// Errors: invalid names or tags; `InvalidOperation` for a snapshot; `ContainerNotFound`,
-    /// `BlobNotFound`; those of write conditions and leases.
+    /// `BlobNotFound`; those of write conditions and leases; `PendingCopyOperation`.
     pub fn set_blob_tags(
         &self,
         address: &BlobAddress<'_>,
@@ -101,8 +101,8 @@ impl BlobService {
     }
 
     /// Returns one page of the account's blobs that match the query. The cost grows with the number
-    /// of blobs that match the leading comparison, which is a comparison for equality if there is
-    /// one. Errors: an invalid container name; `OutOfRangeQueryParameterValue`;
+    /// of blobs that match the leading comparison. If the query has a comparison for equality, that
+    /// is the leading one. Errors: an invalid container name; `OutOfRangeQueryParameterValue`;
     /// `InvalidQueryParameterValue` for a malformed marker.
     pub fn find_blobs_by_tags(
         &self,
@@ -165,7 +165,7 @@ fn searched_containers(account: &str, query: &TagQuery) -> Result<KeyRange> {
     Ok(KeyRange { start, end })
 }
 
-/// Maximum number of rows of the index that one page reads.
+/// A page ends once it has examined more rows than this, of containers and of the index.
 const ROWS_MAX: u64 = if cfg!(test) { 100 } else { 50_000 };
 
 /// A search in progress.
@@ -174,8 +174,8 @@ struct Search<'a> {
     request: &'a FindBlobsByTags,
     snapshot: Snapshot,
     now: SystemTime,
-    /// Where the page begins: the container, and the row of the index, or the container's first row
-    /// if `None`.
+    /// Where the page begins: a container, and a row of the index there. Without a row, it begins
+    /// at the first one.
     from: Option<(String, Option<IndexRow>)>,
     page: Pager<TaggedBlob>,
 }
@@ -290,7 +290,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The position of the current blob among those of its name: after its versions.
+/// The moment of the current blob in the order of a name: after all versions.
 const LAST: SnapshotTime = SnapshotTime(u64::MAX);
 
 /// A row of the index of tags.

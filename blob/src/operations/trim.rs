@@ -1,6 +1,7 @@
 //! Trimming of files of blocks. A file keeps every block that a record lists. When a record is
 //! removed, the sweep removes those blocks of its files that no other record lists. When only one
-//! record is left that names a file, its layer is marked as not shared again.
+//! record still names a file of its own container, the record's layer is marked as not shared
+//! again.
 
 use crate::codec;
 use crate::error::{Result, corrupt_record};
@@ -16,10 +17,10 @@ use lazurite_engine::{Direction, KeyRange, Snapshot};
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Maximum number of records that are read to find the blocks of a file that none of them lists.
+/// A trim reads no further records once it has read more than this number.
 const RECORDS_MAX: usize = 4096;
-/// Maximum number of rows of block lists that a trim reads. If there are more, unlisted blocks stay
-/// until fewer records name the file.
+/// A trim reads no further block lists once it has found more listed blocks than this. The unlisted
+/// blocks of the file then stay until fewer records name the file.
 const LISTED_MAX: usize = 1 << 18;
 
 /// The records that name files, as of a snapshot.
@@ -35,9 +36,10 @@ struct Namers<'s> {
 }
 
 impl BlobService {
-    /// Returns the keys of contents that no record lists and that are not uncommitted, in files of
-    /// the records around a removed one, or of all records of the name if `gone` is [`LAST`]. Needs
-    /// no lock: such a content is never listed again.
+    /// Returns the keys of contents that are neither listed by a record nor uncommitted. `gone` is
+    /// the moment of a removed record: searches the files of the records around it, or, for
+    /// [`LAST`], the files of all records of the name. Needs no lock: no record lists such a
+    /// content again.
     pub(crate) fn unlisted_contents(
         &self,
         (home, name): (u128, &str),
@@ -91,7 +93,8 @@ impl Namers<'_> {
         Ok(())
     }
 
-    /// The shared files of the current blob and of the records next to `gone`; for [`LAST`] of all.
+    /// The shared files of the current blob and of the records next to `gone`; for [`LAST`], those
+    /// of all records of the name.
     fn files_around(&self, home: u128, name: &str, gone: SnapshotTime) -> BTreeSet<File> {
         let records = self.names.get(&(home, name.to_string()));
         let records = records.map_or(&[][..], |records| records);
@@ -121,8 +124,8 @@ impl Namers<'_> {
         files
     }
 
-    /// Reads the lists of all records that name the file. Returns `false` if not all are found, or
-    /// if they are too long.
+    /// Reads the lists of all records that name the file. Returns `false` if the records are not
+    /// counted, if not all of them are found, or if the lists are too long.
     fn read_lists_of(&mut self, file: File) -> Result<bool> {
         let keyspaces = &self.service.keyspaces;
         let count = Source::get(&self.snapshot, &keyspaces.references, &file.references())?;
@@ -180,7 +183,8 @@ impl Namers<'_> {
 }
 
 impl BlobWrite<'_> {
-    /// Call this when a record is removed for good. Sets a timer for the sweep to trim its files.
+    /// Call this when a record is removed for good. Sets a timer for the sweep to trim its files,
+    /// unless a trim would find nothing.
     pub(crate) fn trim_later(&mut self, kind: History, moment: SnapshotTime, gone: &Blob) {
         // If the current blob lists the same blocks, a trim would find nothing.
         let is_same_list =
@@ -209,7 +213,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// The moment of this kind that is nearest to a removed one.
+    /// The moment of this kind that is nearest to `gone` in one direction.
     fn next_moment(
         &self,
         kind: History,
@@ -274,9 +278,9 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Drops the contents of a file that are not in `named`, however many they are, and marks the
-    /// record's layer as not shared. The caller must hold the lock of the only record that names
-    /// the file.
+    /// Drops the contents of a file that are not in `named`, however many they are. Marks the
+    /// record's layer as not shared if the file belongs to the blob's container. The caller must
+    /// hold the lock of the blob, whose record must be the only one that names the file.
     pub(super) fn trim_file(&mut self, layer: &mut Layer, named: &HashSet<u128>) -> Result<()> {
         let keyspaces = &self.service.keyspaces;
         let file: File = layer.file;

@@ -15,12 +15,12 @@ use crate::snapshot_time::SnapshotTime;
 use lazurite_engine::Ticket;
 
 impl BlobService {
-    /// Restores everything that was deleted under the name and is still kept: snapshots, versions,
-    /// and, if there is no blob now, the blob that was deleted last. Snapshots of an expired blob
-    /// stay deleted unless another blob exists under the name: they would conflict with the next
-    /// blob of the name. If there is nothing to restore, this is not an error if a blob or a
-    /// version exists: in an account with versions, a deleted blob is a version. Source: recorded
-    /// answers of the hosted service.
+    /// Restores everything that was deleted under the name and is still kept: snapshots, versions
+    /// and blobs. If there is no blob now, the blob that was deleted last becomes the current one;
+    /// other deleted blobs become snapshots. Snapshots of an expired blob stay deleted unless
+    /// another blob exists under the name: they would conflict with the next blob of the name. It
+    /// is not an error if nothing can be restored but a blob or a version exists: in an account
+    /// with versions, a deleted blob is a version. Source: recorded answers of the hosted service.
     ///
     /// Needs no lease id, because no client sends one, and a leased blob does not change. A given
     /// id must be that of the blob's lease; deleted blobs have none. Errors: invalid names;
@@ -36,8 +36,8 @@ impl BlobService {
     }
 
     /// Like [`BlobService::undelete_blob`], in at most `steps_max` steps; `None` if there is more
-    /// to restore. The lease is checked before the first step only: a lease acquired meanwhile does
-    /// not stop an undeletion that has begun.
+    /// to restore. The lease is checked in the first step only: a lease acquired between two steps
+    /// does not stop the undeletion.
     pub(super) fn undelete_in_steps(
         &self,
         address: &BlobAddress<'_>,
@@ -80,8 +80,8 @@ struct Undeletion {
     /// True if a blob or version exists or can be restored; otherwise snapshots stay deleted.
     /// `None` before the first step.
     has_blob: Option<bool>,
-    /// The moment of the blob that was deleted last (neither snapshot nor version), among the
-    /// records seen so far. It is still deleted.
+    /// The moment of the last record, among those seen so far, that was the current blob before its
+    /// deletion. The record is still deleted.
     last: Option<SnapshotTime>,
     any: bool,
 }
@@ -134,8 +134,8 @@ impl BlobWrite<'_> {
         blob.is_kept(self.now) && !blob.is_expired(self.now)
     }
 
-    /// True if there is a deleted blob or version to restore. The newest record is one, unless a
-    /// blob has expired: its snapshots are older.
+    /// True if there is a deleted blob or version to restore. Looks at the newest record first,
+    /// because it usually is one. After a blob has expired, only older records may be left.
     fn has_deleted_blob(&self) -> Result<bool> {
         let is_one = |moment| {
             let blob = self.past(RecordSlot::Past(History::Deleted, moment))?;
@@ -179,7 +179,7 @@ impl BlobWrite<'_> {
         Ok(())
     }
 
-    /// Restores a blob that was deleted before another of its name, as a snapshot.
+    /// Restores a deleted blob that does not become the current one, as a snapshot.
     fn put_older(&mut self, older: Option<SnapshotTime>) -> Result<()> {
         let Some(moment) = older else {
             return Ok(());

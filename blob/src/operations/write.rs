@@ -1,4 +1,5 @@
-//! BlobWrite: the one way to write to a blob. Begin, check, change, commit: one lock, one batch.
+//! BlobWrite: the one way to write to a blob. Begin, check, change, commit: the name of the blob is
+//! locked from the beginning to the commit. The changes are one batch, or several steps.
 
 use crate::codec;
 use crate::conditions::Validators;
@@ -33,9 +34,10 @@ pub(crate) struct BlobWrite<'a> {
     pub(crate) key: Vec<u8>,
     /// The time of the write, read under the lock that orders the writes to a name.
     pub(crate) now: SystemTime,
-    /// The current blob. `None` if it has expired: then `batch` removes it.
+    /// The current blob; `None` if there is none, or if it has expired. The transaction removes an
+    /// expired one.
     current: Option<Blob>,
-    /// The snapshots that `batch` removes with an expired blob.
+    /// The snapshots that the transaction removes with an expired blob.
     pub(crate) expired_snapshots: Vec<SnapshotTime>,
     /// The last moment that this write assigned.
     given: Cell<Option<SnapshotTime>>,
@@ -45,7 +47,7 @@ pub(crate) struct BlobWrite<'a> {
     merge: Option<LayerMerge>,
     files: FileChanges,
     /// Holds these locks, in this order: the container, shared; the name, exclusively; at the end
-    /// the files whose owners change.
+    /// the files whose counts of records change.
     pub(crate) transaction: Transaction<'a>,
     /// Whether the write has locked a file of pages: then it can lock no other file.
     pub(crate) has_file_lock: bool,
@@ -281,7 +283,8 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Marks the layers of the current blob that another record is about to name as well.
+    /// Marks as shared the layers of the current blob that another record is about to name, and
+    /// counts that record.
     pub(crate) fn share_layers(&mut self, named: impl Fn(File) -> bool) {
         for layer in self.current.iter_mut().flat_map(|blob| &mut blob.layers) {
             if named(layer.file) {
@@ -424,7 +427,8 @@ impl<'a> BlobWrite<'a> {
         self.transaction.batch().put(keyspace, &key, &value);
     }
 
-    /// Removes a record, and nothing else.
+    /// Removes a record. For the current blob, also removes its tags from the index and ends its
+    /// merge. The files of the blob stay.
     pub(crate) fn remove(&mut self, permit: &Permit) {
         if permit.place() == RecordSlot::Current {
             self.index_tags(&Tags::new());
@@ -463,7 +467,7 @@ impl<'a> BlobWrite<'a> {
         }
     }
 
-    /// Sets the next current blob. A merge continues if its layers stay where they are.
+    /// Drops the merge unless its layers stay in place in `next`, the next current blob.
     fn keep_merge_of(&mut self, next: Option<&Blob>) {
         let merge = self.merge.as_ref();
         if merge.is_some_and(|merge| next.and_then(|blob| merge.place_in(blob)).is_none()) {
@@ -481,7 +485,7 @@ impl<'a> BlobWrite<'a> {
         self.files.add(layer);
     }
 
-    /// Notes that a record no longer names the layer's file. Drops a file that none names any more.
+    /// Notes that a record no longer names the layer's file. Drops the file if no record names it.
     pub(crate) fn unname_file(&mut self, layer: &Layer) {
         let mut rows = FileRows::new(&self.service.keyspaces, self.transaction.batch());
         self.files.remove(&mut rows, layer);
@@ -624,8 +628,8 @@ impl<'a> BlobWrite<'a> {
     }
 
     /// True if the blob becomes a version when it is replaced: the account keeps versions now, or
-    /// kept them when the blob was written. Existing versions are kept. Source: Blob versioning,
-    /// "Enable or disable blob versioning".
+    /// kept them when the blob was written. Source: Blob versioning, "Enable or disable blob
+    /// versioning".
     pub(crate) fn keeps_versions(&self) -> bool {
         let is_version = self.current().is_some_and(|blob| blob.version.is_some());
         self.policy.versioning || is_version
@@ -692,7 +696,7 @@ impl<'a> BlobWrite<'a> {
         Ok(())
     }
 
-    /// Records that there are no uncommitted blocks. Removes a name that had nothing else.
+    /// Notes that there are no uncommitted blocks. Removes a name that had nothing else.
     pub(crate) fn put_without_staging(&mut self) -> Result<()> {
         match self.current.clone() {
             Some(mut blob) => {

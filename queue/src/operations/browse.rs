@@ -1,8 +1,8 @@
 //! Reads of all messages, hidden ones included, for tools that show a queue. No operation of the
 //! protocol does this.
 //!
-//! Nothing here takes a lock, counts a delivery or changes a row. Times and receipts are as of one
-//! snapshot for each call.
+//! Nothing here counts a delivery or changes a row. A lock is taken only to read the state of a
+//! queue into memory. Times and receipts are as of one snapshot for each call.
 
 use crate::codec::{self, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position};
@@ -29,7 +29,8 @@ impl QueueService {
     ) -> Result<BrowsedMessages> {
         let live = self.browsed_queue(account, queue)?;
         let now = self.now();
-        // The frontier is read before the snapshot is taken: from here on it learns of added rows.
+        // The frontier is read before the snapshot is taken. Read later, it could be past messages
+        // of the snapshot.
         let first = match request.from {
             BrowseFrom::Start => live.head.start(),
             BrowseFrom::Hidden => Position::after(now),

@@ -47,8 +47,9 @@ impl QueueService {
         }
     }
 
-    /// Runs one step of [`QueueService::get_messages`], of bounded length. `None` if it reached the
-    /// limit of expired messages before it found another one; the next step continues from there.
+    /// Runs one step of [`QueueService::get_messages`], of bounded length. `None` if the step
+    /// skipped the maximum number of expired messages and found no other message; the next step
+    /// continues from there.
     pub fn get_messages_step(
         &self,
         account: &str,
@@ -66,7 +67,8 @@ impl QueueService {
             transaction,
             |live, consumer, transaction| {
                 let now = self.now();
-                // Begun before the snapshot: from here on the frontier learns of added rows.
+                // The scan begins before the snapshot is taken: from here on, the frontier notes
+                // added rows.
                 let start = live.head.begin();
                 let found = self.find_deliverable(live, start, now, count)?;
                 let visible_at = now.plus_seconds(seconds);
@@ -230,7 +232,7 @@ impl QueueService {
         self.with_queue(account, queue, lock, transaction, update)
     }
 
-    /// Updates a message. The caller holds the lock of its consumer.
+    /// Updates a message. The caller must hold the consumer lock.
     fn change_message(
         &self,
         live: &Live,
@@ -353,8 +355,8 @@ impl QueueService {
                 expires_at: message.row.expires_at,
                 receipt: self.new_receipt(),
             };
-            // Counted at delivery, not at delete: a consumer that dies still used up one attempt,
-            // and poison messages must show it.
+            // Counted at delivery, not at deletion: a message whose consumers always fail is never
+            // deleted, and its count must still grow.
             let delivery = DeliveryRow {
                 dequeue_count: message.row.dequeue_count.saturating_add(1),
                 ..message.row

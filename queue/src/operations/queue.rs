@@ -87,12 +87,12 @@ impl QueueService {
         Ok(page)
     }
 
-    /// Returns the metadata and the number of messages, visible or not. Takes no lock. Source: Get
-    /// Queue Metadata.
+    /// Returns the metadata and the number of messages, visible or not. Takes no lock that a write
+    /// holds. Source: Get Queue Metadata.
     pub fn get_queue_metadata(&self, account: &str, queue: &str) -> Result<QueueProperties> {
         check::queue_name(queue)?;
         let key = keys::queue(account, queue);
-        // Read before the snapshot is taken, which then holds no rows before this place.
+        // Read before the snapshot is taken, so the snapshot holds no rows before this place.
         let first_expiry = match self.slots.get(&key).state() {
             Existence::Present(live) => Some((live.id, live.next_expiry.start())),
             Existence::Missing | Existence::Unknown => None,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "beta-2"];
 
-/// What interrupts the store from time to time.
+/// An event that interrupts the store from time to time.
 #[derive(Clone, Copy)]
 enum Interruption {
     Reopen,
@@ -378,8 +378,9 @@ impl Walk {
         }
     }
 
-    /// Returns the id of a message of queue `name`, expired or not, and its current receipt, an
-    /// older one, or that of a message of the queue.
+    /// Returns the id of a message of queue `name`, expired or not, and a receipt: mostly the
+    /// current one, sometimes any of the message, sometimes the current one of any message of the
+    /// queue.
     fn claim(&mut self, name: &'static str) -> Option<(String, String)> {
         let messages = &self.queues.get(name)?.messages;
         if messages.is_empty() {

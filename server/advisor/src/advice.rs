@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::time::SystemTime;
 
-/// Pieces of advice that are kept. Once there are as many, further ones are counted only.
+/// Maximum number of pieces of advice that are kept. Findings beyond it are only counted.
 pub const ADVICE_MAX: usize = 256;
 
 /// One piece of advice about one resource.
@@ -32,16 +32,16 @@ pub struct Advice {
     pub pattern: &'static str,
     /// The pages of the cookbook that show the remedy, by name.
     pub guide: &'static [&'static str],
-    /// How often the rule fired: at its threshold, and each time that the count within a window had
-    /// doubled since.
+    /// How often the rule fired: at its threshold, and each time the count within a window had
+    /// doubled since then.
     pub times: u64,
     /// When the rule fired for the first time.
     #[serde(serialize_with = "as_text")]
     pub first_at: SystemTime,
-    /// When the finding was last brought up to date.
+    /// When the finding was last updated.
     #[serde(serialize_with = "as_text")]
     pub last_at: SystemTime,
-    /// The last requests that led to it.
+    /// The last requests that led to the finding.
     pub requests: Vec<Evidence>,
 }
 
@@ -68,10 +68,10 @@ impl Finding {
 
 #[derive(Debug, Default)]
 pub(crate) struct AdviceBook {
-    /// In the order in which it was given.
+    /// The advice, in the order in which it was given.
     pub(crate) advice: Vec<Advice>,
     places: HashMap<(Rule, Service, String, String), usize>,
-    /// Findings for which there was no room.
+    /// Number of findings that were dropped because [`ADVICE_MAX`] was reached.
     pub(crate) dropped: u64,
 }
 

@@ -1,10 +1,11 @@
 //! Takes finished requests from many threads at little cost, and applies the rules to them in turn.
 //!
-//! A thread counts its requests without touching memory of others: it takes all of them the first
-//! [`FULL_A_SECOND`] of a second, and then one in [`SAMPLE_MEAN`] on average, which counts for
-//! those between. Sampled requests go into the buffer of a shard, whose lock no other thread holds
-//! in the usual case. A thread that finds a full or old buffer empties it; if another thread is
-//! doing so, requests wait, and beyond [`SHARD_MAX`] they are dropped and counted.
+//! A thread samples its requests without touching memory of other threads. It takes the first
+//! [`FULL_A_SECOND`] requests of each second, and after these one in [`SAMPLE_MEAN`] on average. A
+//! sampled request also counts for those skipped before it. Requests that are taken go into the
+//! buffer of a shard, whose lock no other thread holds in the usual case. A thread that finds its
+//! buffer full or old empties all buffers and applies the rules. If another thread is doing so,
+//! requests stay in the buffer. Beyond [`SHARD_MAX`], they are dropped and counted.
 
 use crate::advice::{Advice, AdviceBook};
 use crate::bounded::BoundedMap;
@@ -21,27 +22,28 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
-/// Requests of a second that a thread takes without sampling.
+/// Number of requests in each second that a thread takes without sampling.
 pub const FULL_A_SECOND: u32 = 256;
-/// Requests that a sampled one stands for, on average.
+/// Average number of requests that a sampled request counts for.
 pub const SAMPLE_MEAN: u32 = 32;
-/// Requests that may wait in one shard.
+/// Maximum number of requests that wait in one shard.
 pub const SHARD_MAX: usize = 1024;
-/// Requests after which a shard is emptied.
+/// Number of waiting requests at which a shard is emptied.
 const SHARD_FULL: usize = 64;
-/// Age of the oldest request after which a shard is emptied.
+/// Age of the oldest waiting request at which a shard is emptied.
 const SHARD_AGE_MAX: Duration = Duration::from_secs(1);
 const SHARDS: usize = 16;
-/// Tables, queues and containers that are watched, of each kind.
+/// Maximum number of tables that are watched, of queues, and of containers.
 pub const RESOURCES_MAX: usize = 128;
 
-/// One thread's choice of the requests it takes.
+/// The state by which a thread chooses the requests that it takes.
 #[derive(Debug, Clone, Copy)]
 struct Sampler {
     shard: usize,
     second: u64,
     taken: u32,
-    /// Requests until the next one is taken, and how many it stands for.
+    /// Number of requests to skip before the next one is taken, and number of requests that this
+    /// one counts for.
     skip: u32,
     gap: u32,
     random: u32,
@@ -65,7 +67,7 @@ impl Sampler {
         }
     }
 
-    /// How many requests this one stands for; 0: it is not taken.
+    /// The number of requests that this one counts for; 0 if it is not taken.
     fn weight(&mut self, second: u64) -> u32 {
         if second != self.second {
             (self.second, self.taken) = (second, 0);
@@ -79,8 +81,8 @@ impl Sampler {
             return 0;
         }
         let weight = self.gap;
-        // Gaps vary, so that a client that repeats the same few requests is not sampled at the same
-        // one. Source: Marsaglia, Xorshift RNGs.
+        // Gaps vary, so that a client that repeats the same few requests is not always sampled at
+        // the same one. Source: Marsaglia, Xorshift RNGs.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
@@ -96,7 +98,7 @@ struct Sample {
     request: Request,
 }
 
-/// Alone in its cache lines: threads do not disturb each other.
+/// Alone in its cache lines, so that threads do not slow each other down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard(Mutex<Vec<Sample>>);
@@ -136,18 +138,18 @@ impl Default for State {
 /// All advice so far.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Requests that the advice is based on; an estimate where they were sampled.
+    /// Number of requests that the advice is based on; an estimate if some were sampled.
     pub requests: u64,
-    /// Requests that were not looked at, and findings for which there was no room.
+    /// Number of requests and of findings that were dropped because a buffer was full.
     pub dropped: u64,
-    /// In the order in which it was given.
+    /// The advice, in the order in which it was given.
     pub advice: Vec<Advice>,
 }
 
 impl Advisor {
-    /// Decides whether the request that arrived at `at` is taken. Returns how many requests it
-    /// stands for, to be passed to [`Advisor::observe`], 0 if it is only recorded; `None` if it is
-    /// not taken.
+    /// Decides whether a request that arrived at `at` is taken. Returns its weight for
+    /// [`Advisor::observe`]: the number of requests that it counts for, or 0 if it is only
+    /// recorded. `None` if the request is not taken.
     pub fn sample(&self, at: SystemTime) -> Option<u32> {
         let weight = SAMPLER.with(|cell| {
             let mut sampler = cell.get();
@@ -158,13 +160,14 @@ impl Advisor {
         (weight > 0 || self.is_recording(at)).then_some(weight)
     }
 
-    /// Whether somebody records the requests that arrive at `at`.
+    /// Whether requests that arrive at `at` are recorded.
     pub fn is_recording(&self, at: SystemTime) -> bool {
         self.recorder.is_on(seconds(at))
     }
 
-    /// The recorded requests of an account behind position `after`; none for the first question,
-    /// which has no position. From a question on, requests are recorded for ten seconds.
+    /// Returns the recorded requests of an account after the position `after`. Without a position,
+    /// as in a client's first call, returns no requests. Each call lets recording go on for ten
+    /// seconds.
     pub fn records(&self, account: &str, after: Option<u64>, now: SystemTime) -> Records {
         self.recorder.records(account, after, seconds(now))
     }
@@ -204,7 +207,7 @@ impl Advisor {
         self.collect(&mut state)
     }
 
-    /// All advice so far, and the new pieces among it.
+    /// All advice so far, and the pieces of it that are new.
     pub fn report(&self) -> (Report, Vec<Advice>) {
         let mut state = lock(&self.state);
         let new = self.collect(&mut state);
@@ -238,7 +241,7 @@ impl Advisor {
     }
 }
 
-/// State is valid after each step, so a panic elsewhere does not matter.
+/// Locks the mutex, poisoned or not: the state is valid after each step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use std::hash::Hash;
 pub(crate) struct BoundedMap<K, V> {
     entries: HashMap<K, (u64, V)>,
     entries_max: usize,
-    /// Numbers the uses.
+    /// The number of the last use.
     clock: u64,
 }
 

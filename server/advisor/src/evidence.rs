@@ -37,7 +37,7 @@ impl Evidence {
     }
 }
 
-/// Most bytes of the text that names the resource of a request.
+/// Maximum length in bytes of the text that names the resource of a request.
 const ADDRESSED_BYTES_MAX: usize = 512;
 
 fn addressed(request: &Request) -> String {

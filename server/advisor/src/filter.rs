@@ -1,5 +1,5 @@
-//! The shape of a `$filter`, as far as advice depends on it. It is read word by word, without a
-//! parser: the service has one, and advice on a malformed filter does not matter.
+//! The shape of a `$filter`, as far as advice depends on it. The filter is read word by word,
+//! without a parser: advice on a malformed filter does not matter.
 
 /// The comparisons of keys in a filter.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(crate) struct Shape {
     pub(crate) names_partition_key: bool,
     pub(crate) names_row_key: bool,
     pub(crate) has_or: bool,
-    /// The value of the one `PartitionKey eq`, if there is no `or`.
+    /// The value of the first `PartitionKey eq`, if there is no `or`.
     pub(crate) partition: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl Shape {
         shape
     }
 
-    /// Whether `or` joins comparisons of keys.
+    /// Whether the filter has an `or` and names a key.
     pub(crate) fn has_or_on_keys(&self) -> bool {
         self.has_or && (self.names_partition_key || self.names_row_key)
     }
@@ -49,7 +49,7 @@ impl Shape {
 #[derive(Debug, PartialEq)]
 enum Word<'a> {
     Name(&'a str),
-    /// Between its quotes, doubled quotes still doubled.
+    /// The text between two quotes; doubled quotes stay doubled.
     Text(&'a str),
 }
 
@@ -67,7 +67,8 @@ fn next_word(rest: &str) -> Option<(Word<'_>, &str)> {
     Some((Word::Name(name), after))
 }
 
-/// Where the text ends: at its first quote that is not doubled.
+/// The index of the closing quote, the first that is not doubled; the length of the text if there
+/// is none.
 fn end_of_text(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;

@@ -5,9 +5,10 @@
 //! PartitionKey, a queue, a blob. The map keeps the busiest [`CELLS_MAX`] partitions of the last
 //! [`MINUTES`] minutes; the counts of others are added up by service and account.
 //!
-//! The hosted service does not publish when it splits a range of partitions. The map assumes that a
-//! server takes what one partition may take, and splits between partitions wherever a range would
-//! take more. Source: Scalability and performance targets for Table Storage and for Queue Storage.
+//! The hosted service does not publish when it splits a range of partitions. The map assumes that
+//! the target of one partition also limits a range of partitions, and splits a range wherever the
+//! sum of its partitions would exceed the target. Source: Scalability and performance targets for
+//! Table Storage and for Queue Storage.
 
 use crate::evidence::as_text;
 use crate::request::{Service, seconds};
@@ -16,9 +17,9 @@ use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
-/// Minutes that the map covers.
+/// Number of minutes that the map covers.
 pub const MINUTES: usize = 60;
-/// Partitions with a row of their own.
+/// Maximum number of partitions with a row of their own.
 pub const CELLS_MAX: usize = 256;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,9 +34,9 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct Cell {
     requests: [u32; MINUTES],
-    /// Of the busiest second of the minute.
+    /// Requests in the busiest second of each minute.
     peaks: [u32; MINUTES],
-    /// Of all minutes.
+    /// Sum of the requests of all minutes.
     total: u64,
     newest_minute: u64,
     second: u64,
@@ -54,7 +55,7 @@ impl Cell {
         }
     }
 
-    /// Clears the minutes between the newest one and `minute`.
+    /// Clears the minutes after the newest one, up to `minute`.
     fn advance(&mut self, minute: u64) {
         let passed = minute.saturating_sub(self.newest_minute);
         for past in 0..passed.min(MINUTES as u64) {
@@ -76,7 +77,7 @@ impl Cell {
         if second > self.second {
             (self.second, self.in_second) = (second, 0);
         }
-        // Requests of seconds that are over arrive late; they count in their minute only.
+        // A late request of an earlier second counts in its minute, but not in a peak.
         if second == self.second {
             self.in_second = self.in_second.saturating_add(count);
             self.peaks[at] = self.peaks[at].max(self.in_second);
@@ -89,7 +90,7 @@ impl Cell {
         self.total += u64::from(self.requests[at] - before);
     }
 
-    /// Adds the counts of `other`, whose peaks need not be at the same time.
+    /// Adds the counts of `other`, but not its peaks, which need not be in the same second.
     fn absorb(&mut self, mut other: Cell) {
         self.advance(other.newest_minute);
         other.advance(self.newest_minute);
@@ -108,15 +109,16 @@ pub(crate) struct Heat {
     cells: HashMap<Place, Cell>,
     others: HashMap<(Service, String), Cell>,
     accounts: HashMap<String, Cell>,
-    /// Requests to partitions without a row, while other partitions had all rows.
+    /// Number of requests to partitions without a row while all rows were taken.
     without_row: u64,
 }
 
-/// Of the requests to partitions without a row, one in this many takes the row of the coldest
-/// partition. Finding the coldest reads all rows, and a busy partition soon gets its turn.
+/// One in this many requests to partitions without a row gives its partition the row of the coldest
+/// partition. Finding the coldest one reads all rows, so it is not done for each request. A busy
+/// partition still gets a row soon.
 const EVICTION_INTERVAL: u64 = 16;
 
-/// Accounts, and services of accounts, with a row of their own.
+/// Maximum number of accounts with a row of their own, and of services of accounts.
 const ACCOUNTS_MAX: usize = 64;
 
 impl Heat {
@@ -148,7 +150,8 @@ impl Heat {
         cell.or_insert_with(|| Cell::new(minute)).add(second, count);
     }
 
-    /// The partitions without a row of a service and account; `None` if there are too many of those.
+    /// The sum of the partitions without a row of one service and account; `None` if there are too
+    /// many such sums.
     fn others_of(&mut self, service: Service, account: String, minute: u64) -> Option<&mut Cell> {
         let key = (service, account);
         let has_room = self.others.len() < ACCOUNTS_MAX || self.others.contains_key(&key);
@@ -225,7 +228,7 @@ pub struct HeatMap {
     pub rows: Vec<PartitionLoad>,
     /// All other partitions, added up.
     pub others: Vec<Others>,
-    /// The reaction of the hosted service.
+    /// The splits that the hosted service would make.
     pub splits: Vec<Splits>,
     /// The load of each account.
     pub accounts: BTreeMap<String, AccountLoad>,

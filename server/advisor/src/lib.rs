@@ -3,14 +3,14 @@
 //!
 //! [`Advisor::observe`] takes plain facts ([`Request`]); nothing here knows HTTP or the store. The
 //! rules, with their thresholds and all sentences, are in [`rules`]; `watch` applies them. Besides
-//! the advice there is a heat map of partitions ([`HeatMap`]), and a record of requests for who asks
-//! for one ([`Recorded`]).
+//! the advice there is a heat map of partitions ([`HeatMap`]), and a record of requests for clients
+//! that ask for one ([`Recorded`]).
 //!
 //! Memory is bounded for any workload: at most 128 tables, 128 queues and 128 containers are
 //! watched, the most recently used ones; 256 pieces of advice with 5 requests each; 256 partitions
 //! over 60 minutes; 1,024 waiting requests in each of 16 shards; of each table 64 entities, 16
-//! filters, 16 partitions and 100 RowKeys; 65,536 requests while somebody records; names and keys are cut at 256 bytes, filters at 2,048.
-//! The most that these bounds allow was not measured.
+//! filters, 16 partitions and 100 RowKeys; 65,536 requests while recording is on. Names and keys
+//! are cut at 256 bytes, filters at 2,048. The memory at these bounds was not measured.
 
 mod advice;
 mod advisor;

@@ -1,9 +1,9 @@
-//! What is asked of tables, request by request, while somebody records it: the input of
-//! `lazurite what-if`.
+//! Records requests to tables, one by one, while a client asks for them: the input of `lazurite
+//! what-if`.
 //!
-//! Who records asks again and again for the requests behind a position. Nothing is kept before the
-//! first question, nor [`IDLE_MAX`] after the last one. The newest [`KEPT_MAX`] requests wait; older
-//! ones that nobody fetched are dropped and counted.
+//! The client asks again and again for the requests after a position. Nothing is kept before the
+//! first question, or later than [`IDLE_MAX`] seconds after the last one. The newest [`KEPT_MAX`]
+//! requests wait. Older ones that were not fetched are dropped and counted.
 
 use crate::request::{Request, Service};
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
-/// Seconds after the last question in which requests are still kept.
+/// Number of seconds after a question in which requests are kept.
 pub const IDLE_MAX: u64 = 10;
-/// Requests that wait for the next question, and their bytes.
+/// Maximum number of requests that wait for the next question, and maximum of their bytes.
 pub const KEPT_MAX: usize = 65_536;
 const KEPT_BYTES_MAX: usize = 32 << 20;
-/// Requests in one answer, and their bytes.
+/// Maximum number of requests in one answer, and number of their bytes at which an answer ends.
 pub const ANSWER_MAX: usize = 8_192;
 const ANSWER_BYTES_MAX: usize = 512 << 10;
 
@@ -94,7 +94,7 @@ impl From<&Request> for Recorded {
 }
 
 impl Recorded {
-    /// Bytes of its texts, and of what is around them.
+    /// Approximate size in memory: the texts, and a fixed amount for the rest.
     fn bytes(&self) -> usize {
         let rows: usize = self.row_keys.iter().map(|row| row.len() + 32).sum();
         let texts = [&self.partition_key, &self.filter];
@@ -106,25 +106,26 @@ impl Recorded {
     }
 }
 
-/// Requests behind a position, oldest first.
+/// Requests after a position, oldest first.
 #[derive(Debug, Serialize)]
 pub struct Records {
     /// The requests.
     pub requests: Vec<Recorded>,
-    /// Requests behind the position, of all accounts, that were dropped before this question.
+    /// Number of requests after the position, of all accounts, that were dropped before this
+    /// question.
     pub dropped: u64,
-    /// Whether nothing was kept before this question.
+    /// Whether recording was off before this question.
     pub was_off: bool,
     /// The position for the next question.
     pub next: u64,
 }
 
-/// Keeps requests while somebody records. Threads share it.
+/// Keeps requests while recording is on. Threads share it.
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
-    /// The second since 1970 until which requests are kept.
+    /// The time until which requests are kept, in seconds since 1970.
     until: AtomicU64,
-    /// Whether anything may be kept.
+    /// Whether `kept` may have requests.
     holds: AtomicBool,
     kept: Mutex<Kept>,
 }
@@ -133,12 +134,12 @@ pub(crate) struct Recorder {
 struct Kept {
     requests: VecDeque<Recorded>,
     bytes: usize,
-    /// The position of the newest.
+    /// The position of the newest request.
     newest: u64,
 }
 
 impl Recorder {
-    /// Whether somebody records at `second`. Costs one load of memory that is rarely written.
+    /// Whether recording is on at `second`. Costs one load of memory that is rarely written.
     pub(crate) fn is_on(&self, second: u64) -> bool {
         second < self.until.load(Ordering::Relaxed)
     }
@@ -162,9 +163,9 @@ impl Recorder {
         self.holds.store(true, Ordering::Relaxed);
     }
 
-    /// Forgets what nobody fetched in time.
+    /// Drops requests that were not fetched in time.
     pub(crate) fn forget(&self) {
-        // Each request asks: only a load is cheap for many processors.
+        // Called for each request: a load is cheap with many processors, a swap is not.
         if self.holds.load(Ordering::Relaxed) && self.holds.swap(false, Ordering::Relaxed) {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             kept.requests = VecDeque::new();
@@ -172,9 +173,9 @@ impl Recorder {
         }
     }
 
-    /// The requests of `account` behind position `after`, at most [`ANSWER_MAX`]; none for the first
-    /// question, which has no position. Requests are kept for [`IDLE_MAX`] more seconds. A position
-    /// of another run of the server counts as the newest.
+    /// Returns the requests of `account` after position `after`, at most [`ANSWER_MAX`]; none for
+    /// the first question, which has no position. Requests are kept for [`IDLE_MAX`] more seconds.
+    /// A position beyond the newest, as from an earlier run of the server, counts as the newest.
     pub(crate) fn records(&self, account: &str, after: Option<u64>, second: u64) -> Records {
         let was_on = self.is_on(second);
         self.until.store(second + IDLE_MAX, Ordering::Relaxed);
@@ -234,7 +235,7 @@ mod tests {
         let records = recorder.records("a", Some(0), 105);
         assert_eq!((records.requests.len(), records.next), (1, 1));
         assert_eq!(records.requests[0].row_keys, ["r"]);
-        // Who begins now is not told what was before.
+        // A client that begins now does not get earlier requests.
         let records = recorder.records("a", None, 106);
         assert_eq!((records.requests.len(), records.next), (0, 1));
     }
@@ -254,7 +255,7 @@ mod tests {
         assert!(bytes < 2 * ANSWER_BYTES_MAX, "{bytes}");
         let restarted = recorder.records("a", Some(1 << 40), 2);
         assert_eq!((restarted.requests.len(), restarted.dropped), (0, 0));
-        // What waited is dropped once nobody asks for it in time.
+        // Waiting requests are dropped if they are not fetched in time.
         let records = recorder.records("a", Some(8), 200);
         assert_eq!(
             (records.requests.len(), records.dropped),

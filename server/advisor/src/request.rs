@@ -4,8 +4,8 @@
 use serde::Serialize;
 use std::time::{Duration, SystemTime};
 
-/// Most bytes that are kept of a name or a key. Longer ones are cut: memory stays bounded, and two
-/// keys that differ only further on count as one.
+/// Maximum number of bytes that are kept of a name or a key. Longer ones are cut, so that memory
+/// stays bounded. Two keys that differ only after the cut count as one.
 pub const NAME_BYTES_MAX: usize = 256;
 
 /// Seconds from 1970 to an instant; 0 for earlier ones.
@@ -74,7 +74,7 @@ pub struct Request {
     pub entity: Option<EntitySize>,
     /// Entities that a transaction writes.
     pub transaction_entities: u32,
-    /// RowKeys of those entities, while somebody records.
+    /// RowKeys of those entities; empty unless requests are recorded.
     pub transaction_rows: Vec<String>,
     /// The cost of a query of entities.
     pub query: Option<QueryFacts>,
@@ -94,9 +94,9 @@ pub struct Keys {
 /// How large an entity is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EntitySize {
-    /// By the formula of the hosted service, or the bytes on the wire where that is not known.
+    /// Size by the formula of the hosted service, or bytes on the wire if that size is not known.
     pub bytes: u64,
-    /// Without PartitionKey, RowKey and Timestamp. 0: not known.
+    /// Number of properties without PartitionKey, RowKey and Timestamp. 0: not known.
     pub properties: u32,
 }
 
@@ -105,7 +105,7 @@ pub struct EntitySize {
 pub struct QueryFacts {
     /// How this server reached the rows: `point`, `skip scan`, `table scan`.
     pub plan: String,
-    /// How the hosted service would.
+    /// How the hosted service would reach the rows.
     pub azure_plan: String,
     /// Rows read.
     pub examined: u64,
@@ -121,21 +121,21 @@ pub struct QueryFacts {
     pub has_projection: bool,
     /// `$top`.
     pub top: Option<u32>,
-    /// Whether it continues an earlier page.
+    /// Whether the query continues an earlier page.
     pub is_continuation: bool,
 }
 
 /// The messages that Get Messages delivered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// Messages.
+    /// Number of messages.
     pub messages: u32,
     /// The highest dequeue count among them.
     pub dequeue_count_max: u32,
 }
 
 impl Request {
-    /// A request of which nothing else is known yet.
+    /// A request whose other facts have their defaults.
     pub fn new(service: Service, operation: &'static str, at: SystemTime) -> Request {
         Request {
             id: String::new(),
@@ -187,7 +187,7 @@ impl Request {
     }
 }
 
-/// Most bytes of a filter that are looked at.
+/// Maximum number of bytes that are kept of a filter.
 const FILTER_BYTES_MAX: usize = 2048;
 
 fn clip(name: &mut String) {

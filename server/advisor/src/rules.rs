@@ -13,7 +13,7 @@ pub enum Rule {
     WastefulScan,
     /// `or` between comparisons of keys.
     OrOnKeys,
-    /// RowKey without PartitionKey.
+    /// Queries name RowKey but not PartitionKey.
     RowKeyWithoutPartitionKey,
     /// Wide entities are read whole.
     NoProjection,
@@ -56,100 +56,103 @@ pub enum Rule {
 /// Counters of one resource start again after this time, in seconds.
 pub const WINDOW_SECONDS: u64 = 600;
 
-/// Queries of this kind, before [`Rule::WastefulScan`] fires.
+/// Number of wasteful queries at which [`Rule::WastefulScan`] fires.
 pub const WASTEFUL_QUERIES: u64 = 5;
-/// Fewest entities that a wasteful query examines.
+/// Minimum number of entities that a wasteful query examines.
 pub const WASTEFUL_EXAMINED: u64 = 100;
 /// A wasteful query returns less than one in this number of the entities that it examines.
 pub const WASTEFUL_RATIO: u64 = 20;
-/// Queries before [`Rule::OrOnKeys`] and [`Rule::RowKeyWithoutPartitionKey`] fire.
+/// Number of queries at which [`Rule::OrOnKeys`] and [`Rule::RowKeyWithoutPartitionKey`] fire.
 pub const KEY_QUERIES: u64 = 5;
-/// Entities in answers without projection before [`Rule::NoProjection`] fires.
+/// Number of wide entities in answers without projection at which [`Rule::NoProjection`] fires.
 pub const WIDE_ENTITIES: u64 = 100;
-/// Bytes of an entity in an answer from which on it is wide.
+/// Minimum number of bytes of a wide entity, on average in an answer.
 pub const WIDE_BYTES: u64 = 4096;
-/// Bytes of a large entity: nine tenths of 1 MiB.
+/// Minimum number of bytes of a large entity: nine tenths of 1 MiB.
 pub const LARGE_BYTES: u64 = 943_718;
-/// Properties of a large entity: nine tenths of 252.
+/// Minimum number of properties of a large entity: nine tenths of 252.
 pub const LARGE_PROPERTIES: u32 = 226;
 /// The span in which [`Rule::HotPartition`] counts entities, in seconds.
 pub const HOT_SECONDS: u64 = 10;
-/// Percent of the target of a partition, over the whole span, before it fires.
+/// Percentage of the target of a partition, over the whole span, at which [`Rule::HotPartition`]
+/// fires.
 pub const HOT_PERCENT: u64 = 80;
-/// Entities of a span before it fires.
+/// Number of entities in a span at which [`Rule::HotPartition`] fires.
 pub const HOT_ENTITIES: u64 = PARTITION_TARGET * HOT_SECONDS * HOT_PERCENT / 100;
-/// Inserts in one direction before [`Rule::OrderedKeys`] fires.
+/// Number of inserts at which [`Rule::OrderedKeys`] fires if nearly all go in one direction.
 pub const ORDERED_INSERTS: u64 = 200;
-/// Percent of the inserts that go beyond the highest key so far, or below the lowest.
+/// Minimum percentage of inserts beyond the highest key so far, or below the lowest.
 pub const ORDERED_PERCENT: u64 = 90;
-/// Deletes in a row before [`Rule::DeleteByEntity`] fires.
+/// Number of deletes in a row at which [`Rule::DeleteByEntity`] fires.
 pub const DELETES: u64 = 200;
-/// Inserts in a row before [`Rule::SingleInserts`] fires.
+/// Number of inserts in a row at which [`Rule::SingleInserts`] fires.
 pub const SINGLE_INSERTS: u64 = 100;
-/// Entities that one transaction holds.
+/// Maximum number of entities of one transaction.
 pub const BATCH_ENTITIES: usize = 100;
 /// Longest pause between inserts in a row, in seconds.
 pub const SINGLE_INSERT_PAUSE_SECONDS: u64 = 5;
-/// Numeric keys before [`Rule::UnpaddedNumbers`] fires.
+/// Number of numeric keys at which [`Rule::UnpaddedNumbers`] fires.
 pub const NUMERIC_KEYS: u64 = 20;
-/// Inserts before [`Rule::LogInTable`] fires.
+/// Number of inserts at which [`Rule::LogInTable`] fires.
 pub const LOG_INSERTS: u64 = 500;
-/// Digits in the keys of an entity that look like a time.
+/// Minimum number of digits in the keys of an entity that look like a time.
 pub const LOG_DIGITS: usize = 8;
-/// Partitions of a table in which the order of a log is looked for, such as one for each host.
+/// Maximum number of partitions of a table whose rows are checked for the order of a log: a log may
+/// have one partition for each host.
 pub const LOG_PARTITIONS: usize = 16;
-/// Refused writes before [`Rule::EtagContention`] fires.
+/// Number of refused writes at which [`Rule::EtagContention`] fires.
 pub const CONFLICTS: u64 = 10;
-/// Percent of the conditional writes that are refused.
+/// Minimum percentage of conditional writes that are refused.
 pub const CONFLICT_PERCENT: u64 = 20;
-/// Empty answers in a row before [`Rule::BusyPolling`] fires.
+/// Number of empty answers in a row at which [`Rule::BusyPolling`] fires.
 pub const EMPTY_POLLS: u64 = 50;
-/// The mean pause between empty answers below which it fires, in milliseconds.
+/// The mean pause between empty answers below which [`Rule::BusyPolling`] fires, in milliseconds.
 pub const POLL_PAUSE_MILLISECONDS: u64 = 500;
-/// Deliveries of returning messages before [`Rule::ReturningMessages`] fires.
+/// Number of deliveries of returning messages at which [`Rule::ReturningMessages`] fires.
 pub const RETURNS: u64 = 3;
-/// The dequeue count from which on a message returns too often.
+/// Minimum dequeue count of a returning message.
 pub const RETURN_DEQUEUE_COUNT: u32 = 5;
-/// Uploads of one blob before [`Rule::WholeUpload`] fires.
+/// Number of uploads of one blob at which [`Rule::WholeUpload`] fires.
 pub const UPLOADS: u64 = 10;
-/// Bytes of a blob from which on an upload counts.
+/// Minimum number of bytes of an upload that counts.
 pub const UPLOAD_BYTES: u64 = 256 * 1024;
-/// Percent by which the size of an upload may differ from the one before.
+/// Maximum percentage by which the size of an upload differs from the one before.
 pub const UPLOAD_PERCENT: u64 = 10;
-/// Listings before [`Rule::ListToFind`] fires.
+/// Number of listings at which [`Rule::ListToFind`] fires.
 pub const LISTINGS: u64 = 20;
-/// Bytes of a listing from which on it counts.
+/// Minimum number of bytes of a listing that counts.
 pub const LISTING_BYTES: u64 = 8192;
-/// Rounds of a query and reads before [`Rule::NPlusOne`] fires.
+/// Number of rounds, each a query and reads, at which [`Rule::NPlusOne`] fires.
 pub const N_PLUS_ONE_ROUNDS: u64 = 5;
-/// Fewest entities that the query of a round returns.
+/// Minimum number of entities that the query of a round returns.
 pub const N_PLUS_ONE_ROWS: u64 = 5;
-/// Percent of the entities of the query that are read by their keys before the next query.
+/// Minimum percentage of these entities that are read by their keys before the next query.
 pub const N_PLUS_ONE_PERCENT: u64 = 80;
-/// Replacements before [`Rule::ReplaceForMerge`] fires.
+/// Number of replacements at which [`Rule::ReplaceForMerge`] fires.
 pub const REPLACES: u64 = 20;
-/// Bytes of a replacement from which on it counts.
+/// Minimum number of bytes of a replacement that counts.
 pub const REPLACE_BYTES: u64 = 1024;
-/// Bytes by which a replacement may differ from the entity before; a tenth of the entity, if that is
-/// more. Answers have a few hundred bytes of metadata that requests do not have.
+/// Maximum difference in bytes between a replacement and the entity before, or a tenth of the
+/// entity, if that is more. Answers have a few hundred bytes of metadata that requests do not have.
 pub const REPLACE_BYTES_NEAR: u64 = 384;
-/// Reads of the same filter before [`Rule::FullRead`] fires.
+/// Number of reads with the same filter at which [`Rule::FullRead`] fires.
 pub const FULL_READS: u64 = 10;
-/// Fewest entities that such a read returns in its first page.
+/// Minimum number of entities that such a read returns in its first page.
 pub const FULL_READ_ENTITIES: u64 = 500;
-/// Queries before [`Rule::SmallScans`] fires.
+/// Number of small scans at which [`Rule::SmallScans`] fires.
 pub const SMALL_SCANS: u64 = 200;
-/// Fewest entities that a small scan examines; the most is below [`WASTEFUL_EXAMINED`].
+/// Minimum number of entities that a small scan examines; it examines fewer than
+/// [`WASTEFUL_EXAMINED`].
 pub const SMALL_SCAN_EXAMINED: u64 = 10;
 /// A small scan returns at most one in this number of the entities that it examines.
 pub const SMALL_SCAN_RATIO: u64 = 5;
-/// Writes before [`Rule::AnyEtag`] fires.
+/// Number of writes at which [`Rule::AnyEtag`] fires.
 pub const BLIND_WRITES: u64 = 20;
 
 /// The text about a rule for users.
 #[derive(Debug)]
 pub struct Text {
-    /// In answers of the server; stays the same between releases.
+    /// The name in answers of the server; stays the same between releases.
     pub name: &'static str,
     /// The finding in a few words.
     pub title: &'static str,
@@ -157,7 +160,7 @@ pub struct Text {
     pub fires: String,
     /// The reason that the guide gives.
     pub reason: &'static str,
-    /// The pattern that mends it.
+    /// The pattern that remedies the finding.
     pub pattern: &'static str,
     /// The pages of the cookbook (`server/docs/guide`) that show the pattern, by name; empty if
     /// there is none.

@@ -1,12 +1,13 @@
-//! Workloads of tables that rules once mistook, and those of the rules about reads and writes of the
-//! same entities. For each a bad load that fires the rule, and good ones that are silent.
+//! Workloads of tables: workloads that a rule could mistake for others, and workloads of the rules
+//! about reads and writes of the same entities. Each rule has a bad load that fires it, and good
+//! ones that do not.
 
 use crate::request::{QueryFacts, Service};
 use crate::rules::Rule;
 use crate::workloads::{Workload, keys, shuffled};
 use std::time::{Duration, SystemTime};
 
-/// A day after the first request of any workload.
+/// The time at which every workload begins.
 fn later() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_020)
 }

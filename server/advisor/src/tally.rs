@@ -4,7 +4,7 @@ use crate::evidence::Evidence;
 use crate::request::Request;
 use std::collections::VecDeque;
 
-/// Requests that are kept with each advice.
+/// Maximum number of requests that are kept with each piece of advice.
 pub const EVIDENCE_MAX: usize = 5;
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! For each rule a workload that triggers it and a near one that does not.
+//! For each rule a workload that triggers it, and a similar one that does not.
 
 use crate::advisor::Advisor;
 use crate::request::{Delivered, EntitySize, Keys, QueryFacts, Request, Service};

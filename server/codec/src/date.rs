@@ -1,5 +1,5 @@
-//! The protocol's dates: RFC 1123 in headers and XML, ISO 8601 in signatures, policies and error
-//! messages.
+//! The protocol's dates: RFC 1123 in headers and XML; ISO 8601 in signatures, policies, error
+//! messages and pages for people.
 //!
 //! Instants are [`SystemTime`]s. Texts outside the years 0001 to 9999 are refused; instants outside
 //! them are shown with the first or last day of these years. The calendar is that of the `time`
@@ -52,7 +52,7 @@ pub fn parse_http(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
 }
 
-/// `2024-03-01T12:34:56.1234567Z`: always seven digits, 100 ns each.
+/// `2024-03-01T12:34:56.1234567Z`: always seven digits after the point, rounded down.
 pub fn iso8601(time: SystemTime) -> String {
     let (seconds, nanos) = since_epoch(time);
     let (year, month, day) = date_of(seconds).to_calendar_date();
@@ -72,8 +72,8 @@ pub fn iso8601_seconds(time: SystemTime) -> String {
     text
 }
 
-/// Reads `YYYY-MM-DD`, `YYYY-MM-DDThh:mmZ` and `YYYY-MM-DDThh:mm:ss[.f{1,7}]Z`, all UTC; `None` for
-/// anything else. Source: Create a service SAS, "Specify the signature validity interval".
+/// Reads `YYYY-MM-DD` and `YYYY-MM-DDThh:mm[:ss][.f{1,7}]Z`, both UTC; `None` for anything else.
+/// Source: Create a service SAS, "Specify the signature validity interval".
 pub fn parse_iso8601(text: &str) -> Option<SystemTime> {
     let (date, clock) = match text.split_once('T') {
         Some((date, clock)) => (date, clock.strip_suffix('Z')?),

@@ -9,7 +9,7 @@ use std::ops::Deref;
 #[derive(Debug, Clone, Default)]
 pub struct RequestHeaders {
     map: HeaderMap,
-    /// The marks of all names in the map.
+    /// The marks of all names in the map, and perhaps of others.
     names: u128,
 }
 

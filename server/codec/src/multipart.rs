@@ -22,7 +22,7 @@ pub enum Batch {
 /// headers would take many times the memory of their text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SubRequest {
-    /// The method as sent.
+    /// The method in upper case.
     pub method: String,
     /// The target, absolute or relative. Its scheme and host have no meaning.
     pub target: String,
@@ -48,8 +48,9 @@ impl SubRequest {
 #[error("{0}")]
 pub struct Malformed(&'static str);
 
-/// Reads a batch. Errors: it is not multipart, has more than one changeset or query, or has a read
-/// inside a changeset or a change outside of one.
+/// Reads a batch. Errors: it is malformed; it has no changeset and no query, or more than one in
+/// all; it has a read inside a changeset or a change outside of one; it has too many parts, or a
+/// part has too many headers.
 pub fn read(content_type: &str, body: &Bytes) -> Result<Batch, Malformed> {
     let boundary = boundary(content_type).ok_or(Malformed(
         "its Content-Type is not multipart/mixed with a boundary",
@@ -269,8 +270,8 @@ pub fn write_each(id: &str, responses: &[(String, Response<Bytes>)]) -> (String,
 }
 
 /// Writes the answer to a batch. Returns the boundary and the body. The answers of a changeset are
-/// nested in a part; the answer to a read is not. Exactly two line ends follow the last header of a
-/// part without a body.
+/// nested in a part; the answer to a read is not. If an answer has no body, exactly two empty lines
+/// follow its headers.
 pub fn write(id: &str, responses: &[SubResponse], changeset: bool) -> (String, String) {
     let (outer, inner) = (
         format!("batchresponse_{id}"),

@@ -27,14 +27,15 @@ pub enum QueryError {
 }
 
 /// The query of a request: names decoded, values as sent and decoded. Parameters are looked up some
-/// thirty times, so values are decoded once, into one text.
+/// thirty times, so values are decoded when the query is read.
 #[derive(Debug, Default)]
 pub struct Query {
     /// For each parameter: name, value as sent, and decoded value unless it is the same.
     text: String,
     /// The parameters in the order sent.
     parameters: Vec<Parameter>,
-    /// The marks of all names: a filter, because most names that are looked up are absent.
+    /// The marks of all names, removed ones too: a filter, because most names that are looked up
+    /// are absent.
     marks: u64,
 }
 
@@ -44,7 +45,8 @@ struct Parameter {
     name: usize,
     value: usize,
     value_end: usize,
-    /// Start of the decoded value: that of the value itself if it has no escapes.
+    /// Start of the decoded value. If the value has no escapes, this is the start of the value as
+    /// sent.
     decoded: usize,
     end: usize,
     /// A hash of the name. Only names with equal fingerprints are compared.

@@ -53,7 +53,7 @@ pub struct Decoder {
     partial: BytesMut,
     segments: u16,
     segment: u16,
-    /// Number of content bytes still to come: in total, and in this segment.
+    /// Number of content bytes still to come: after this segment, and in this segment.
     content_left: u64,
     segment_left: u64,
     of_message: Checksummer,
@@ -280,7 +280,8 @@ impl Encoder {
         self.content_length + (MESSAGE_HEAD + CRC64) as u64 + frames
     }
 
-    /// The bytes before the content; the whole body if that is empty. Call once, before `encode`.
+    /// The bytes before the content; the whole body if the content is empty. Call once, before
+    /// `encode`.
     pub fn head(&mut self) -> Bytes {
         let mut out = Vec::with_capacity(MESSAGE_HEAD + SEGMENT_HEAD);
         out.push(VERSION);

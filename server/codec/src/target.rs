@@ -50,8 +50,9 @@ fn push_pair(shown: &mut String, pair: &str) {
     }
 }
 
-/// True if [`redact`] certainly leaves a target as it is: it begins with a path, and has no
-/// fragment, no secret parameter, and no escape in its query, which could hide the name of one.
+/// True if [`without_credentials`] certainly leaves a target as it is: the target begins with a
+/// path, and has no fragment, no secret parameter, and no escape in its query, which could hide the
+/// name of a secret parameter.
 fn is_plain(target: &str) -> bool {
     let text = target.as_bytes();
     let query_at = memchr(b'?', text).unwrap_or(text.len());
@@ -62,7 +63,7 @@ fn is_plain(target: &str) -> bool {
         _ => secret_value(text, at).is_some(),
     };
     let is_path = text.starts_with(b"/") && !text.starts_with(b"//");
-    // Not plain if the query is empty, because that is omitted.
+    // Not plain if the query is empty, because an empty query is omitted.
     is_path && !text.ends_with(b"?") && !signs.any(is_cut)
 }
 
@@ -72,7 +73,7 @@ enum Before {
     Any,
     /// No letter and no digit: `design=` has no signature.
     NoWord,
-    /// The separator of a query, or the start of a form. Directories may be named `code=US` too.
+    /// The separator of a query, or the start of a form. Directories may be named `code=US`.
     Separator,
 }
 
@@ -116,7 +117,8 @@ fn is_secret(name: &str) -> bool {
     names.any(|(secret, _)| name.eq_ignore_ascii_case(secret))
 }
 
-/// Whether a text may contain a secret parameter: the name of one before an equals sign.
+/// Whether a text may contain a secret parameter: the name of one before an equals sign or its
+/// escape.
 pub fn may_have_secret(text: &[u8]) -> bool {
     memchr2_iter(b'=', b'%', text).any(|at| secret_value(text, at).is_some())
 }
@@ -137,9 +139,10 @@ fn secret_value(text: &[u8], at: usize) -> Option<(usize, &'static (&'static str
     Some((value_at, secret))
 }
 
-/// Cuts the value of each secret parameter out of a text: in a query, in a URL that is a parameter
-/// of another, in a connection string, or in a sentence. A value ends at the next ampersand,
-/// semicolon, quote, bracket, backslash or white space.
+/// Replaces the value of each secret parameter in a text with `REDACTED`: in a query, in a URL that
+/// is a parameter of another, in a connection string, or in a sentence. A value ends before the
+/// next quote, angle bracket, backslash or white space, or the next ampersand or semicolon, even if
+/// it is escaped.
 pub fn without_secret_parameters(text: &str) -> String {
     let mut cut = String::with_capacity(text.len());
     push_without_secret_parameters(&mut cut, text);
@@ -181,8 +184,9 @@ fn ends_value(text: &[u8]) -> bool {
         .is_some_and(|byte| is_end(byte) || *byte == b'%' && is_escaped())
 }
 
-/// The length of the escape of a character, by its code, that a text begins with; `None` if it does
-/// not. A URL that is a parameter of a parameter is escaped twice.
+/// The length of the percent-escape of a character at the start of a text; `code` is the code of
+/// the character. `None` if there is no such escape. In a URL within a URL, the escape itself is
+/// escaped.
 fn escape_length(text: &[u8], code: &str) -> Option<usize> {
     let mut length = 1;
     while text[length..].starts_with(b"25") {

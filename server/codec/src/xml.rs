@@ -20,13 +20,12 @@ const ELEMENTS_MAX: usize = 1000;
 #[error("{0}")]
 pub struct Malformed(String);
 
-/// An element: its name without prefix, its own text joined, its children in document order. Of its
-/// attributes, only `Encoded`.
+/// An element. Of its attributes, only `Encoded` is kept.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// The name without its prefix.
     pub name: String,
-    /// The element's own text, without that of its children, joined.
+    /// The element's own text in one piece, without the texts of its children.
     pub text: String,
     /// The child elements, in the order of the document.
     pub children: Vec<Element>,

@@ -7,7 +7,7 @@ use crate::prices::{BATCH_NOTE, BatchCounting, GIB, PRICED_TRANSACTIONS, Prices}
 use serde::Serialize;
 use std::fmt;
 
-/// What a step of a write or of a read sends.
+/// The requests of a step of a write or of a read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
@@ -22,18 +22,18 @@ pub enum Work {
     Batches {
         /// Transactions for each write or read.
         times: Growth,
-        /// Entities of each.
+        /// Number of entities in each.
         entities: f64,
     },
-    /// A query that reads more than one entity, in pages as [`Prices::page_rules`] has them.
+    /// A query that reads more than one entity, in pages by [`Prices::page_rules`].
     Scan {
         /// Queries for each write or read.
         times: Growth,
-        /// Rows that one examines.
+        /// Rows that one query examines.
         examined: Growth,
-        /// Entities that one returns.
+        /// Entities that one query returns.
         returned: Growth,
-        /// Partition boundaries that one crosses.
+        /// Partition boundaries that one query crosses.
         boundaries: Growth,
     },
 }
@@ -41,9 +41,9 @@ pub enum Work {
 /// A step of a write or of a read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// What it does, for the line of the bill.
+    /// The description on the line of the bill.
     pub what: String,
-    /// What it sends.
+    /// The requests of the step.
     pub work: Work,
 }
 
@@ -87,9 +87,9 @@ impl Step {
 /// The bytes that an item stores in a service.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Stored {
-    /// What is stored, for the line of the bill.
+    /// The description on the line of the bill.
     pub what: String,
-    /// The service, whose price of capacity counts.
+    /// The service, whose price of capacity applies.
     pub service: Service,
     /// Bytes of one item.
     pub bytes: f64,
@@ -102,7 +102,7 @@ pub struct Design {
     pub write: Vec<Step>,
     /// The steps of one read.
     pub read: Vec<Step>,
-    /// What one item stores.
+    /// The data that one item stores.
     pub item: Vec<Stored>,
     /// Bytes of the requests of one write, which a geo-redundant account replicates.
     pub written_bytes: f64,
@@ -147,7 +147,7 @@ pub struct Line {
     pub class: Option<Class>,
     /// Writes, reads or items of the month.
     pub operations: f64,
-    /// Transactions or GiB for each of them.
+    /// Transactions or GiB for each operation.
     pub units_each: f64,
     /// Transactions or GiB of the month.
     pub units: f64,
@@ -223,15 +223,15 @@ impl Bill {
         lines.map(|line| line.amount_under(counting)).sum()
     }
 
-    /// Whether a batch is on the bill: then both countings are to be shown.
+    /// Whether a batch is on the bill: if so, both countings are to be shown.
     pub fn has_batches(&self) -> bool {
         self.lines.iter().any(|line| line.batch.is_some())
     }
 }
 
 impl fmt::Display for Bill {
-    /// One line for each line of the bill, the total, and the total under each counting of batches
-    /// where there are any.
+    /// One line for each line of the bill, the total, and, if there are batches, the total under
+    /// each counting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let currency = &self.currency;
         for line in &self.lines {

@@ -83,7 +83,8 @@ fn scan_of_a_table_is_billed_by_its_pages_which_grow_with_the_table() {
             // 10,000,000 rows at 10,000 a second are 1,000 seconds: 200 pages of 5. 1,000,000 reads
             // x 200 / 10,000 x 0.00036 = 7.2.
             7.2,
-            // 10,000,000 x 98 bytes = 980,000,000 / 1,073,741,824 = 0.912696 GiB x 0.045 = 0.041071.
+            // 10,000,000 x 98 bytes = 980,000,000 / 1,073,741,824 = 0.912696 GiB.
+            // 0.912696 x 0.045 = 0.041071.
             980_000_000.0 / 1_073_741_824.0 * 0.045,
         ],
     );
@@ -144,8 +145,8 @@ fn batch_is_billed_as_its_entities_or_as_one_request_and_both_are_shown() {
     near(bill.total_under(BatchCounting::Entities), 0.18 + stored);
 }
 
-/// Design 3: a photo of 100,000 bytes in a blob, its address in an entity, and a worker that takes a
-/// message for each.
+/// Design 3: a photo of 100,000 bytes in a blob, its address in an entity, and a worker that takes
+/// a message for each.
 #[test]
 fn blob_with_an_entity_and_a_message_is_billed_in_three_services() {
     // Name of 10 characters, one block whose id has 8 bytes:
@@ -195,12 +196,13 @@ fn blob_with_an_entity_and_a_message_is_billed_in_three_services() {
         1_120_000.0 / 1_073_741_824.0 * 0.045,
     ];
     let expected = [
-        // 320,000 / 10,000 = 32 x 0.055 = 1.76.
-        1.76,     // 32 x 0.00036 = 0.01152.
-        0.011_52, // 64 x 0.004 = 0.256.
-        0.256,    // 10,000 / 10,000 = 1 x 0.004.
-        0.004,    // 300 x 0.00036 = 0.108.
-        0.108,    // 300 x 0.0044 = 1.32.
+        // 320,000 writes and 3,000,000 reads are 32 and 300 times 10,000. The sixth price is that
+        // of the downloads: 300 x 0.0044 = 1.32.
+        1.76,     // 32 x 0.055.
+        0.011_52, // 32 x 0.00036.
+        0.256,    // 2 x 32 x 0.004.
+        0.004,    // 320,000 / 32 = 10,000 requests: 1 x 0.004.
+        0.108,    // 300 x 0.00036.
         1.32, stored[0], stored[1], stored[2],
     ];
     near_all(&design.bill(load, &prices), &expected);

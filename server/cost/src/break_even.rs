@@ -10,9 +10,10 @@ pub const RATIOS: (f64, f64) = (1e-3, 1e3);
 /// The least and the greatest number of items that are compared.
 pub const ITEMS: (f64, f64) = (1e2, 1e9);
 
-/// Prices that are compared in each power of ten, before a crossing is narrowed down.
+/// Number of figures in each power of ten at which prices are compared before a crossing is
+/// narrowed down.
 const STEPS_A_DECADE: f64 = 20.0;
-/// Halvings of the interval that has a crossing.
+/// Number of times that the interval with a crossing is halved.
 const HALVINGS: usize = 60;
 /// Two designs cost the same if their prices differ everywhere by no more than this share.
 const SAME_SHARE: f64 = 0.01;
@@ -37,8 +38,8 @@ pub enum BreakEven {
 }
 
 impl BreakEven {
-    /// Where `design` is cheaper than `other`, in reads for each write, with the writes and items of
-    /// the load.
+    /// Where `design` is cheaper than `other`, in reads for each write, with the writes and items
+    /// of the load.
     pub fn over_ratio(design: &Design, other: &Design, load: Load, prices: &Prices) -> BreakEven {
         let at = |ratio| Load {
             reads: ratio * load.writes,
@@ -53,9 +54,10 @@ impl BreakEven {
         BreakEven::over(ITEMS, |items| price_of(design, other, at(items), prices))
     }
 
-    /// The steps of pages can make prices cross several times. Crossings to and fro are left out if the
-    /// prices are the same between them. Of the others, the figure is the one beyond which the design
-    /// stays cheaper, or up to which it has been.
+    /// Finds the crossings of two prices over a range. The steps of pages can make prices cross
+    /// several times. If the prices are the same between two crossings, both are left out. If
+    /// several crossings are left, the result has the figure from which the design stays cheaper,
+    /// or up to which it has always been cheaper, or else the first and the last crossing.
     fn over(range: (f64, f64), prices: impl Fn(f64) -> [f64; 2]) -> BreakEven {
         let points = points(range);
         let all: Vec<[f64; 2]> = points.iter().map(|at| prices(*at)).collect();
@@ -88,7 +90,7 @@ fn price_of(design: &Design, other: &Design, load: Load, prices: &Prices) -> [f6
     [design, other].map(|design| design.bill(load, prices).total())
 }
 
-/// Reverses what holds for a while between two others, if `is_same` all the while.
+/// Flips each run of equal flags between two other runs if `is_same` holds for the whole run.
 fn close_gaps(cheaper: &mut [bool], is_same: impl Fn(usize) -> bool) {
     let mut begin = 0;
     while begin < cheaper.len() {
@@ -128,7 +130,7 @@ fn narrowed(between: &[f64], before: bool, is_cheaper: impl Fn(f64) -> bool) -> 
 mod tests {
     use super::*;
 
-    /// Prices of 50 against 100, but for a decade in which ours is this.
+    /// Prices of 50 against 100, except for one decade in which ours is `ours`.
     fn with_gap(ours: f64) -> BreakEven {
         BreakEven::over((1e2, 1e7), |at| {
             let is_gap = (1e4..1e5).contains(&at);

@@ -53,8 +53,9 @@ fn copy_pays_from_the_question_that_earns_its_writes_and_its_storage() {
         panic!("the lines cross once");
     };
     near(ratio, questions / 1e7);
-    // With a question for each write, the copy costs as much as a request more of a question: a
-    // second page, from 10,000 rows on, and the storage. The third page, from 20,000 on, pays for both.
+    // With a question for each write, the copy costs one write more, and storage. A second page of
+    // the scan, from 10,000 rows on, pays for the write. A third page, from 20,000 rows on, pays
+    // for both.
     let BreakEven::From(items) = BreakEven::over_items(&copy(), &scan(), LOAD, &prices) else {
         panic!("the lines cross once");
     };

@@ -2,7 +2,7 @@
 //!
 //! Source, Blob: Map each REST operation to a price, column "General-purpose v2". Queue: Queue
 //! Storage pricing, footnotes. Table: Table Storage pricing ("any type of operation is counted as a
-//! transaction"); invoices tell writes, batch writes, reads, scans and deletes apart.
+//! transaction"); invoices list writes, batch writes, reads, scans and deletes separately.
 
 use serde::Serialize;
 
@@ -100,10 +100,10 @@ impl Class {
     }
 }
 
-/// Where the page has no row, the class of the nearest operation that it has: writes of pages count
-/// as writes, page ranges as block lists, a renamed container as a created one. Set Blob Tier is a
-/// write to a cooler tier and a read to a warmer one: it counts as the dearer. The parts of a Blob
-/// Batch are billed by themselves.
+/// The class of a Blob operation. An operation without a row on the page has the class of the
+/// nearest one with a row: writes of pages count as writes, page ranges as block lists, a renamed
+/// container as a created one. Set Blob Tier is a write to a cooler tier and a read to a warmer
+/// one. It counts as the dearer one, a write. The parts of a Blob Batch are billed by themselves.
 fn of_blob(operation: &str) -> Option<Class> {
     Some(match operation {
         "PutBlob" | "PutAppendBlob" | "PutPageBlob" | "PutBlobFromUrl" | "PutBlock"
@@ -161,9 +161,10 @@ fn of_blob(operation: &str) -> Option<Class> {
     })
 }
 
-/// Get Messages is one transaction of class 2, whether it finds messages or not. Its change of
-/// visibility may be counted in class 1 besides: the sources do not say. Operations that the
-/// footnotes leave out count as class 1 if they write, and as class 2 if they read.
+/// The class of a Queue operation. Get Messages is one transaction of class 2, whether it finds
+/// messages or not. The sources do not say whether its change of visibility also counts in class 1.
+/// Operations that the footnotes leave out count as class 1 if they write, and as class 2 if they
+/// read.
 fn of_queue(operation: &str) -> Option<Class> {
     Some(match operation {
         "CreateQueue"
@@ -222,10 +223,10 @@ fn of_table(operation: &str) -> Option<Class> {
     })
 }
 
-/// Whether a request is billed that was answered with `status`. Refused credentials and faults of
-/// the service are free; all else of an authenticated caller is billed, 404, 409, 412 and throttled
-/// requests (503) too. Of anonymous requests only reads that find something are billed. Source:
-/// Understanding Windows Azure Storage Billing, "Transactions".
+/// Whether a request that was answered with `status` is billed. Refused credentials and faults of
+/// the service (500, 504) are free. All other requests of authenticated callers are billed, those
+/// with 404, 409, 412 and 503 (throttled) too. Of anonymous requests, only successful and throttled
+/// ones are billed. Source: Understanding Windows Azure Storage Billing, "Transactions".
 pub fn is_billed(status: u16, is_anonymous: bool) -> bool {
     match status {
         401 | 403 | 500 | 504 => false,

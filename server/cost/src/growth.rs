@@ -30,7 +30,7 @@ pub enum Shape {
     Linear {
         /// The figure for no items.
         base: f64,
-        /// What each item adds.
+        /// The addition for each item.
         by_item: f64,
     },
     /// `factor * items ^ exponent`: between constant (0) and linear (1), or beyond.
@@ -55,7 +55,7 @@ impl Shape {
 /// How a figure grows with the number of items.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Growth {
-    /// The shape that deviates least from the measurements.
+    /// The shape that was fitted to the measurements, or was given.
     pub shape: Shape,
     /// The largest deviation of a measurement from the shape, as a share of the measurement; 0 if
     /// the growth was not measured.
@@ -67,7 +67,7 @@ pub struct Growth {
 /// Measurements to which nothing can be fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FitError {
-    /// One size says nothing about growth, and any line goes through two.
+    /// Growth cannot be fitted: one size does not show it, and a line goes through any two.
     #[error("A growth is fitted to measurements at three sizes or more.")]
     TooFewSizes,
     /// A number of items that is not positive, or a negative figure.
@@ -125,8 +125,8 @@ impl Growth {
         self.shape.at(items).max(0.0)
     }
 
-    /// The fewest and the most items that were measured; `None` if the growth was given. Figures for
-    /// more items are extrapolated.
+    /// The fewest and the most items that were measured; `None` if the growth was given. Figures
+    /// for more items are extrapolated.
     pub fn measured(&self) -> Option<(f64, f64)> {
         let (first, last) = (self.points.first()?, self.points.last()?);
         Some((first.items, last.items))
@@ -169,7 +169,8 @@ fn best_shape(points: &[Point]) -> Shape {
     }
 }
 
-/// A deviation of less than one row, message or request is none: figures are whole numbers.
+/// The largest deviation of a figure from the shape, as a share of the figure. A figure below 1
+/// counts as 1, because rows, messages and requests are whole numbers.
 fn deviation(shape: Shape, points: &[Point]) -> f64 {
     let deviations = points.iter().map(|point| {
         let difference = (shape.at(point.items) - point.value).abs();
@@ -204,8 +205,8 @@ fn power(points: &[Point]) -> Option<Shape> {
     })
 }
 
-/// The base and the slope of the line with the least squares: x, y and weight of each point. There
-/// are two different x or more.
+/// The base and the slope of the line of least squares. `points` have x, y and a weight; at least
+/// two x differ.
 fn line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> (f64, f64) {
     let sum = |part: &dyn Fn(f64, f64) -> f64| -> f64 {
         points

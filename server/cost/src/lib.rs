@@ -1,11 +1,12 @@
-//! What Azure Storage would bill for a workload: classes of requests, sizes of stored data, pages of
-//! a scan, and the bill of a month, line by line.
+//! What Azure Storage would bill for a workload: classes of requests, sizes of stored data, pages
+//! of a scan, and the bill of a month, line by line.
 //!
-//! A bill has transactions, capacity and bandwidth. A [`Design`] says what one write and one read of
-//! an application send and what an item stores; [`Design::bill`] makes it a [`Bill`] for a [`Load`]
-//! of N items, R reads and W writes in a month. Requests scale with R and W, capacity with N, and
-//! the rows that a scan examines as [`Growth`] says, which is fitted to measurements at three sizes
-//! or more. [`BreakEven`] says where one design becomes cheaper than another.
+//! A bill has transactions, capacity and bandwidth. A [`Design`] says what one write and one read
+//! of an application send and what an item stores; [`Design::bill`] makes it a [`Bill`] for a
+//! [`Load`] of N items, R reads and W writes in a month. Requests scale with R and W, and capacity
+//! with N. The rows that a scan examines grow as [`Growth`] says: it is given, or fitted to
+//! measurements at three sizes or more. [`BreakEven`] says where one design becomes cheaper than
+//! another.
 //!
 //! Prices are never constants: [`Prices`] is a file of the user. Its defaults are examples.
 //!

@@ -1,20 +1,20 @@
 //! The pages in which Azure answers a scan, each of which is a request.
 //!
 //! Source: Query timeout and pagination: a page ends at 1,000 entities, after 5 seconds, or where
-//! the query crosses a partition boundary, and may be empty. How many rows the service examines in
-//! a second and where its boundaries lie is not published: the caller says it.
+//! the query crosses a partition boundary, and may be empty. Azure does not publish how many rows
+//! it examines in a second and where its boundaries lie: the caller gives both.
 
 use serde::Serialize;
 
-/// Most entities of a page.
+/// Maximum number of entities of a page.
 pub const PAGE_ENTITIES_MAX: f64 = 1000.0;
 /// Seconds of execution after which a page ends.
 pub const PAGE_SECONDS_MAX: f64 = 5.0;
 
-/// What ends a page.
+/// The limits of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PageRules {
-    /// Most entities of a page: `$top`, or [`PAGE_ENTITIES_MAX`].
+    /// Maximum number of entities of a page: `$top`, or [`PAGE_ENTITIES_MAX`].
     pub entities_max: f64,
     /// Rows that the service examines in a second: the caller's assumption. `None` if no page ends
     /// by time.
@@ -36,15 +36,15 @@ impl Default for PageRules {
 
 impl PageRules {
     /// Pages of a scan that examines `examined` rows, returns `returned` of them and crosses
-    /// `boundaries` partition boundaries; at least 1. Assumes that boundaries and results lie evenly
-    /// among the rows. Numbers that are negative or not finite count as 0.
+    /// `boundaries` partition boundaries; at least 1. Assumes that boundaries and results lie
+    /// evenly among the rows. Numbers that are negative or not finite count as 0.
     pub fn pages(&self, examined: f64, returned: f64, boundaries: f64) -> f64 {
         let ranges = count(boundaries).floor() + 1.0;
         let by_entities = parts(count(returned) / ranges, self.entities_max);
         let by_time = self.rows_a_second.map_or(1.0, |rows| {
             parts(count(examined) / ranges, rows * self.seconds_max)
         });
-        // The page that is shortest by one rule ends before the other is met.
+        // A page ends at the limit that it meets first, so the greater number of pages counts.
         ranges * by_entities.max(by_time)
     }
 }

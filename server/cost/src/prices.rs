@@ -11,12 +11,12 @@ pub const GIB: f64 = 1_073_741_824.0;
 /// Transactions for which prices are quoted.
 pub(crate) const PRICED_TRANSACTIONS: f64 = 10_000.0;
 
-/// What reports say where a batch is on the bill.
+/// The note that reports have if a batch is on the bill.
 pub const BATCH_NOTE: &str = "Microsoft's documentation counts a batch as one transaction; invoices have been seen that count its \
      entities.";
 
-/// What an entity group transaction is billed as. The sources contradict each other. One request:
-/// Performance and scalability checklist for Table storage. Its entities: Particular's capacity
+/// How an entity group transaction is billed. The sources contradict each other. As one request:
+/// Performance and scalability checklist for Table storage. By its entities: Particular's capacity
 /// planning for Azure Table, and an invoice published by NuGet.Insights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,8 +30,9 @@ pub enum BatchCounting {
 
 /// The prices of 10,000 transactions by [`Class`].
 ///
-/// Examples. Blob: the fictitious prices of Estimate the cost of using Azure Blob Storage (2024-07),
-/// hot tier. Queue and Table: copies of the price pages, locally redundant, without a date.
+/// Examples. Blob: the fictitious prices of Estimate the cost of using Azure Blob Storage
+/// (2024-07), hot tier. Queue and Table: copies of the price pages, locally redundant, without a
+/// date.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Transactions {
@@ -123,7 +124,7 @@ pub struct Prices {
     pub note: String,
     /// The currency of all prices, as it is shown.
     pub currency: String,
-    /// What an entity group transaction is billed as.
+    /// How an entity group transaction is billed.
     pub batch_is_billed_as: BatchCounting,
     /// The prices of 10,000 transactions.
     pub per_10_000_transactions: Transactions,
@@ -131,8 +132,8 @@ pub struct Prices {
     pub per_gib_and_month: Capacity,
     /// The prices of a GiB that is transferred.
     pub per_gib_transferred: Transfer,
-    /// Rows that the service is taken to examine in a second of a scan, whose pages end after 5
-    /// seconds: an assumption. The example is the published target of one partition; no measured
+    /// Assumed number of rows that the service examines in a second of a scan. A page of a scan
+    /// ends after 5 seconds. The example is the published target of one partition; no measured
     /// speed is published. A higher number makes scans cheaper.
     pub scan_rows_a_second: f64,
     /// The load of a month that is priced.
@@ -158,7 +159,8 @@ impl Default for Prices {
 /// A price file that cannot be used.
 #[derive(Debug, Error)]
 pub enum PricesError {
-    /// It is no JSON, has an unknown key, or a value of another type. The text has the line.
+    /// The file is not JSON, has an unknown key, or a value of another type. The text names the
+    /// line.
     #[error("{0}")]
     Malformed(#[from] serde_json::Error),
     /// The price or figure at this path is negative.

@@ -1,8 +1,8 @@
 //! Billed bytes of stored data, by the published formulas.
 //!
 //! Source: Understanding Windows Azure Storage Billing - Bandwidth, Transactions, and Capacity,
-//! "Capacity". Lengths are in UTF-16 code units where the formulas say characters. They are for
-//! prices: the service counts more where it checks the limit of a batch.
+//! "Capacity". Lengths are in UTF-16 code units where the formulas say characters. The formulas are
+//! for prices: the service counts more where it checks the limit of a batch.
 
 /// The value of a property, as far as its size depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub fn table_bytes(name: &str) -> u64 {
     12 + 2 * units(name)
 }
 
-/// Bytes of an entity. `properties` are names and values without PartitionKey, RowKey and
-/// Timestamp, whose share is in the formula's 4 bytes and in the keys.
+/// Bytes of an entity. `properties` are the names and values of the properties other than
+/// PartitionKey, RowKey and Timestamp. The formula counts these three as 4 bytes and the keys.
 pub fn entity_bytes<'a>(
     partition_key: &str,
     row_key: &str,
@@ -67,8 +67,8 @@ pub fn entity_bytes<'a>(
     properties.fold(keys, u64::saturating_add)
 }
 
-/// Bytes of a queue without its messages. `metadata` are names and values. The published formula
-/// prints the name of the queue in the term of the metadata: taken for the name of the pair.
+/// Bytes of a queue without its messages. `metadata` are names and values. In its term for the
+/// metadata, the published formula has the name of the queue; we take it for the name of the pair.
 pub fn queue_bytes<'a>(name: &str, metadata: impl IntoIterator<Item = (&'a str, &'a str)>) -> u64 {
     let metadata = metadata.into_iter();
     let metadata = metadata.map(|(name, value)| 4 + 2 * units(name) + 2 * units(value));
@@ -91,9 +91,9 @@ pub fn container_bytes<'a>(
     (48 + 2 * units(name) + metadata_bytes(metadata)).saturating_add(policies)
 }
 
-/// Bytes of a block blob or of a snapshot of one. `content_bytes` are those of its blocks, committed
-/// and uncommitted, that no other version of it shares. No formula for append blobs is published:
-/// they are taken as this.
+/// Bytes of a block blob or of a snapshot of one. `content_bytes` are those of its blocks,
+/// committed and uncommitted, that no other version of it shares. No formula for append blobs is
+/// published: they use this one.
 pub fn block_blob_bytes<'a>(
     name: &str,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -1,5 +1,5 @@
-//! A line of Storage Analytics logs, version 1.0, as a line of a record. Source: Storage Analytics
-//! log format.
+//! Reads lines of Storage Analytics logs, version 1.0, as recorded requests. Source: Storage
+//! Analytics log format.
 
 use crate::rewrite::unquoted;
 use lazurite_advisor::Recorded;
@@ -7,8 +7,8 @@ use lazurite_table::DateTime;
 use percent_encoding::percent_decode_str;
 use std::time::SystemTime;
 
-/// The request of a line; `None` if it is no request to a table, or if the line is none of the
-/// format. Inserts and transactions have no keys there.
+/// The request of a line; `None` if it is not a request to a table, or if the line is malformed.
+/// Inserts and transactions have no keys in these logs.
 pub fn recorded_from_log(line: &str) -> Option<Recorded> {
     let fields = fields(line);
     let field = |number: usize| fields.get(number - 1).map(String::as_str);

@@ -1,4 +1,4 @@
-//! What a design would cost, and what it fails.
+//! Checks a design: its cost, its load, and the requirements that it fails.
 
 use crate::file::{DesignError, DesignFile, Does, PLANS, Pattern, filled, mixed};
 use crate::key::KeyCondition;
@@ -9,9 +9,10 @@ use lazurite_cost::Prices;
 use lazurite_table::Entity;
 use std::collections::BTreeMap;
 
-/// Seconds of the load that is simulated.
+/// Number of seconds of the load that are simulated.
 pub const SECONDS: usize = 60;
-/// Requests of a pattern that are simulated; more of them count as several.
+/// Maximum number of requests of a pattern that are simulated. If there are more, each of these
+/// counts for several.
 const REQUESTS_MAX: f64 = 20_000.0;
 
 /// The outcome of one pattern.
@@ -21,13 +22,13 @@ pub struct Checked {
     pub name: String,
     /// The dearest plan of its queries; `point` for requests by keys.
     pub plan: String,
-    /// Rows that Azure examines for one of its requests, on average.
+    /// Average number of rows that Azure examines for one use of the pattern.
     pub examined: f64,
-    /// Requests that it takes, on average.
+    /// Average number of requests that one use of the pattern takes.
     pub requests: f64,
     /// The price of a month.
     pub price: f64,
-    /// What it fails, as sentences.
+    /// The requirements that the pattern fails, as sentences.
     pub failures: Vec<String>,
 }
 
@@ -38,9 +39,9 @@ pub struct CheckedDesign {
     pub patterns: Vec<Checked>,
     /// Each table, under the load of all its patterns.
     pub tables: Vec<CheckedTable>,
-    /// What Azure would refuse of the load of all patterns.
+    /// The simulation of the load of all patterns.
     pub simulation: Simulation,
-    /// What the load fails, as sentences.
+    /// The targets that the load exceeds, as sentences.
     pub over_targets: Vec<String>,
 }
 
@@ -49,22 +50,22 @@ pub struct CheckedDesign {
 pub struct CheckedTable {
     /// Its name.
     pub name: String,
-    /// The partition of which most is asked in a second, and how much.
+    /// The partition with the highest load in a second, and this load in entities.
     pub hottest: Option<(String, f64)>,
     /// The price of its space in a month.
     pub price_of_space: f64,
 }
 
 impl CheckedDesign {
-    /// Everything that fails.
+    /// All failures, as sentences.
     pub fn failures(&self) -> impl Iterator<Item = &str> {
         let of_patterns = self.patterns.iter().flat_map(|pattern| &pattern.failures);
         of_patterns.chain(&self.over_targets).map(String::as_str)
     }
 }
 
-/// Checks a design. `filled` are its tables as they were built; `measured` has what some queries of
-/// each pattern cost, by the number of the pattern. Errors: those of [`DesignFile::check`].
+/// Checks a design. `filled` are its tables as they were built; `measured` has the costs of some
+/// queries of each pattern, by the number of the pattern. Errors: keys that cannot be read.
 pub fn check(
     design: &DesignFile,
     filled: &BTreeMap<String, Table>,
@@ -83,7 +84,7 @@ pub fn check(
     }
     let names: Vec<&String> = filled.keys().collect();
     let tables: Vec<&Table> = filled.values().collect();
-    // Rates are constant, so each second has its share of the minute: chance makes no peaks.
+    // Rates are constant, so each second has its share of the minute, without random peaks.
     let mut mean = Demand {
         of_all: vec![0.0; tables.len()],
         ..Demand::default()
@@ -128,7 +129,7 @@ pub fn check(
     })
 }
 
-/// The partition of a table of which most is asked.
+/// The partition of a table with the highest demand, and the demand in entities.
 fn hottest_of(tables: &[&Table], at: usize, demand: &Demand) -> Option<(String, f64)> {
     let before: usize = tables[..at].iter().map(|of| of.partitions.len()).sum();
     let scans = demand.of_all.get(at).copied().unwrap_or_default();
@@ -142,7 +143,7 @@ fn hottest_of(tables: &[&Table], at: usize, demand: &Demand) -> Option<(String, 
     hottest.map(|(name, asked)| (name.clone(), asked))
 }
 
-/// The published targets that the load is above.
+/// The published targets that the load exceeds, as sentences.
 fn over_targets(tables: &[&Table], simulation: &Simulation, rules: &Rules) -> Vec<String> {
     let sum = |part: &dyn Fn(&Second) -> f64| simulation.seconds.iter().map(part).sum::<f64>();
     let mut failures = Vec::new();
@@ -165,17 +166,18 @@ fn over_targets(tables: &[&Table], simulation: &Simulation, rules: &Rules) -> Ve
     failures
 }
 
-/// A minute of a pattern.
+/// One minute of the load of a pattern.
 struct PatternLoad {
     workload: Workload,
-    /// How many requests each of its requests stands for.
+    /// The number of requests that each simulated request counts for.
     each: f64,
-    /// What each of its queries costs.
+    /// The cost of each query.
     measured: BTreeMap<Question, Measured>,
 }
 
 impl PatternLoad {
-    /// `asked` has some queries; the others cost what these cost, in their own partitions.
+    /// `asked` has the measured costs of some queries. Other queries get the same costs, in their
+    /// own partitions.
     fn of(
         design: &DesignFile,
         at: usize,

@@ -1,4 +1,4 @@
-//! A design as a file: tables with made-up entities, and what an application asks of them.
+//! A design as a file: tables with made-up entities, and the requests of an application to them.
 
 use crate::key::{KeyError, KeyExpression};
 use crate::rewrite::Keys;
@@ -21,7 +21,7 @@ const TICKS_A_SECOND: f64 = 1e7;
 pub struct DesignFile {
     /// Tables by name.
     pub tables: BTreeMap<String, TableDesign>,
-    /// What is asked.
+    /// The requests of the application.
     pub patterns: Vec<Pattern>,
 }
 
@@ -29,13 +29,13 @@ pub struct DesignFile {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TableDesign {
-    /// Entities that are there at the beginning.
+    /// Number of entities at the beginning.
     pub rows: u64,
     /// The expression that makes PartitionKey.
     pub partition_key: String,
     /// The expression that makes RowKey.
     pub row_key: String,
-    /// How values of properties are made.
+    /// For each property by name, how its values are made.
     pub properties: BTreeMap<String, Made>,
 }
 
@@ -55,18 +55,19 @@ pub struct Made {
     instant: Option<String>,
     /// See `instant`.
     every: Option<f64>,
-    /// A String of so many bytes.
+    /// A String of this number of bytes.
     bytes: Option<u32>,
-    /// Few values are frequent: half of all entities have one of the first sixteenth.
+    /// Whether few values are frequent: half of all entities then have a value of the first
+    /// sixteenth.
     #[serde(default)]
     skewed: bool,
 }
 
-/// What an application asks of a table, so many times a second.
+/// A request of an application to a table, repeated at a constant rate.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pattern {
-    /// What it is for.
+    /// The name, which says what the pattern is for.
     pub name: String,
     /// The table.
     pub table: String,
@@ -77,12 +78,12 @@ pub struct Pattern {
     pub filter: String,
     /// Of a query: `$top`, after which the application stops.
     pub top: Option<u32>,
-    /// Of a transaction: its inserts, which follow each other in the table.
+    /// Of a transaction: its number of inserts, which follow each other in the table.
     #[serde(default = "one")]
     pub entities: u32,
     /// Requests in a second.
     pub per_second: f64,
-    /// What has to hold.
+    /// The requirements on the pattern.
     #[serde(default)]
     pub must: Must,
 }
@@ -126,15 +127,16 @@ impl Does {
     }
 }
 
-/// What has to hold for a pattern. What is absent is not checked.
+/// The requirements on a pattern. An absent one is not checked.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Must {
     /// The dearest plan: one of [`PLANS`].
     pub plan: Option<String>,
-    /// Maximum number of rows that Azure examines for one of its requests.
+    /// Maximum number of rows that Azure examines for one use of the pattern.
     pub examined: Option<u64>,
-    /// Maximum number of requests that it takes: pages of a query, parts of a divided transaction.
+    /// Maximum number of requests that one use of the pattern takes: pages of a query, parts of a
+    /// divided transaction.
     pub requests: Option<f64>,
     /// The highest price of a month.
     pub price: Option<f64>,
@@ -210,8 +212,8 @@ impl DesignFile {
             .try_for_each(|pattern| self.check_pattern(pattern))
     }
 
-    /// Bytes of the entities of all tables, by the first entity of each. Errors: keys that cannot be
-    /// read.
+    /// Estimated bytes of the entities of all tables, by the size of the first entity of each.
+    /// Errors: keys that cannot be read.
     pub fn bytes(&self) -> Result<u64, DesignError> {
         let mut bytes = 0_u64;
         for (name, table) in &self.tables {
@@ -277,7 +279,7 @@ impl TableDesign {
         })
     }
 
-    /// The entity of this number, the same each time; `None` if it has no such keys. `keys` are
+    /// The entity of this number, the same each time; `None` if its keys cannot be made. `keys` are
     /// those of the table.
     pub fn entity(&self, keys: &Keys, number: u64) -> Option<Entity> {
         let mut properties = Vec::with_capacity(self.properties.len());
@@ -370,7 +372,7 @@ impl Made {
     /// A number below `below`.
     fn chosen(&self, below: u32, random: u64) -> u32 {
         let share = (random >> 11) as f64 / (1u64 << 53) as f64;
-        // Half of the shares are below a half, whose fourth power is a sixteenth.
+        // Half of the shares are below one half, and the fourth power of one half is a sixteenth.
         let share = if self.skewed { share.powi(4) } else { share };
         ((share * f64::from(below)) as u32).min(below.saturating_sub(1))
     }
@@ -389,7 +391,7 @@ pub(crate) fn mixed(number: u64, stream: u64) -> u64 {
 }
 
 /// A filter with the values of an entity in place of `{Name}`: as a literal, or as text between
-/// quotes. Errors: a property that it does not have, or one without a literal.
+/// quotes. Errors: a property that the entity does not have, or one without a literal.
 pub fn filled(filter: &str, entity: &Entity) -> Result<String, String> {
     let mut out = String::with_capacity(filter.len());
     let mut rest = filter;

@@ -1,4 +1,5 @@
-//! Expressions that make a key of an entity's properties, and what a filter says about such a key.
+//! Expressions that make a key of an entity's properties, and the conditions on such a key that a
+//! filter implies.
 
 use lazurite_table::{Condition, DateTime, FilterOperator, Value};
 use std::fmt;
@@ -27,14 +28,14 @@ enum Term {
     Property { name: String, function: Function },
 }
 
-/// What becomes of a value.
+/// A function of the value of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Function {
     /// The value as text. Instants have seven digits of a second, so that their texts are ordered.
     Plain,
     /// `hash(Name, 16)`: a bucket, with as many digits as the last one.
     Hash(u32),
-    /// `month(Name)`, `day(Name)`, `hour(Name)`: so many characters of an instant.
+    /// `month(Name)`, `day(Name)`, `hour(Name)`: this many characters of an instant.
     Instant(usize),
     /// `start(Name, 3)`: the first characters.
     Start(u32),
@@ -52,20 +53,20 @@ pub struct KeyError {
     reason: &'static str,
 }
 
-/// What is known of a key.
+/// A condition on a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum KeyCondition {
     /// The key is this.
     Equal(String),
     /// The key is not below the first text, and below the second; `None` is unbounded.
     Between(Option<String>, Option<String>),
-    /// Nothing.
+    /// Nothing is known of the key.
     #[default]
     Unknown,
 }
 
 impl KeyCondition {
-    /// What comparisons of `PartitionKey` in a filter say of it.
+    /// The condition on `PartitionKey` that a filter implies.
     pub fn of_partition(filter: &str) -> KeyCondition {
         let key = KeyExpression {
             terms: vec![Term::Property {
@@ -76,7 +77,7 @@ impl KeyCondition {
         key.implied(&lazurite_table::conditions(filter).unwrap_or_default())
     }
 
-    /// Whether a key may be this one.
+    /// Whether the key may be `key`.
     pub fn allows(&self, key: &str) -> bool {
         match self {
             KeyCondition::Equal(known) => key == known,
@@ -126,8 +127,8 @@ impl KeyExpression {
         })
     }
 
-    /// What conditions that all hold say about the key of each match. A property is taken to have
-    /// values of one type.
+    /// The condition on the key of each entity that meets all `conditions`. Assumes that the values
+    /// of a property have one type.
     pub fn implied(&self, conditions: &[Condition]) -> KeyCondition {
         let mut known = String::new();
         for (at, term) in self.terms.iter().enumerate() {
@@ -193,7 +194,8 @@ fn range<'a>(
             low = Some(low.map_or(text.clone(), |other| other.max(text)));
             continue;
         }
-        // The text of a value that is not cut is itself the end of all lesser ones.
+        // If a function does not cut values, the text of a value is itself the end of all lesser
+        // texts.
         let is_exact = matches!(function, Function::Plain | Function::Pad(_));
         let end = match condition.operator {
             LessThan if is_exact => Some(text),
@@ -211,12 +213,12 @@ fn range<'a>(
     KeyCondition::Between(low.or(begin), high.or(end))
 }
 
-/// The least text above all that begin with `text`; `None` if there is none.
+/// The least text above all texts that begin with `text`; `None` if there is none.
 fn end_of(text: &str) -> Option<String> {
     let mut chars: Vec<char> = text.chars().collect();
     while let Some(last) = chars.pop() {
-        // Keys are ordered by UTF-16 code unit: characters beyond the first 65,536 lie before the
-        // last ones below, so such a text has no end that is worth finding.
+        // Keys are ordered by UTF-16 code unit. From U+D800 on, a greater character does not always
+        // make a greater key, so such a last character is dropped, and the one before it is raised.
         if (last as u32) < 0xD7FF {
             let next = char::from_u32(last as u32 + 1)?;
             chars.push(next);
@@ -266,8 +268,8 @@ impl Function {
         }
     }
 
-    /// Whether a range of values of this type is a range of keys. A text of any length has to be the
-    /// last part: what follows a short one could come after a longer one.
+    /// Whether a range of values of this type is a range of keys. A text of any length must be the
+    /// last part: a short text and the part after it could sort after a longer text.
     fn keeps_order(self, is_last: bool, literal: &Value) -> bool {
         match self {
             Function::Plain => match literal {
@@ -483,7 +485,8 @@ mod tests {
             implied("Customer", "Customer ge 'A' and Customer lt 'B'"),
             between("A", "B")
         );
-        // 'Ab' + 'z' comes after 'Abc': the range of a text is one only at the end of a key.
+        // 'Ab' + 'z' comes after 'Abc': a range of texts is a range of keys only at the end of a
+        // key.
         assert_eq!(
             implied("Customer + Number", "Customer ge 'A'"),
             KeyCondition::Unknown

@@ -1,10 +1,11 @@
-//! What other keys would change about the recorded workload of a table.
+//! Estimates what other keys would change about the recorded workload of a table.
 //!
-//! [`KeyExpression`] makes a key of an entity's properties; [`Keys::rewritten`] gives a filter the
-//! conditions on such keys that it implies; [`Workload`] sorts a record; [`Usage`] adds up what the
-//! workload costs with the keys as they are and with others; [`simulate`] says which requests
-//! Azure's partition servers would refuse. [`DesignFile`] describes tables and what is asked of them,
-//! and [`check()`] says what of it fails. Nothing here knows HTTP or a store.
+//! [`KeyExpression`] makes a key of an entity's properties. [`Keys::rewritten`] adds to a filter
+//! the conditions on such keys that it implies. [`Workload`] sorts a record. [`Usage`] adds up the
+//! costs of the workload with the keys as they are and with others. [`simulate`] finds the requests
+//! that Azure's partition servers would refuse. [`DesignFile`] describes tables and the requests to
+//! them, and [`check()`] finds the requirements that such a design fails. Nothing here knows HTTP
+//! or a store.
 
 mod analytics;
 mod check;

@@ -1,14 +1,15 @@
 //! A simulation of Azure's partition servers: which requests they would refuse with 503.
 //!
 //! A table is divided into ranges of partitions; each range is served by one server. A range that
-//! asks too much of its server for some time is divided where half of its load lies; meanwhile, and
-//! while the new range is opened elsewhere, requests above what the server bears are refused. A
-//! partition is never divided. Ranges that stay quiet are joined again.
+//! overloads its server for some time is divided at half of its load. Until then, requests above
+//! the capacity of the server are refused. While the second half moves to another server, all
+//! requests to it are refused. A partition is never divided. Ranges that stay quiet are joined
+//! again.
 //!
-//! Published are the targets of a partition and of an account, and that ranges are divided and
-//! joined. When, how fast, and what a server bears is not published: those numbers of [`Rules`] are
-//! assumptions, to be varied. Source: Scalability and performance targets for Table Storage; Calder
-//! et al., Windows Azure Storage (SOSP 2011), section 5.
+//! Azure publishes the targets of a partition and of an account, and that ranges are divided and
+//! joined. It publishes neither when and how fast this happens, nor the capacity of a server. Those
+//! numbers of [`Rules`] are assumptions, to be varied. Source: Scalability and performance targets
+//! for Table Storage; Calder et al., Windows Azure Storage (SOSP 2011), section 5.
 
 use lazurite_advisor::{ACCOUNT_TARGET, PARTITION_TARGET};
 use std::collections::BTreeMap;
@@ -20,9 +21,9 @@ pub struct Rules {
     pub partition_target: f64,
     /// Entities of an account in a second: published.
     pub account_target: f64,
-    /// Entities that the server of one range bears in a second: an assumption.
+    /// Entities that the server of one range can serve in a second: an assumption.
     pub server_target: f64,
-    /// Seconds of too much load after which a range is divided: an assumption.
+    /// Seconds of overload after which a range is divided: an assumption.
     pub split_after: u32,
     /// Seconds for which the half that moves is closed: an assumption.
     pub split_takes: u32,
@@ -48,22 +49,22 @@ impl Default for Rules {
 pub struct Demand {
     /// By the number of a partition, in key order.
     pub of_partition: BTreeMap<usize, f64>,
-    /// How often all of a table is read, for each table.
+    /// For each table, how often all its entities are read.
     pub of_all: Vec<f64>,
 }
 
-/// What became of one second.
+/// The outcome of one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Second {
     /// Entities that were asked for.
     pub asked: f64,
-    /// Of those, refused because of the target of a partition.
+    /// Entities refused because of the target of a partition.
     pub over_partition: f64,
-    /// Refused because a range asked too much of its server, or was closed.
+    /// Entities refused because a range overloaded its server, or was closed.
     pub over_server: f64,
-    /// Refused because of the target of the account.
+    /// Entities refused because of the target of the account.
     pub over_account: f64,
-    /// Ranges of the table.
+    /// Number of ranges of all tables.
     pub ranges: usize,
 }
 
@@ -79,24 +80,25 @@ impl Second {
 pub struct Simulation {
     /// Each second, also those without a request.
     pub seconds: Vec<Second>,
-    /// The partition of which most was asked in one second, and how much.
+    /// The number of the partition with the highest demand in one second, and this demand in
+    /// entities.
     pub hottest: Option<(usize, f64)>,
 }
 
 impl Simulation {
-    /// The first second in which something was refused.
+    /// The first second in which at least one entity was refused.
     pub fn throttles_at(&self) -> Option<usize> {
         let is_refused = |second: &Second| second.refused() >= 1.0;
         self.seconds.iter().position(is_refused)
     }
 
-    /// Seconds in which something was refused.
+    /// Number of seconds in which at least one entity was refused.
     pub fn throttled_seconds(&self) -> usize {
         let is_refused = |second: &&Second| second.refused() >= 1.0;
         self.seconds.iter().filter(is_refused).count()
     }
 
-    /// Entities that were refused, and those that were asked for.
+    /// The number of entities that were refused, and the number of all that were asked for.
     pub fn refused_of(&self) -> (f64, f64) {
         let refused = self.seconds.iter().map(Second::refused).sum();
         let asked = self.seconds.iter().map(|second| second.asked).sum();
@@ -141,7 +143,7 @@ impl Partitions {
         }
     }
 
-    /// What is asked of a partition.
+    /// The demand on a partition, in entities.
     fn asked(&self, demand: &Demand, partition: usize) -> f64 {
         let by_key = demand.of_partition.get(&partition).copied();
         let table = self.table.get(partition);
@@ -150,7 +152,7 @@ impl Partitions {
         by_key.unwrap_or_default() + scans.unwrap_or_default() * rows
     }
 
-    /// The partitions of a range of which something may be asked.
+    /// The partitions of a range that may have a demand.
     fn of_range(&self, ranges: &[Range], at: usize, demand: &Demand) -> Vec<usize> {
         let first = ranges[at].first;
         let end = ranges.get(at + 1).map_or(usize::MAX, |next| next.first);
@@ -224,7 +226,7 @@ fn serve(
         range.quiet = if is_quiet { range.quiet + 1 } else { 0 };
     }
     second.over_account = (within_partitions - rules.account_target).max(0.0);
-    // What the account refuses does not reach a server.
+    // Requests that the account refuses do not reach a server.
     if second.over_account > 0.0 {
         second.over_server *= 1.0 - second.over_account / within_partitions;
     }
@@ -315,7 +317,7 @@ mod tests {
 
     #[test]
     fn appending_at_the_end_overloads_the_last_range_only() {
-        // The load moves to a new partition each minute; what lies behind it is quiet.
+        // The load moves to a new partition each minute; the partitions before it are quiet.
         let demands: Vec<_> = (0..600)
             .flat_map(|minute| load(1, &[(minute / 60, 1900.0)]))
             .collect();

@@ -10,11 +10,11 @@ const PROPOSALS_MAX: usize = 5;
 /// Keys to try.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {
-    /// Of PartitionKey.
+    /// The expression of PartitionKey.
     pub partition: String,
-    /// Of RowKey. It ends with the former keys, so that it is unique.
+    /// The expression of RowKey. It ends with the former keys, so that it is unique.
     pub row: String,
-    /// Queries that would name their partition.
+    /// Number of queries that would name their partition.
     pub queries: u64,
 }
 
@@ -67,8 +67,8 @@ pub fn proposals(workload: &Workload) -> Vec<Proposal> {
     proposals
 }
 
-/// The part of a key in which a range of values is a range of keys, whatever follows it; `None` for
-/// texts, of which there is none.
+/// The term for a property in which a range of values is a range of keys, whatever follows it;
+/// `None` for types without such a term, such as texts.
 fn in_front(condition: &Condition) -> Option<String> {
     let name = &condition.property;
     match condition.literal {

@@ -3,26 +3,26 @@
 use crate::key::{KeyCondition, KeyExpression};
 use lazurite_table::{Condition, FilterOperator, Result, Value, conditions};
 
-/// The properties that hold the former keys of an entity that has others.
+/// The property that holds the former PartitionKey of an entity with other keys.
 pub const OLD_PARTITION_KEY: &str = "OldPartitionKey";
-/// See [`OLD_PARTITION_KEY`].
+/// The property that holds the former RowKey.
 pub const OLD_ROW_KEY: &str = "OldRowKey";
 
 /// The keys of a design.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// What PartitionKey is made of.
+    /// The expression of PartitionKey.
     pub partition: KeyExpression,
-    /// What RowKey is made of.
+    /// The expression of RowKey.
     pub row: KeyExpression,
 }
 
-/// What is known of the keys of the entities that a request looks for.
+/// The conditions on the keys of the entities that a request looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Of PartitionKey.
+    /// The condition on PartitionKey.
     pub partition: KeyCondition,
-    /// Of RowKey.
+    /// The condition on RowKey.
     pub row: KeyCondition,
 }
 
@@ -35,9 +35,9 @@ impl Known {
 }
 
 impl Keys {
-    /// The filter that finds the same entities in a table with these keys, whose entities have
-    /// their former keys as the properties [`OLD_PARTITION_KEY`] and [`OLD_ROW_KEY`]. Errors: the
-    /// filter is invalid.
+    /// The filter that finds the same entities in a table with these keys. The entities of that
+    /// table have their former keys as the properties [`OLD_PARTITION_KEY`] and [`OLD_ROW_KEY`].
+    /// Errors: the filter is invalid.
     pub fn rewritten(&self, filter: &str) -> Result<String> {
         let found = conditions(filter)?;
         let known = self.known(&found);
@@ -49,7 +49,7 @@ impl Keys {
         Ok(terms.join(" and "))
     }
 
-    /// What conditions say about the keys.
+    /// The conditions on the keys that `conditions` imply.
     pub fn known(&self, conditions: &[Condition]) -> Known {
         Known {
             partition: self.partition.implied(conditions),
@@ -57,7 +57,7 @@ impl Keys {
         }
     }
 
-    /// What is known of the new keys by somebody who knows the former ones and the values of the
+    /// The conditions on the new keys that follow from the former keys and from the values of the
     /// properties `others`.
     pub fn known_by_keys(&self, partition: &str, row: &str, others: &[(&str, Value)]) -> Known {
         let equal = |property: &str, literal: Value| Condition {
@@ -94,7 +94,8 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// The text up to its closing quote; doubled quotes are single ones. `None` if it is not closed.
+/// The text up to its closing quote, with doubled quotes as single ones. `None` if the quote is
+/// missing.
 pub(crate) fn unquoted(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -109,7 +110,7 @@ pub(crate) fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// The filter with `?` for each text and number: filters of one shape ask the same of other values.
+/// The filter with `?` for each text and number: filters of one shape differ only in their values.
 pub fn shape(filter: &str) -> String {
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     let word = |word| if is_number(word) { "?" } else { word };
@@ -117,11 +118,11 @@ pub fn shape(filter: &str) -> String {
         Part::Text(_) => "?",
         Part::Other(other) => word(other),
     });
-    // The parts of a text with doubled quotes are one.
+    // A text with doubled quotes has several parts, which become one `?`.
     parts.collect::<String>().replace("??", "?")
 }
 
-/// The filter with the names of the properties that hold the former keys.
+/// The filter with the properties of the former keys in place of `PartitionKey` and `RowKey`.
 fn renamed(filter: &str) -> String {
     let mut out = String::with_capacity(filter.len() + 16);
     for part in parts(filter) {
@@ -143,7 +144,7 @@ fn renamed(filter: &str) -> String {
 enum Part<'a> {
     /// Between two quotes. A doubled quote ends a text and begins another.
     Text(&'a str),
-    /// A word or number, or what is between two of them.
+    /// A word or number, or the text between two of them.
     Other(&'a str),
 }
 
@@ -239,7 +240,8 @@ mod tests {
     ];
 
     proptest! {
-        /// No entity that a filter finds has keys outside of what the filter says of them.
+        /// Every entity that a filter finds has keys that meet the conditions which the filter
+        /// implies.
         #[test]
         fn matches_have_the_keys_that_their_filter_implies(
             expression in 0..EXPRESSIONS.len(),

@@ -1,4 +1,4 @@
-//! What a workload costs with the keys as they are, and with others.
+//! The costs of a workload with the keys as they are, and with others.
 
 use crate::key::KeyCondition;
 use crate::partitions::Demand;
@@ -12,15 +12,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Seconds of a month of 30 days.
 const MONTH: f64 = 30.0 * 86_400.0;
-/// Seconds over which the rows of a scan are spread at most.
+/// Maximum number of seconds over which the rows of a scan are spread.
 const SCAN_SECONDS_MAX: f64 = 3600.0;
-/// Partitions of a range of which each gets its share of the rows.
+/// Maximum number of partitions among which the rows of a scan are divided. With more, the rows are
+/// spread over the whole table.
 const SHARES_MAX: usize = 1000;
 
 /// A table as it is stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Entities by PartitionKey.
+    /// Number of entities by PartitionKey.
     pub partitions: BTreeMap<String, u64>,
     /// Billed bytes of all entities.
     pub bytes: u64,
@@ -32,8 +33,7 @@ impl Table {
         self.partitions.values().sum()
     }
 
-    /// Adds the partitions that a workload names, without entities: those that are made or emptied
-    /// meanwhile.
+    /// Adds the partitions that a workload names and the table does not have, without entities.
     pub fn add_partitions(&mut self, workload: &Workload, measured: &BTreeMap<Question, Measured>) {
         for found in measured.values() {
             if let KeyCondition::Equal(key) = &found.partitions {
@@ -48,7 +48,7 @@ impl Table {
     }
 }
 
-/// What a query cost when it was asked of a table.
+/// The measured cost of a query on a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Measured {
     /// How the hosted service reaches the rows: `row range`, `table scan`.
@@ -57,7 +57,8 @@ pub struct Measured {
     pub examined: u64,
     /// Entities in the answers.
     pub returned: u64,
-    /// Whether it was asked up to the last page. False if its cost is taken from another query.
+    /// Whether the query was run up to its last page. False if its cost is taken from another
+    /// query.
     pub is_whole: bool,
     /// The partitions that have the examined rows.
     pub partitions: KeyCondition,
@@ -83,7 +84,7 @@ pub enum Design<'a> {
     Rekeyed {
         /// The keys.
         keys: &'a Keys,
-        /// The entities that the record names, those that are still there.
+        /// The entities that the record names and that still exist, by their former keys.
         moved: &'a HashMap<OldKeys, Moved>,
     },
     /// With the keys of the record, and once more with other keys.
@@ -95,7 +96,7 @@ pub enum Design<'a> {
     },
 }
 
-/// What a workload costs. Figures are those of the whole record.
+/// The costs of a workload. Figures are those of the whole record.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Usage {
     /// Requests by class, without transactions. Each page of a query is a request.
@@ -104,18 +105,18 @@ pub struct Usage {
     pub transactions: (u64, u64),
     /// Rows that the hosted service would examine.
     pub examined: u64,
-    /// What is asked of each partition in each second.
+    /// The demand of each second.
     pub demands: Vec<Demand>,
     /// Transactions whose entities lie in more than one partition: they would not be atomic.
     pub divided: u64,
-    /// Requests by keys that have to search first, because the former keys do not say the new ones;
-    /// with copies, those that have to read the entity first.
+    /// Number of requests by keys that must search first, because the former keys do not determine
+    /// the new ones. With copies: number of writes that must read the entity first.
     pub searches: u64,
-    /// Merges of entities whose keys are made of other properties: one that changes such a property
-    /// would be a deletion and an insert.
+    /// Number of merges of entities whose keys are made of other properties. A merge that changes
+    /// such a property would be a deletion and an insert.
     pub merges: u64,
-    /// Requests that name entities which are no longer there: they are counted as if nothing had
-    /// changed for them.
+    /// Number of requests that name entities which no longer exist. They are counted with the
+    /// former keys.
     pub gone: u64,
 }
 
@@ -149,7 +150,7 @@ impl Usage {
         adding.usage
     }
 
-    /// Requests, transactions among them.
+    /// Number of requests, transactions included.
     pub fn total_requests(&self) -> u64 {
         self.requests.values().sum::<u64>() + self.transactions.0
     }
@@ -241,7 +242,8 @@ impl Adding<'_> {
         }
     }
 
-    /// What the client of a request knows of the new keys. Counts a merge that may change them.
+    /// The conditions on the new keys that the client of a request knows. Counts a merge that may
+    /// change the keys.
     fn known(&mut self, request: &KeyedRequest, keys: &Keys, new: &Moved) -> Known {
         if request.sends_all_properties() {
             return Known {
@@ -283,7 +285,7 @@ impl Adding<'_> {
         self.write(request, new);
     }
 
-    /// The request, sent to the entities with their new keys, in the last table.
+    /// Adds a request, sent to the entities with their new keys, in the last table.
     fn write(&mut self, request: &KeyedRequest, new: &[&Moved]) {
         let table = self.tables.len() - 1;
         if !request.is_transaction() {
@@ -306,7 +308,7 @@ impl Adding<'_> {
         }
     }
 
-    /// A query for one entity in the partitions that may have it.
+    /// Adds a query for one entity in the partitions that may have it.
     fn search(&mut self, second: usize, partitions: &KeyCondition) {
         let table = self.tables.len() - 1;
         let of_table = self.tables[table].partitions.iter();
@@ -315,7 +317,7 @@ impl Adding<'_> {
         self.scan(&[second], table, examined, 1, partitions);
     }
 
-    /// Asks the table in which the query is cheapest.
+    /// Adds a query, asked of the table in which it is cheapest.
     fn query(
         &mut self,
         question: &Question,
@@ -344,7 +346,7 @@ impl Adding<'_> {
         }
     }
 
-    /// A query of each of these seconds.
+    /// Adds a scan in each of these seconds.
     fn scan(
         &mut self,
         seconds: &[usize],
@@ -357,7 +359,7 @@ impl Adding<'_> {
         let times = seconds.len() as u64;
         *self.usage.requests.entry(Class::TableScan).or_default() += pages * times;
         self.usage.examined += examined * times;
-        // Azure examines so many rows in a second, and no more of one query.
+        // Azure is assumed to examine this many rows of one query in a second.
         let rate = self.pages.rows_a_second.unwrap_or(f64::INFINITY).max(1.0);
         let lasts = (examined as f64 / rate).ceil().clamp(1.0, SCAN_SECONDS_MAX);
         let shares = self.shares(table, partitions);
@@ -369,8 +371,8 @@ impl Adding<'_> {
         }
     }
 
-    /// Rows of a scan in one second. Without `shares` they lie among the partitions of the table as
-    /// all rows do.
+    /// Adds the rows of a scan in one second. Without `shares` they are spread over the partitions
+    /// of the table like all its rows.
     fn demand_of_scan(
         &mut self,
         second: usize,
@@ -391,8 +393,8 @@ impl Adding<'_> {
         }
     }
 
-    /// The partitions that a query reads, each with its share of the rows; `None` for all or very
-    /// many.
+    /// The partitions that a query reads, each with its share of the rows; `None` if these are all
+    /// or too many.
     fn shares(&self, table: usize, partitions: &KeyCondition) -> Option<Vec<(usize, f64)>> {
         if *partitions == KeyCondition::Unknown {
             return None;
@@ -439,7 +441,8 @@ impl Adding<'_> {
             .or_default() += entities;
     }
 
-    /// Scans may last beyond the end of the record.
+    /// The demand of a second. Lengthens the list if needed: scans may last beyond the end of the
+    /// record.
     fn of_second(&mut self, second: usize) -> &mut Demand {
         let demands = &mut self.usage.demands;
         demands.resize(demands.len().max(second + 1), Demand::default());
@@ -447,7 +450,7 @@ impl Adding<'_> {
     }
 }
 
-/// The entities of a request with their new keys; `None` if one is no longer there.
+/// The entities of a request with their new keys; `None` if one no longer exists.
 fn new_keys<'m>(
     request: &KeyedRequest,
     moved: &'m HashMap<OldKeys, Moved>,
@@ -564,7 +567,7 @@ mod tests {
         );
         // The customer b has one of the three entities.
         assert_eq!(usage.transactions, (1, 2));
-        // Two searches of a page, two queries of a page.
+        // Two searches of one page each, two queries of one page each.
         assert_eq!(usage.requests[&Class::TableScan], 4);
         assert!(!usage.requests.contains_key(&Class::TableRead));
         assert_eq!(

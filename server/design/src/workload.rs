@@ -1,4 +1,4 @@
-//! What a record asks of a table.
+//! The requests of a record to one table.
 
 use lazurite_advisor::Recorded;
 use std::collections::{BTreeMap, HashSet};
@@ -23,7 +23,8 @@ pub struct KeyedRequest {
 }
 
 impl KeyedRequest {
-    /// Whether the client sends all properties, so that it knows what any key is made of.
+    /// Whether the client sends all properties, and thus knows all properties that a key is made
+    /// of.
     pub fn sends_all_properties(&self) -> bool {
         matches!(
             self.operation.as_str(),
@@ -44,16 +45,16 @@ impl KeyedRequest {
         )
     }
 
-    /// Whether it changes anything.
+    /// Whether the request changes anything.
     pub fn is_write(&self) -> bool {
         !matches!(self.operation.as_str(), "GetEntity" | "QueryEntity")
     }
 }
 
-/// A query, with all requests that asked for it.
+/// All requests for one query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedQuery {
-    /// The seconds in which its first page was asked for.
+    /// The seconds in which its first page was requested.
     pub seconds: Vec<usize>,
     /// Requests, later pages included.
     pub requests: u64,
@@ -62,7 +63,7 @@ pub struct RecordedQuery {
 }
 
 impl RecordedQuery {
-    /// Entities that its client reads each time, on average, and at least one.
+    /// Average number of entities that its client reads each time, at least one.
     pub fn wanted(&self) -> u64 {
         self.returned
             .div_ceil(self.seconds.len().max(1) as u64)
@@ -76,25 +77,28 @@ pub type Question = (String, Option<u32>);
 /// The requests of a record to one table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// Seconds from the first to the last request; at least 1.
+    /// Number of seconds from the first to the last request, both included; 0 without a request.
     pub seconds: usize,
     /// Requests that name entities, in their order.
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Requests that were refused or failed: they are in no figure.
+    /// Number of requests that were refused or failed. Of the other figures, only `seconds`
+    /// includes them.
     pub refused: u64,
-    /// Writes of which logs do not say the keys: they are in no figure.
+    /// Number of writes whose keys the logs do not have. Of the other figures, only `seconds`
+    /// includes them.
     pub nameless: u64,
 }
 
 impl Workload {
-    /// Sorts the requests of a record that name the table, in any case.
+    /// Sorts the requests of a record that name the table in any letter case.
     pub fn of(records: &[Recorded], table: &str) -> Workload {
         let mut workload = Workload::default();
         let is_of_table = |record: &&Recorded| record.table.eq_ignore_ascii_case(table);
         let of_table = || records.iter().filter(is_of_table);
-        // Requests are recorded in the order of their ends.
+        // Requests are recorded in the order in which they end, so the first to begin may be
+        // anywhere.
         let begin = of_table().map(|record| record.at_ms).min().unwrap_or(0);
         for record in of_table() {
             let second = ((record.at_ms - begin) / 1000) as usize;
@@ -105,7 +109,7 @@ impl Workload {
     }
 
     fn take(&mut self, record: &Recorded, second: usize) {
-        // An entity that is not there and an ETag that is not current are answers of a design.
+        // 404 and 412 are ordinary answers of a table, so these requests count.
         if record.status >= 400 && !matches!(record.status, 404 | 412) {
             self.refused += 1;
         } else if let Some(partition) = &record.partition_key

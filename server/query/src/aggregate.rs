@@ -64,7 +64,7 @@ impl Accumulator {
         self.count = self.count.saturating_add(rows);
     }
 
-    /// The value for all rows. Without rows it is null, except for COUNT.
+    /// The value for all rows. If no value was added, COUNT is 0, and the other functions are null.
     pub fn finish(self) -> Value<'static> {
         let total = self.integers as f64 + self.floats;
         match self.function {

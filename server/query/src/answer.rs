@@ -59,7 +59,7 @@ impl Format {
 /// Writes the rows of a result.
 pub struct RowWriter {
     format: RowFormat,
-    /// The row that is being written. It is added to the result only if it is complete.
+    /// The JSON of the row that is being written. It is added to the result only if it is complete.
     row: Vec<u8>,
 }
 

@@ -194,7 +194,7 @@ impl ArrowWriter {
     }
 
     /// Adds a row, and writes the batch if it is complete. Errors: those of the values; a wrong
-    /// number of columns. A row with an error is left out.
+    /// number of columns; more than `bytes_max` bytes. A row with an error is left out.
     pub fn put_row<'v>(
         &mut self,
         out: &mut Vec<u8>,

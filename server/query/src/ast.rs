@@ -22,7 +22,7 @@ pub enum Select {
     All,
     Columns(Vec<Column>),
     Aggregate(Aggregate, Option<String>),
-    /// Offsets of records: `sys.split(n)`.
+    /// Sizes of batches of whole records, each of at least `n` bytes: `sys.split(n)`.
     Split(u64),
 }
 

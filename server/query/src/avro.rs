@@ -2,7 +2,7 @@
 //! fixed, so only a small part of Avro is needed. Source: Apache Avro specification, "Object
 //! container files", "Binary encoding"; Query Blob Contents, "Response body".
 
-/// Maximum number of bytes of the result in one record.
+/// Number of bytes at which a piece of the result is complete. Its last row may exceed this number.
 pub const DATA_BYTES: usize = 128 << 10;
 
 const MAGIC: &[u8] = b"Obj\x01";
@@ -56,9 +56,9 @@ impl Container {
         self.data.len() + self.out.len()
     }
 
-    /// Writes an error of one record, or the fatal one that ends the query. An error of one record
-    /// does not flush the rows before it: the Python client takes the end of a data record for the
-    /// end of a row.
+    /// Writes an error of one record, or a fatal error, which ends the query. An error of one
+    /// record does not flush the rows before it: the Python client takes the end of a data record
+    /// for the end of a row.
     pub fn error(&mut self, is_fatal: bool, name: &str, description: &str, position: u64) {
         if is_fatal {
             self.flush();

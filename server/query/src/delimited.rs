@@ -48,7 +48,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// The error is a sentence: text of this dialect would be ambiguous.
+    /// The error is a sentence that says why text of this dialect would be ambiguous.
     pub fn check(&self) -> Result<(), &'static str> {
         let (column, record) = self.separators();
         if column.is_empty() || record.is_empty() {
@@ -122,7 +122,7 @@ impl<'r> Columns<'r> {
     }
 }
 
-/// What was read last of the current value.
+/// The kind of the bytes that were read last in the current value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// Nothing yet.
@@ -137,8 +137,9 @@ enum State {
     Escape { is_quoted: bool },
 }
 
-/// Splits content into records. A record is copied only if it is not whole in the input or has a
-/// value that must be unescaped. Memory grows with the longest record only.
+/// Splits content into records. If each separator has one byte, most records are not copied: those
+/// that are whole in the input and have no value to unescape. Memory grows with the longest record
+/// only.
 pub struct DelimitedReader {
     column_separator: Box<[u8]>,
     record_separator: Box<[u8]>,
@@ -155,8 +156,8 @@ pub struct DelimitedReader {
     /// The ranges of the complete values, in `bytes` or in the input.
     places: Vec<Place>,
     is_copied: bool,
-    /// Where the last bytes of the current value begin that were neither quoted nor escaped: only
-    /// these can be a separator.
+    /// The start of the last bytes of the current value that were neither quoted nor escaped. Only
+    /// these bytes can be a separator.
     bare_from: usize,
     /// Whether a value of the record was quoted.
     has_quotes: bool,
@@ -298,7 +299,8 @@ impl DelimitedReader {
 
     /// Finds the columns of the record at the beginning of the input, without copying them, and
     /// returns its length with its separator. `None`: [`Self::scan_value`] did not find one of the
-    /// values. The values before it were copied, and the rest must be read state by state.
+    /// values, the line is empty, or the record may exceed a limit. The values found were copied,
+    /// and the rest must be read state by state.
     fn scan(&mut self, input: &mut &[u8]) -> Option<usize> {
         let mut start = 0;
         while let Some((place, end)) = self.scan_value(input, start) {
@@ -378,8 +380,8 @@ impl DelimitedReader {
             .is_some_and(|(_, record)| byte == record)
     }
 
-    /// Reads to the end of a value, or of the input, outside of quotes. Returns `true` at the end
-    /// of a record.
+    /// Reads outside of quotes, at most to the end of the value. Returns `true` at the end of a
+    /// record.
     fn read_bare(&mut self, input: &mut &[u8]) -> Result<bool, Fatal> {
         let column_end = last(&self.column_separator);
         let record_end = last(&self.record_separator);

@@ -8,7 +8,7 @@ use crate::{Fatal, RECORD_BYTES_MAX};
 /// The result of one step of the reader.
 #[derive(Debug, PartialEq)]
 pub enum Step {
-    /// A document. The error, a sentence, is that of a complete but invalid document.
+    /// A complete document; the error is a sentence that says why it is invalid.
     Document(Result<Json, String>),
     NeedsInput,
     End,

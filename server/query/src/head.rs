@@ -11,7 +11,8 @@ pub struct Head {
     pub columns: Vec<(String, String)>,
     /// The columns of `rows`: the first of those with one value per row.
     pub shown: Vec<String>,
-    /// The first rows; `None` for a null.
+    /// The first rows; `None` for a null. A row that cannot be converted has only the text of its
+    /// error.
     pub rows: Vec<Vec<Option<String>>>,
     /// Number of rows of the whole file.
     pub row_count: u64,

@@ -3,7 +3,7 @@
 
 use crate::value::Json;
 
-/// Maximum nesting of lists and objects.
+/// Maximum nesting of values.
 const DEPTH_MAX: usize = 128;
 
 /// Parses one document, which must be the whole text. The error is a sentence.

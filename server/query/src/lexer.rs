@@ -74,7 +74,8 @@ fn next(text: &str, at: usize) -> Result<(Kind, usize), Malformed> {
     }
 }
 
-/// Parses a quoted text, in which two quotes stand for one. Returns it and its length in bytes.
+/// Parses a quoted text, in which two quotes stand for one. Returns the text without its quotes,
+/// and the length in bytes with them.
 fn quoted(text: &str, at: usize, quote: char) -> Result<(String, usize), Malformed> {
     let mut content = String::new();
     let mut rest = text[1..].char_indices();

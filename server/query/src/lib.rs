@@ -49,7 +49,7 @@ const RECORD_BYTES_MAX: usize = 1 << 20;
 pub struct Malformed {
     /// The offset in bytes.
     pub at: usize,
-    /// The expected token, without a final period.
+    /// The error, for example the expected token, without a final period.
     pub message: String,
 }
 
@@ -64,7 +64,7 @@ impl Malformed {
 pub enum Refused {
     /// The statement has a syntax error or does not fit the formats.
     Malformed(Malformed),
-    /// The statement uses an unsupported feature; the text begins a sentence.
+    /// The statement or a format uses an unsupported feature; the text begins a sentence.
     Unsupported(&'static str),
     /// Text in a requested format would be ambiguous; the text is a sentence.
     Ambiguous(&'static str),

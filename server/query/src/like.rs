@@ -30,7 +30,7 @@ pub enum Pattern {
     },
 }
 
-/// The part between two `%`: one item for each character, `None` for `_`.
+/// A part of a pattern that was split at `%`: one item for each character, `None` for `_`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Segment {
     items: Vec<Option<char>>,
@@ -121,8 +121,8 @@ impl Segment {
         match &self.literal {
             Some(literal) => {
                 let found = memmem::find(text.as_bytes(), literal.as_bytes());
-                // The search takes time proportional to its result. A text is short enough to count
-                // that afterwards.
+                // The time of the search depends on the place that it finds, so it is counted
+                // afterwards. A text is short enough for that.
                 work.spend(literal.len() + found.unwrap_or(text.len()))?;
                 Ok(found.map(|at| &text[at + literal.len()..]))
             }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 /// Maximum length of a statement in bytes.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 10;
-/// Maximum nesting of expressions.
+/// Maximum nesting of expressions. A path has fewer steps.
 pub(super) const DEPTH_MAX: usize = 64;
 /// Maximum number of selected columns; `*` selects any number. Source: Query acceleration SQL
 /// language reference, "SELECT syntax".
@@ -23,7 +23,7 @@ const RESERVED: [&str; 19] = [
     "BETWEEN", "NULL", "MISSING", "TRUE", "FALSE", "CAST", "AS", "FOR",
 ];
 
-/// Parses a statement. The error gives the expected token and its offset.
+/// Parses a statement. The error gives the fault and its offset.
 pub fn parse(sql: &str) -> Result<Statement, Malformed> {
     if sql.len() > STATEMENT_BYTES_MAX {
         let message = format!("the statement is longer than {STATEMENT_BYTES_MAX} bytes");
@@ -285,8 +285,8 @@ fn is_reserved(word: &str) -> bool {
         .any(|reserved| reserved.eq_ignore_ascii_case(word))
 }
 
-/// Whether a word names the blob. The hosted service was observed to accept the second one, which
-/// the Data Lake clients document.
+/// Whether a word names the blob. The hosted service was observed to accept `DataLakeStorage` too,
+/// which the Data Lake clients document.
 fn is_table(word: &str) -> bool {
     let names = ["BlobStorage", "DataLakeStorage"];
     names.iter().any(|name| word.eq_ignore_ascii_case(name))

@@ -19,8 +19,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Maximum number of Parquet rows that a query reads one by one, because the size of the content
-/// does not limit it.
+/// Maximum number of Parquet rows that a query reads one by one. The size of the content does not
+/// limit this number.
 pub const PARQUET_ROWS_MAX: u64 = 1 << 30;
 
 /// Maximum number of row errors that a query writes. One more ends it.
@@ -109,7 +109,7 @@ impl Query {
     }
 }
 
-/// Errors unless the statement selects `count` columns.
+/// Fails unless the statement selects `count` columns or `*`.
 fn check_columns(select: &Select, count: usize) -> Result<(), Malformed> {
     let selected = match select {
         // `*` selects as many columns as the row has.
@@ -169,7 +169,7 @@ pub struct Running {
     documents: std::vec::IntoIter<Json>,
     awaits_header: bool,
     ended: bool,
-    /// Parquet rows read so far, and rows without columns still to be counted.
+    /// Parquet rows read so far, and rows without columns still to be processed.
     parquet_rows: u64,
     empty_rows: u64,
     /// Length of the content in bytes.
@@ -187,7 +187,7 @@ struct Pass {
     now: Timestamp,
     accumulator: Option<Accumulator>,
     rows_left: u64,
-    /// Number of rows and errors written, and of errors alone.
+    /// Number of rows and row errors written, and of row errors alone.
     written: u64,
     row_errors: u64,
     /// The offset of the content in the blob.
@@ -252,7 +252,8 @@ impl Running {
         }
     }
 
-    /// The number of rows and row errors written so far.
+    /// The number of rows and row errors written so far. Results of an aggregate or of `sys.split`
+    /// do not count.
     pub fn written(&self) -> u64 {
         self.pass.written
     }
@@ -264,8 +265,8 @@ impl Running {
         }
     }
 
-    /// Ends a query whose content cannot be read any further with a fatal error of this name,
-    /// unless it has ended.
+    /// Ends the query with a fatal error of this name, unless it has ended: its content cannot be
+    /// read any further.
     pub fn break_off(&mut self, name: &str, description: &str) {
         if !self.ended {
             self.end_with(name, description, self.reader.taken());
@@ -284,9 +285,10 @@ impl Running {
         self.end();
     }
 
-    /// Consumes input until a piece of the result is ready. `input` is the content that has arrived
-    /// and is not yet consumed; `is_last`: nothing follows it. `signal` is called before each row,
-    /// and within rows that take long.
+    /// Consumes input until a piece of the result is ready, more input is needed, the signal
+    /// requests a pause, or the query has ended. `input` is the content that has arrived and is not
+    /// yet consumed; `is_last`: nothing follows it. `signal` is called before each step, and within
+    /// rows that take long.
     pub fn go_on(
         &mut self,
         input: &mut &[u8],

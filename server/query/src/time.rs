@@ -104,7 +104,7 @@ impl Civil {
 }
 
 impl Timestamp {
-    /// Converts a time to a timestamp in UTC. Earlier times become 1970.
+    /// Converts a time to a timestamp in UTC. Times before 1970 or after 9999 become 1970.
     pub fn of(time: SystemTime) -> Timestamp {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let milliseconds = i64::try_from(since.as_millis()).ok();

@@ -17,7 +17,8 @@ pub enum Json {
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A number that is exact neither as an integer nor as a float, as its text.
+    /// A number as text: a decimal, or a number whose text neither a 64-bit integer nor a float
+    /// reproduces.
     Number(String),
     Text(String),
     /// A string with half of a surrogate pair, which a text cannot have. Kept as it is in the
@@ -37,14 +38,15 @@ pub enum Value<'a> {
     Boolean(bool),
     Integer(i64),
     Float(f64),
-    /// A number that is exact neither as an integer nor as a float. Arithmetic uses a float.
+    /// A number as text: see [`Json::Number`]. Arithmetic uses an integer if the text is one, and
+    /// otherwise a float.
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     /// A column in any encoding. Copied as it is, or decoded before it is evaluated.
     Bytes(&'a [u8]),
     Timestamp(Timestamp),
-    /// A list, an object, or a [`Json::Literal`], which can be copied, but is an error where it is
-    /// evaluated.
+    /// A list, an object or a [`Json::Literal`]. A literal can be copied, but its evaluation is an
+    /// error.
     Json(&'a Json),
 }
 
@@ -129,7 +131,7 @@ impl<'a> Value<'a> {
         number.ok_or_else(RowError::conversion)
     }
 
-    /// The value as an integer. Error: it has a fraction, is too large, or is not a number.
+    /// The value as an integer; a fraction is cut off. Error: it is too large, or is not a number.
     pub fn as_integer(&self) -> Result<i64, RowError> {
         match self.as_number()? {
             Number::Integer(number) => Ok(number),
@@ -240,7 +242,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// A value that does not borrow from its row. Lists and objects become text.
+    /// A value that does not borrow from its row. Lists, objects and bytes become text.
     pub fn into_owned(self) -> Value<'static> {
         match self {
             Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),

@@ -1,5 +1,4 @@
-//! The comparisons that every match of a filter fulfils: what is known of its matches without
-//! reading them.
+//! The comparisons that every match of a filter fulfils, known without reading rows.
 
 use crate::error::Result;
 use crate::filter::{Expression, Filter, Operator};
@@ -16,9 +15,8 @@ pub struct Condition {
     pub literal: Value,
 }
 
-/// The comparisons that hold for every match of a filter: those that `and` joins at the top of it,
-/// in their order. Parts below `or` and `not` are left out. Errors: `InvalidInput`,
-/// `NotImplemented`.
+/// The comparisons that `and` joins at the top level of a filter, in their order: they hold for
+/// every match. Parts below `or` and `not` are left out. Errors: `InvalidInput`, `NotImplemented`.
 pub fn conditions(filter: &str) -> Result<Vec<Condition>> {
     let Some(filter) = Filter::parse(filter)? else {
         return Ok(Vec::new());

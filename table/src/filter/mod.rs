@@ -38,8 +38,8 @@ impl Filter {
         Ok(Some(Filter { expression, names }))
     }
 
-    /// Parses a filter on tables, which may refer to `TableName` only. It ignores case, as all
-    /// look-ups of tables do.
+    /// Parses a filter on tables, which may refer to `TableName` only. The filter ignores case, as
+    /// all look-ups of tables do.
     pub(crate) fn parse_for_tables(text: &str) -> Result<Option<Filter>> {
         let Some(mut filter) = Filter::parse(text)? else {
             return Ok(None);

@@ -114,7 +114,7 @@ impl Group {
         }
     }
 
-    /// Ends the group. Returns its expression, and the depth of that.
+    /// Ends the group. Returns its expression, and the depth of the expression.
     fn end(mut self) -> Result<(Expression, usize)> {
         self.end_all_of()?;
         Ok(self.any_of.join(Expression::Or))

@@ -212,8 +212,8 @@ const COMPARISONS: [(&str, &str); 9] = [
 ];
 
 /// For each type, in the order of [`COMPARISONS`]: the name of its property, then literals less
-/// than, equal to and greater than the stored value. The equal one is stored. No Bool is greater
-/// than `true`, so that literal is repeated.
+/// than, equal to and greater than the stored value. No Bool is greater than `true`, so that
+/// literal is repeated.
 const SAMPLES: [(&str, [&str; 3]); 8] = [
     ("S", ["'2'", "'3'", "'4'"]),
     ("I", ["2", "3", "4"]),
@@ -694,7 +694,7 @@ fn key_terms() -> impl Strategy<Value = TestExpression> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Has more partitions than a skip scan seeks through before its first probe.
+    /// The table has more partitions than a skip scan seeks through before its first probe.
     #[test]
     fn random_filters_on_keys_of_many_partitions_match_the_reference_evaluator(
         sizes in proptest::collection::vec(prop_oneof![0usize..3, 0usize..40], 50..150),

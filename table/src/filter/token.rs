@@ -13,7 +13,7 @@ pub(super) enum Token<'a> {
     Null,
     Open,
     Close,
-    /// Occurs only in function calls, which are recognised so that they can be refused as such.
+    /// Part of a function call. Calls are recognised so that they can be refused as such.
     Comma,
     End,
 }

@@ -33,7 +33,7 @@ impl Change {
 
 impl TableService {
     /// Stores a new entity. Returns its Timestamp. Errors: `EntityAlreadyExists`, `TableNotFound`,
-    /// and those of limits.
+    /// and those of invalid keys, properties and sizes.
     pub fn insert_entity(
         &self,
         account: &str,
@@ -44,7 +44,8 @@ impl TableService {
     }
 
     /// Replaces an entity that exists and matches. Returns its new Timestamp. Errors:
-    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, `TableNotFound`, and those of limits.
+    /// `ResourceNotFound`, `UpdateConditionNotSatisfied`, `TableNotFound`, and those of invalid
+    /// keys, properties and sizes.
     pub fn update_entity(
         &self,
         account: &str,
@@ -68,7 +69,7 @@ impl TableService {
     }
 
     /// Stores an entity, whether or not it exists. Returns its new Timestamp. Errors:
-    /// `TableNotFound`, and those of limits.
+    /// `TableNotFound`, and those of invalid keys, properties and sizes.
     pub fn insert_or_replace_entity(
         &self,
         account: &str,
@@ -90,7 +91,7 @@ impl TableService {
     }
 
     /// Deletes an entity that exists and matches. Errors: `ResourceNotFound`,
-    /// `UpdateConditionNotSatisfied`, `TableNotFound`.
+    /// `UpdateConditionNotSatisfied`, `TableNotFound`, and those of invalid keys.
     pub fn delete_entity(
         &self,
         account: &str,
@@ -104,7 +105,7 @@ impl TableService {
         Ok(ticket)
     }
 
-    /// Reads one entity. Errors: `ResourceNotFound`, `TableNotFound`.
+    /// Reads one entity. Errors: `ResourceNotFound`, `TableNotFound`, and those of invalid keys.
     pub fn get_entity(
         &self,
         account: &str,

@@ -47,8 +47,7 @@ fn treats(name: &str) -> Key {
         | "Set Blob Legal Hold"
         | "Lease Blob"
         | "Undelete Blob"
-        // The key of the first block of a list becomes the list's, whatever key the blob has; the
-        // other blocks must have the same key.
+        // The first uncommitted block sets the key for the others, whatever key the blob has.
         | "Put Block" => Key::Ignores,
         other => panic!("the treatment of a key by {other} is undecided"),
     }

@@ -21,7 +21,7 @@ const FOREVER: LeaseAction = LeaseAction::Acquire {
     proposed: Some(A),
 };
 
-/// The actions that bring lease A to a state, and when.
+/// The actions that bring lease A to a state, each with its time in seconds.
 fn ways_to(state: LeaseState) -> Vec<(LeaseAction, u64)> {
     let for_15_seconds = LeaseAction::Acquire {
         duration: LeaseDuration::Seconds(15),
@@ -43,7 +43,8 @@ fn with_id(lease_id: Option<Guid>) -> Conditions {
     }
 }
 
-/// The table: the outcome with no id, A or B in each of the five states. `of` is what is leased.
+/// One row of the table: the outcomes in the five states, with no id, A or B. `of` is `Blob` or
+/// `Container`.
 fn expected(needs: bool, given: Option<Guid>, of: &str) -> [String; 5] {
     let (ok, missing) = ("ok".to_string(), "LeaseIdMissing".to_string());
     let absent = format!("LeaseNotPresentWith{of}Operation");

@@ -54,7 +54,7 @@ struct Operation {
 const TAGS: [(&str, &str); 1] = [("kind", "lake")];
 
 impl Store {
-    /// A blob that any of the operations finds: of its type, tagged, with content.
+    /// Makes a blob of this type, with tags and content, for any of the operations.
     fn make(&self, name: &str, blob_type: BlobType) -> Written {
         match blob_type {
             BlobType::BlockBlob => {

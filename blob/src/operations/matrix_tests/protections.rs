@@ -39,8 +39,8 @@ const NOW: u64 = 100;
 /// The time at which policies end, in seconds.
 const UNTIL: u64 = 1000;
 
-/// The outcome of an operation on a blob with a policy or hold, with a pending copy, and in the
-/// archive tier.
+/// The outcomes of an operation: on a blob with a policy or hold, on one with a pending copy, and
+/// on one in the archive tier.
 fn row(operation: &str) -> [&'static str; 3] {
     const PROTECTED: &str = "BlobImmutableDueToPolicy";
     const PENDING: &str = "PendingCopyOperation";
@@ -317,7 +317,7 @@ impl Store {
             .id
     }
 
-    /// Sets or ends a hold of the record at a place, which no operation does for deleted ones.
+    /// Sets or ends a hold of the record at a place. No operation does this for deleted records.
     fn force_hold(&self, home: u128, name: &str, place: RecordSlot, is_held: bool) {
         let keyspaces = &self.service.keyspaces;
         let (keyspace, key) = match place {
@@ -381,8 +381,8 @@ fn protected_snapshots_and_versions_are_not_deleted() {
     }
 }
 
-/// A deleted record with a hold stays until the hold ends. No operation
-/// produces such a record, so the test writes it.
+/// A deleted record with a hold stays until the hold ends. No operation makes such a record, so the
+/// test writes it.
 #[test]
 fn a_deleted_record_with_a_hold_is_not_gone_before_the_hold() {
     let account = AccountPolicy {

@@ -29,7 +29,7 @@ const STRICT: ScopeSettings = ScopeSettings {
     default: Some(DEFAULT_SCOPE),
     denies: true,
 };
-/// The container insists on the account's own key.
+/// The container allows only the account's own key.
 const PLAIN: ScopeSettings = ScopeSettings {
     default: None,
     denies: true,
@@ -66,7 +66,7 @@ enum ScopeRule {
     Needs,
     /// The operation makes the blob anew, in the scope that is named or the container's.
     Replaces,
-    /// The operation stores something in any scope that the container allows, beside the blob.
+    /// The operation stores content beside the blob, in any scope that the container allows.
     Allows,
     /// The operation needs no scope: the clients send none, and the server refuses one.
     Ignores,

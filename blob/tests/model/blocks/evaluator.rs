@@ -80,7 +80,7 @@ impl ModelEntry {
 
 pub(super) type ModelContainer = BTreeMap<String, ModelEntry>;
 
-/// The condition on the lease id of a request.
+/// The ETag that the conditions of a request demand.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum LeaseRequirement {
     Nothing,

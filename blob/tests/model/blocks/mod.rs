@@ -74,8 +74,8 @@ impl Run {
         }
         self.service = None;
         self.db.take().unwrap().close().unwrap();
-        // Writes at one instant have moved the ETags ahead of the time; a real restart takes longer
-        // than that.
+        // Many writes at one instant have moved the ETags ahead of the clock. A real restart takes
+        // longer than this lead.
         self.now += Duration::from_secs(1);
         self.open();
     }

@@ -4,7 +4,7 @@ use super::evaluator::*;
 use super::*;
 
 impl Run {
-    /// Whether a conditional write to a blob should succeed, and the conditions that it carries.
+    /// Whether a conditional write to a blob should succeed, and its conditions.
     pub(super) fn demand(
         &mut self,
         container: &str,

@@ -1,4 +1,5 @@
-//! Copies from elsewhere, which are pending for a while, and containers that are away for a while.
+//! Copies from other servers, which are pending for a while; containers that are deleted or renamed
+//! for a while.
 
 use super::*;
 

@@ -5,8 +5,8 @@ use lazurite_blob::*;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// Why a request is refused: the reasons of the lowest rank, which the protocol checks first. The
-/// service may return any of these.
+/// Why a request is refused: each reason with its rank. The service may return any reason of the
+/// lowest rank, which the protocol checks first.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Vec<(Rank, String)>);
 

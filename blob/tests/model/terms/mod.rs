@@ -204,7 +204,7 @@ impl Walk {
         }
     }
 
-    /// Lets a while pass, or days, and runs the sweep after those.
+    /// Lets seconds or days pass, and runs the sweep.
     fn wait(&mut self) {
         let time = match self.random.below(4) {
             0 => DAY * (1 + self.random.below(4)) as u32,

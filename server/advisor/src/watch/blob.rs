@@ -7,7 +7,7 @@ use crate::rules::{LISTING_BYTES, LISTINGS, Rule, UPLOAD_BYTES, UPLOAD_PERCENT, 
 use crate::tally::Tally;
 use crate::watch::{Contention, Window};
 
-/// Blobs of a container whose uploads are counted.
+/// Maximum number of blobs of a container whose uploads are counted.
 const UPLOADS_WATCHED: usize = 32;
 
 #[derive(Debug)]
@@ -62,7 +62,8 @@ impl ContainerWatch {
         }
     }
 
-    /// About one read for each listing: half as many to half as many again.
+    /// Fires if there is about one read for each listing: from half as many to one and a half times
+    /// as many.
     fn find(&mut self, request: &Request, findings: &mut Vec<Finding>) {
         let listings = self.listings.count;
         let one_each = self.reads * 2 >= listings && self.reads * 2 <= listings * 3;

@@ -11,10 +11,10 @@ use crate::rules::{
 use crate::tally::Tally;
 use crate::watch::is_share;
 
-/// Entities of a table of which the last read or write is known.
+/// Maximum number of entities of a table whose last read or write is known.
 const ENTITIES_WATCHED: usize = 64;
 
-/// What is known of an entity.
+/// The last read or write of an entity.
 #[derive(Debug, Default)]
 struct Known {
     /// Bytes of its last read or write; 0: not known.

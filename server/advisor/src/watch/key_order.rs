@@ -38,8 +38,8 @@ impl Directions {
     }
 }
 
-/// The lowest and the highest key so far. Keys between them have no direction: rounds over the same
-/// devices begin anew each time, although most keys are greater than the one before.
+/// The lowest and the highest key so far. Keys between them have no direction. In repeated rounds
+/// over the same devices, most keys are greater than the one before, but between the two.
 #[derive(Debug)]
 struct Ends<K>(Option<(K, K)>);
 
@@ -50,7 +50,7 @@ impl<K> Default for Ends<K> {
 }
 
 impl<K: Ord + Clone> Ends<K> {
-    /// Where the key stands: above all, below all, or between; `None` for the first.
+    /// Compares a key with all before: above all, below all, or between; `None` for the first.
     fn add(&mut self, key: &K) -> Option<Ordering> {
         let Some((lowest, highest)) = &mut self.0 else {
             self.0 = Some((key.clone(), key.clone()));
@@ -77,7 +77,7 @@ pub(crate) struct KeyOrder {
 }
 
 impl KeyOrder {
-    /// An upsert of the same entity again has no direction and does not count.
+    /// Counts an insert, unless it is an upsert of the same entity again, which has no direction.
     pub(crate) fn insert(&mut self, keys: &Keys, weight: u64) {
         if self.last.as_ref() == Some(keys) {
             return;

@@ -40,7 +40,7 @@ pub(crate) fn is_share(part: u64, whole: u64, percent: u64) -> bool {
     part.saturating_mul(100) >= whole.saturating_mul(percent)
 }
 
-/// Writes with `If-Match`, and those that were refused.
+/// Counts writes with `If-Match`, and the refused ones among them.
 #[derive(Debug)]
 pub(crate) struct Contention {
     writes: u64,

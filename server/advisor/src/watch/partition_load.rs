@@ -1,4 +1,5 @@
-//! The entities that partitions take within a few seconds, beside the target of one partition.
+//! The entities that partitions take within a few seconds, compared with the target of one
+//! partition.
 
 use crate::advice::Finding;
 use crate::request::{Request, seconds};
@@ -6,7 +7,7 @@ use crate::rules::{HOT_ENTITIES, HOT_SECONDS, Rule};
 use crate::tally::Tally;
 use crate::targets::PARTITION_TARGET;
 
-/// Partitions that are counted in each span.
+/// Maximum number of partitions that are counted in each span.
 const PARTITIONS_MAX: usize = 16;
 
 /// The load of one partition in a span.
@@ -18,7 +19,7 @@ struct Load {
     inherited: u64,
     second: u64,
     in_second: u64,
-    /// Of the busiest second.
+    /// Number of entities in the busiest second.
     peak: u64,
 }
 
@@ -48,8 +49,8 @@ impl Load {
 #[derive(Debug)]
 pub(crate) struct PartitionLoads {
     span: u64,
-    /// The busiest ones: a new partition takes the place of the least busy one and inherits its
-    /// count, so no busy partition is missed.
+    /// The busiest partitions. If there is no room, a new partition takes the place of the least
+    /// busy one and inherits its count, so no busy partition is missed.
     loads: Vec<Load>,
     hot: Tally,
 }
@@ -97,8 +98,8 @@ impl PartitionLoads {
         }
     }
 
-    /// Counts entities of a partition; returns how many are certainly its own, and how many the
-    /// peak second has.
+    /// Counts entities of a partition. Returns how many are certainly its own, and how many its
+    /// busiest second has.
     fn count(&mut self, partition: &str, second: u64, entities: u64) -> (u64, u64) {
         let is_it = |load: &Load| load.partition == partition;
         let at = self.loads.iter().position(is_it).unwrap_or_else(|| {

@@ -9,7 +9,7 @@ use crate::rules::{
 };
 use crate::tally::Tally;
 
-/// Filters of a table whose repetitions are counted.
+/// Maximum number of filters of a table whose repetitions are counted.
 const FILTERS_WATCHED: usize = 16;
 
 /// The scans of a table in one window.
@@ -54,7 +54,7 @@ impl Scans {
         self.full(request, query, weight, findings);
     }
 
-    /// Scans that are too short for [`Rule::WastefulScan`], and many.
+    /// Counts scans that are too short for [`Rule::WastefulScan`].
     fn small(
         &mut self,
         request: &Request,
@@ -78,8 +78,8 @@ impl Scans {
         }
     }
 
-    /// The same filter again, which returned all that it read. Further pages are part of the read
-    /// that the first one began.
+    /// Counts repetitions of a filter that returns many entities, and more than half of the
+    /// entities that it examines. Only first pages count: further pages are part of the same read.
     fn full(
         &mut self,
         request: &Request,

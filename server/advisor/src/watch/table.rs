@@ -140,9 +140,10 @@ impl TableWatch {
     }
 }
 
-/// The partition that a request loads, and the entities that count against its target: those that a
-/// query examines, here or on the hosted service, whichever are more. `None` if it is not known. Of
-/// a query that reads several partitions, the one of which it reads most rows.
+/// The partition that a request loads, and the number of entities that count against its target;
+/// `None` if they are not known. For a query, these are the entities examined here or on the hosted
+/// service, whichever are more. If a query reads several partitions, the one with most rows read
+/// counts.
 pub(crate) fn load_of<'a>(
     request: &'a Request,
     shape: Option<&'a Shape>,
@@ -361,7 +362,7 @@ impl Counters {
     }
 }
 
-/// A plan as it was named, or that it is not known.
+/// The name of a plan, or `unknown` if it is empty.
 fn named(plan: &str) -> &str {
     if plan.is_empty() { "unknown" } else { plan }
 }
@@ -416,7 +417,7 @@ impl Deletes {
 struct InsertRun {
     partition: String,
     last_at: SystemTime,
-    /// RowKeys of the transaction that the inserts would fill at present.
+    /// RowKeys of the transaction that the latest inserts would share.
     rows: HashSet<String>,
     in_a_row: Tally,
 }

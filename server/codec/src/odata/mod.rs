@@ -13,10 +13,10 @@ pub use write::{Frame, entity_path, table_list, table_single};
 /// How much metadata a response contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// Only values.
+    /// None: only names and values.
     None,
-    /// The types that JSON values do not show.
+    /// The URL of the metadata, the ETags of entities, and the types that JSON values do not show.
     Minimal,
-    /// All types, and the addresses of entities.
+    /// Also the type of `Timestamp`, and the types and addresses of entities and tables.
     Full,
 }

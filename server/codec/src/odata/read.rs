@@ -18,12 +18,13 @@ pub struct EntityBody {
     pub row_key: Option<String>,
     /// Whether a key is annotated with a type other than string.
     pub has_typed_key: bool,
-    /// All other properties, in the order sent.
+    /// The other properties except `Timestamp`, in the order sent.
     pub properties: Vec<(String, Value)>,
 }
 
 /// Reads an entity. Errors: `InvalidInput` if it is not JSON, not flat, or has a value that is not
-/// of its type; `OutOfRangeInput` for instants before 1601; `DuplicatePropertiesSpecified`.
+/// of its type; `TooManyProperties`; `OutOfRangeInput` for instants before 1601;
+/// `DuplicatePropertiesSpecified`.
 pub fn read_entity(bytes: &[u8]) -> Result<EntityBody, Error> {
     let invalid = || Error::InvalidInput(InvalidInput::Request);
     let text = std::str::from_utf8(bytes).map_err(|_| invalid())?;
@@ -186,7 +187,8 @@ fn read_value(name: &str, raw: &str, annotation: Option<&str>) -> Result<Option<
         }
         Some(_) => None,
     };
-    // Except for booleans and strings, unquoted text is read by the same rules as quoted text.
+    // With an annotation of a number or a Boolean, unquoted text is read by the same rules as
+    // quoted text.
     let plain = text.as_deref().unwrap_or(raw);
     let value = match (annotation, &text) {
         (None | Some("Edm.String"), Some(text)) => Value::String(text.clone().into_owned()),

@@ -103,8 +103,9 @@ impl ParquetReader {
         }
     }
 
-    /// Reads the next row. The first call returns the columns. With `fields` these are the named
-    /// columns, and the names are changed to their spelling in the file; without, all columns.
+    /// Reads the next row. Unless [`Self::open_first`] opened the file, the first call returns the
+    /// columns. With `fields` these are the named columns, and the names are changed to their
+    /// spelling in the file; without, all columns.
     pub fn next(&mut self, fields: Option<&mut [Field]>) -> std::result::Result<Step, Fatal> {
         // Unwind-safe: after a panic the query ends and does not use the reader again.
         let step = decoding(|| match &self.file {
