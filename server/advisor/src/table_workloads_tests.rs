@@ -8,7 +8,7 @@ use crate::workloads::{Workload, keys, shuffled};
 use std::time::{Duration, SystemTime};
 
 /// The time at which every workload begins.
-fn later() -> SystemTime {
+fn beginning() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_020)
 }
 
@@ -36,7 +36,7 @@ impl Workload {
     }
 
     fn hottest(&self) -> (String, u64) {
-        let (map, _) = self.advisor.heat_map(later() + Duration::from_secs(60));
+        let (map, _) = self.advisor.heat_map(beginning() + Duration::from_secs(60));
         let row = map.rows.first().unwrap();
         (row.partition.clone(), row.total)
     }

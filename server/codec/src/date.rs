@@ -72,7 +72,7 @@ pub fn iso8601_seconds(time: SystemTime) -> String {
     text
 }
 
-/// Reads `YYYY-MM-DD` and `YYYY-MM-DDThh:mm[:ss][.f{1,7}]Z`, both UTC; `None` for anything else.
+/// Reads `YYYY-MM-DD` and `YYYY-MM-DDThh:mm[:ss[.f{1,7}]]Z`, both UTC; `None` for anything else.
 /// Source: Create a service SAS, "Specify the signature validity interval".
 pub fn parse_iso8601(text: &str) -> Option<SystemTime> {
     let (date, clock) = match text.split_once('T') {
@@ -112,7 +112,11 @@ fn parse_clock(text: &str) -> Option<(i64, u64)> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let mut parts = clock.split(':');
     let (hour, minute) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
-    let second = parts.next().map_or(Some(0), |second| digits(second, 2))?;
+    let second = match parts.next() {
+        Some(second) => digits(second, 2)?,
+        None if text.contains('.') => return None,
+        None => 0,
+    };
     let valid = parts.next().is_none() && hour < 24 && minute < 60 && second < 60;
     let missing_digits = 7_u32.checked_sub(fraction.len() as u32)?;
     let fraction_valid = fraction.bytes().all(|byte| byte.is_ascii_digit());
@@ -200,6 +204,7 @@ mod tests {
             "2024-03-01T00:00:60Z",
             "2024-03-01T00:00",
             "2024-03-01T00:00:00.Z",
+            "2024-03-01T00:00.5Z",
         ];
         for text in forms {
             assert_eq!(parse_iso8601(text), None, "{text}");

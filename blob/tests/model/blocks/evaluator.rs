@@ -82,34 +82,34 @@ pub(super) type ModelContainer = BTreeMap<String, ModelEntry>;
 
 /// The ETag that the conditions of a request demand.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum LeaseRequirement {
+pub(super) enum EtagRequirement {
     Nothing,
     IsCurrent,
     IsStale,
     IsMissing,
 }
 
-impl LeaseRequirement {
+impl EtagRequirement {
     pub(super) fn headers(self, current: Option<ETag>) -> Conditions {
         let stale = "\"0x1\"".to_string();
         let if_match = match self {
-            LeaseRequirement::IsCurrent => Some(current.map_or(stale, ETag::quoted)),
-            LeaseRequirement::IsStale => Some(stale),
+            EtagRequirement::IsCurrent => Some(current.map_or(stale, ETag::quoted)),
+            EtagRequirement::IsStale => Some(stale),
             _ => None,
         };
         Conditions {
             if_match: if_match.and_then(|tag| ETags::parse(&tag)),
-            if_none_match: (self == LeaseRequirement::IsMissing).then_some(ETags::Any),
+            if_none_match: (self == EtagRequirement::IsMissing).then_some(ETags::Any),
             ..Conditions::default()
         }
     }
 
     pub(super) fn expect(self, exists: bool, creates: bool) -> Result<(), &'static str> {
         match (self, exists) {
-            (LeaseRequirement::IsStale, _) | (LeaseRequirement::IsCurrent, false) => {
+            (EtagRequirement::IsStale, _) | (EtagRequirement::IsCurrent, false) => {
                 Err("ConditionNotMet")
             }
-            (LeaseRequirement::IsMissing, true) if creates => Err("BlobAlreadyExists"),
+            (EtagRequirement::IsMissing, true) if creates => Err("BlobAlreadyExists"),
             (_, false) if !creates => Err("BlobNotFound"),
             _ => Ok(()),
         }

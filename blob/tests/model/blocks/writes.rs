@@ -11,7 +11,7 @@ impl Run {
         name: &str,
         creates: bool,
     ) -> (Result<(), &'static str>, Conditions) {
-        use LeaseRequirement::*;
+        use EtagRequirement::*;
         let demands = [Nothing, Nothing, Nothing, IsCurrent, IsStale, IsMissing];
         let demand = *self.random.one(&demands);
         let current = self.blob(container, name).ok().map(|blob| blob.etag);
