@@ -98,13 +98,15 @@ pub fn is_date(text: &str) -> bool {
 
 /// Parses `YYYY-MM-DD` as days since 1970-01-01.
 fn parse_date(text: &str) -> Option<i64> {
-    let mut parts = text.split('-');
-    let year = i32::try_from(digits(parts.next()?, 4)?).ok()?;
-    let month = u8::try_from(digits(parts.next()?, 2)?).ok()?;
-    let day = u8::try_from(digits(parts.next()?, 2)?).ok()?;
-    let date = Date::from_calendar_date(year, Month::try_from(month).ok()?, day).ok()?;
-    let valid = parts.next().is_none() && year >= 1;
-    valid.then(|| i64::from(date.to_julian_day() - JULIAN_DAY_1970))
+    let &[a, b, c, d, b'-', e, f, b'-', g, h] = text.as_bytes() else {
+        return None;
+    };
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| byte - b'0');
+    let pair = |tens, ones| Some(10 * digit(tens)? + digit(ones)?);
+    let year = 100 * i32::from(pair(a, b)?) + i32::from(pair(c, d)?);
+    let month = Month::try_from(pair(e, f)?).ok()?;
+    let date = Date::from_calendar_date(year, month, pair(g, h)?).ok()?;
+    (year >= 1).then(|| i64::from(date.to_julian_day() - JULIAN_DAY_1970))
 }
 
 /// Parses a time as seconds of the day and 100 ns ticks of the second.

@@ -79,7 +79,10 @@ async fn pass_to_service(mut call: Call<'_, '_>) -> Result<Response<Body>, Stop>
 }
 
 /// Turns the outcome into a response, and shows it to the observers up to its last byte.
-fn answer(mut exchange: Exchange<'_>, outcome: Result<Response<Body>, Stop>) -> Response<Body> {
+fn answer(
+    mut exchange: Box<Exchange<'_>>,
+    outcome: Result<Response<Body>, Stop>,
+) -> Response<Body> {
     // First: if an unread body is dropped, the connection may have to close, and the headers below
     // must say so.
     exchange.body = None;
@@ -109,7 +112,7 @@ fn serve<'a>(
 }
 
 /// An exchange that has no response yet. A drop means that its client has disconnected.
-struct Unanswered<'a>(Option<Exchange<'a>>);
+struct Unanswered<'a>(Option<Box<Exchange<'a>>>);
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {

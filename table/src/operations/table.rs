@@ -84,9 +84,13 @@ impl TableService {
 
     /// The id of a table. Never waits for a writer. Errors: as [`TableService::check_table`].
     pub(crate) fn table_id(&self, account: &str, table: &str) -> Result<TableId> {
-        let key = keys::table(account, table);
-        let stripe = self.known_tables.stripe(&key);
-        let changes = match stripe.find(&key) {
+        self.id_of(&keys::table(account, table), account, table)
+    }
+
+    /// Like [`TableService::table_id`], with the key of the table's record.
+    fn id_of(&self, key: &[u8], account: &str, table: &str) -> Result<TableId> {
+        let stripe = self.known_tables.stripe(key);
+        let changes = match stripe.find(key) {
             Ok(id) => return Ok(id),
             Err(changes) => changes,
         };
@@ -96,7 +100,7 @@ impl TableService {
             }
             return Err(Error::TableNotFound);
         };
-        stripe.remember(&key, record.id, changes);
+        stripe.remember(key, record.id, changes);
         Ok(record.id)
     }
 
@@ -111,7 +115,7 @@ impl TableService {
     ) -> Result<TableId> {
         let key = keys::table(account, table);
         transaction.lock_shared([(&self.catalog, &key[..])])?;
-        self.table_id(account, table)
+        self.id_of(&key, account, table)
     }
 
     /// Like [`TableService::lock_table`], but locks out all other writers of its entities.
@@ -123,7 +127,7 @@ impl TableService {
     ) -> Result<TableId> {
         let key = keys::table(account, table);
         transaction.lock([(&self.catalog, &key[..])])?;
-        self.table_id(account, table)
+        self.id_of(&key, account, table)
     }
 
     fn next_table_id(&self) -> Result<TableId> {

@@ -223,12 +223,23 @@ fn write_value(out: &mut String, value: ValueRef<'_>) {
 
 /// The path `T(PartitionKey='p',RowKey='r')`, with quotes doubled and characters percent-encoded.
 pub fn entity_path(table: &str, partition_key: &str, row_key: &str) -> String {
-    let escape = |key: &str| utf8_percent_encode(&key.replace('\'', "''"), IN_KEYS).to_string();
-    format!(
-        "{table}(PartitionKey='{}',RowKey='{}')",
-        escape(partition_key),
-        escape(row_key)
-    )
+    let mut path = String::with_capacity(32 + table.len() + partition_key.len() + row_key.len());
+    path.push_str(table);
+    path.push_str("(PartitionKey='");
+    push_key(&mut path, partition_key);
+    path.push_str("',RowKey='");
+    push_key(&mut path, row_key);
+    path.push_str("')");
+    path
+}
+
+fn push_key(path: &mut String, key: &str) {
+    for (index, part) in key.split('\'').enumerate() {
+        if index > 0 {
+            path.push_str("''");
+        }
+        path.extend(utf8_percent_encode(part, IN_KEYS));
+    }
 }
 
 /// Characters that are percent-encoded in the keys of an entity's address. A quote is only doubled,

@@ -17,11 +17,13 @@ use crate::response::error::Failure;
 use crate::response::error::common::CommonError;
 use crate::state::{Store, StoreGuard};
 use axum::body::Body;
-use axum::http::header::{ACCEPT, HeaderValue, ORIGIN, USER_AGENT};
+use axum::http::header::{ACCEPT, HeaderName, HeaderValue, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{Request, Response};
 use hyper::body::Incoming;
 use std::sync::Arc;
+
+const COPY_SOURCE: HeaderName = HeaderName::from_static("x-ms-copy-source");
 
 /// `Ok` passes the request to the next step; an error ends the pipeline.
 pub type Step = Result<(), Stop>;
@@ -93,13 +95,14 @@ pub struct AnswerFacts {
 }
 
 impl<'a> Exchange<'a> {
-    /// Begins with a request whose head was read. Observers see it before it can be refused.
+    /// Begins with a request whose head was read. Observers see it before it can be refused. Boxed,
+    /// because the futures that own it are moved.
     pub fn begin(
         app: &'a Arc<App>,
         client: Client,
         request: Request<Incoming>,
         notes: &'a HeaderNames,
-    ) -> Exchange<'a> {
+    ) -> Box<Exchange<'a>> {
         let mut raw = notes.take_head();
         if ends_with_client(&request) {
             notes.follow_client();
@@ -125,7 +128,7 @@ impl<'a> Exchange<'a> {
             is_own: client.is_own,
             ..ExchangeFacts::new(origin, parts.method.clone(), parts.uri.clone(), headers)
         };
-        Exchange {
+        Box::new(Exchange {
             app,
             client,
             notes,
@@ -138,7 +141,7 @@ impl<'a> Exchange<'a> {
             host: String::new(),
             facts,
             answer,
-        }
+        })
     }
 
     /// Continues with another store, and sets the request's times by that store's clock.
@@ -163,6 +166,5 @@ impl<'a> Exchange<'a> {
 /// True if the work for a request may take long and is of no use once its client has left: an
 /// export, or an operation with a copy source, which may be on another server.
 fn ends_with_client(request: &Request<Incoming>) -> bool {
-    pages::ends_with_client(request.uri().path())
-        || request.headers().contains_key("x-ms-copy-source")
+    pages::ends_with_client(request.uri().path()) || request.headers().contains_key(&COPY_SOURCE)
 }

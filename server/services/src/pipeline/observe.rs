@@ -36,26 +36,26 @@ fn parts<'c, 'a>(call: &'c mut Call<'_, 'a>) -> (&'c mut Exchange<'a>, Routing<'
 }
 
 /// Shows the observers the response up to its end.
-pub fn follow(exchange: Exchange<'_>, response: Answer) -> Answer {
+pub fn follow(exchange: Box<Exchange<'_>>, response: Answer) -> Answer {
     let Exchange {
         store,
         facts,
         observers,
         answer,
         ..
-    } = exchange;
+    } = *exchange;
     observers.follow(&store, facts, answer.reception, response)
 }
 
 /// Reports to the observers that the client disconnected before there was a response.
-pub fn abandon(exchange: Exchange<'_>) {
+pub fn abandon(exchange: Box<Exchange<'_>>) {
     let Exchange {
         store,
         mut facts,
         observers,
         answer,
         ..
-    } = exchange;
+    } = *exchange;
     facts.status = StatusCode::from_u16(CLIENT_CLOSED_REQUEST).expect("a status");
     observers.abandon(&store, &facts, &answer.reception);
 }

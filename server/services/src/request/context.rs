@@ -305,19 +305,26 @@ impl Context {
 
 /// The text of a header, trimmed: decoded as UTF-8 if that is valid, otherwise as Latin-1.
 pub fn text_of(value: &HeaderValue) -> String {
+    read(value).into_owned()
+}
+
+/// Like [`text_of`], without a copy if the value is valid UTF-8.
+pub fn read(value: &HeaderValue) -> Cow<'_, str> {
     let bytes = value.as_bytes();
-    let text: Cow<str> = match std::str::from_utf8(bytes) {
-        Ok(text) => text.into(),
-        Err(_) => bytes.iter().map(|&byte| char::from(byte)).collect(),
-    };
-    text.trim().to_owned()
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.trim().into(),
+        Err(_) => {
+            let text: String = bytes.iter().map(|&byte| char::from(byte)).collect();
+            text.trim().to_owned().into()
+        }
+    }
 }
 
 fn version(headers: &HeaderMap, query: &Query) -> Result<Option<ApiVersion>> {
     let (name, text) = match headers.get(&VERSION) {
-        Some(value) => ("x-ms-version", text_of(value)),
+        Some(value) => ("x-ms-version", read(value)),
         None => match query.get("api-version").or_else(|| query.get("sv")) {
-            Some(text) => ("api-version", text),
+            Some(text) => ("api-version", text.into()),
             None => return Ok(None),
         },
     };

@@ -15,6 +15,7 @@ use crate::request::permissions::{Letters::Any, RequiredPermissions};
 use crate::response::ResponseFuture;
 use crate::response::error::{Failure, Result};
 use axum::http::Method;
+use axum::http::header::CONTENT_TYPE;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -460,10 +461,9 @@ impl<R> Operation<R> {
 
 /// Refuses two content types: readers would parse different documents, depending on which they use.
 fn check_content_type(context: &Context) -> Result<()> {
-    let name = "content-type";
-    match context.headers.get_all(name).iter().nth(1) {
+    match context.headers.get_all(CONTENT_TYPE).iter().nth(1) {
         None => Ok(()),
-        Some(second) => Err(Failure::header(name, text_of(second))),
+        Some(second) => Err(Failure::header(CONTENT_TYPE.as_str(), text_of(second))),
     }
 }
 

@@ -24,7 +24,7 @@ pub use why_refused::WhyRefused;
 
 use crate::request::body_copy::{BodyCopy, CopyBudget};
 use aside::Aside;
-use axum::http::header::HeaderMap;
+use axum::http::header::{HeaderMap, HeaderName};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +34,7 @@ use std::time::Instant;
 /// fail are kept, without their headers: a busy server spends no time on records that are dropped
 /// before they can be read.
 const SECOND_RECORDS_MAX: u32 = 2000;
+const ENCRYPTION_KEY: HeaderName = HeaderName::from_static("x-ms-encryption-key");
 /// At most one in this many records is a displaced one (`aside.rs`).
 const ASIDE_SHARE: usize = 4;
 
@@ -206,7 +207,7 @@ impl Ring {
 
     /// Copies for a request's bodies; `None` if disabled, or for content with a customer key.
     fn copies_for(&self, headers: &HeaderMap) -> Option<Bodies> {
-        let is_kept = self.copies.is_on() && !headers.contains_key("x-ms-encryption-key");
+        let is_kept = self.copies.is_on() && !headers.contains_key(&ENCRYPTION_KEY);
         is_kept.then(|| Bodies {
             request: BodyCopy::new(&self.copies),
             response: BodyCopy::new(&self.copies),

@@ -246,7 +246,7 @@ async fn insert(
             ..entity
         };
         let path = odata::entity_path(&request.table, &entity.partition_key, &entity.row_key);
-        let location = format!("{}/{path}", request.context.base_url);
+        let location = [&request.context.base_url, "/", &path].concat();
         let mut response = match prefer {
             Some(Prefer::NoContent) => {
                 let mut response = uncached(empty(204));

@@ -1,7 +1,7 @@
 //! Formats of requests and responses: OData metadata levels, content types, `Prefer`.
 
 use crate::codec::odata::Level;
-use crate::request::context::Context;
+use crate::request::context::{Context, read};
 use crate::response::error::{Failure, Result};
 use crate::response::headers::{empty, put_value};
 use axum::body::Body;
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 pub fn level(context: &Context) -> Result<Level> {
     let format = context.query.get("$format");
     let Some(format) = format.filter(|format| !format.is_empty()) else {
-        return level_of(&context.header("accept").unwrap_or_default());
+        return level_of(&context.headers.get("accept").map_or("".into(), read));
     };
     check_format(&format)?;
     level_of(&format)
@@ -66,8 +66,12 @@ pub fn level_of(accept: &str) -> Result<Level> {
 }
 
 pub fn check_content_type(context: &Context, batch: bool) -> Result<()> {
-    let content_type = context.header("content-type").unwrap_or_default();
-    let content_type = content_type.to_ascii_lowercase();
+    let content_type = context.headers.get("content-type");
+    // Fast path for the text that the official clients send.
+    if content_type.is_none_or(|value| value == "application/json") {
+        return Ok(());
+    }
+    let content_type = content_type.map_or("".into(), read).to_ascii_lowercase();
     if content_type.contains("atom") {
         return Err(unsupported_format());
     }
@@ -132,11 +136,9 @@ pub enum Prefer {
 impl Prefer {
     /// Source: Setting the Prefer header to manage response echo on insert operations.
     pub fn parse(header: Option<&str>) -> Option<Prefer> {
-        match header?.trim().to_ascii_lowercase().as_str() {
-            "return-no-content" => Some(Prefer::NoContent),
-            "return-content" => Some(Prefer::Content),
-            _ => None,
-        }
+        let header = header?.trim();
+        let mut known = [Prefer::Content, Prefer::NoContent].into_iter();
+        known.find(|prefer| prefer.text().eq_ignore_ascii_case(header))
     }
 
     pub fn text(self) -> &'static str {

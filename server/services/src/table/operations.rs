@@ -391,11 +391,11 @@ fn conditional_write(asked: &Asked) -> Result<Option<Write>> {
 /// The method, which X-HTTP-Method on a POST replaces. Source: Table service error codes.
 fn method(context: &Context) -> Result<Method> {
     let refuse = |code: &'static str, message: &'static str| Err(Failure::new(400, code, message));
-    let mut values = context.headers.get_all("x-http-method").iter();
-    let Some(value) = values.next() else {
+    let name = "x-http-method";
+    let Some(value) = context.headers.get(name) else {
         return Ok(context.method.clone());
     };
-    if values.next().is_some() {
+    if context.headers.get_all(name).iter().count() > 1 {
         return refuse(
             "XMethodIncorrectCount",
             "X-HTTP-Method was specified more than once.",
