@@ -3,7 +3,7 @@
 use crate::auth::signature::failed;
 use crate::auth::stored_policy::stored_policy;
 use crate::auth::{Caller, bearer, sas, shared_key};
-use crate::request::context::Context;
+use crate::request::context::{Context, read};
 use crate::response::error::{Failure, Result, common};
 use crate::services::Services;
 use axum::http::header::AUTHORIZATION;
@@ -67,11 +67,12 @@ pub fn authenticate(
     takes_tokens: bool,
 ) -> Result<Caller> {
     let mut authorizations = context.headers.get_all(AUTHORIZATION).iter();
-    if authorizations.nth(1).is_some() {
+    let authorization = authorizations.next().map(read);
+    if authorizations.next().is_some() {
         let detail = "The request has more than one Authorization header.";
         return Err(common::INVALID_AUTHENTICATION_INFO.with("AuthenticationErrorDetail", detail));
     }
-    let authorization = context.header("authorization");
+    let authorization = authorization.filter(|text| !text.is_empty());
     let token = authorization
         .as_deref()
         .and_then(|text| text.strip_prefix("Bearer "));
@@ -109,7 +110,7 @@ pub fn authenticate(
 /// token of that user. Source: Create a user delegation SAS, "Specify a signed delegated user
 /// object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
-    if context.headers.contains_key("authorization") && !context.query.has("sduoid") {
+    if context.headers.get_hashed(&AUTHORIZATION).is_some() && !context.query.has("sduoid") {
         return Ok(None);
     }
     sas::Sas::parse(context)

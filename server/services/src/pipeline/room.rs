@@ -7,6 +7,7 @@ use crate::request::context::Context;
 use crate::response::long_responses;
 use axum::body::Body;
 use axum::http::Response;
+use axum::http::header::AUTHORIZATION;
 use std::net::IpAddr;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -19,7 +20,7 @@ pub async fn reserve(call: &mut Call<'_, '_>) -> Step {
 /// A number for the credential of a request, or for its client's address if it has none. Requests
 /// with the same number share one limit of memory.
 fn holder(context: &Context) -> u64 {
-    let authorization = context.headers.get("authorization");
+    let authorization = context.headers.get_hashed(&AUTHORIZATION);
     let hash = match (context.query.get_literal("sig"), authorization) {
         (Some(signature), _) => xxh3_64(signature.as_bytes()),
         (None, Some(credentials)) => {

@@ -6,14 +6,16 @@ use crate::response::error::{Failure, Result};
 use crate::response::headers::{empty, put_value};
 use axum::body::Body;
 use axum::http::Response;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use std::borrow::Cow;
 
 /// The OData level. `$format` overrides `Accept`. Source: Payload format for Table operations.
 pub fn level(context: &Context) -> Result<Level> {
     let format = context.query.get("$format");
     let Some(format) = format.filter(|format| !format.is_empty()) else {
-        return level_of(&context.headers.get("accept").map_or("".into(), read));
+        return level_of(&context.headers.get_hashed(&ACCEPT).map_or("".into(), read));
     };
     check_format(&format)?;
     level_of(&format)
@@ -66,7 +68,7 @@ pub fn level_of(accept: &str) -> Result<Level> {
 }
 
 pub fn check_content_type(context: &Context, batch: bool) -> Result<()> {
-    let content_type = context.headers.get("content-type");
+    let content_type = context.headers.get_hashed(&CONTENT_TYPE);
     // Fast path for the text that the official clients send.
     if content_type.is_none_or(|value| value == "application/json") {
         return Ok(());
