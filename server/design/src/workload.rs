@@ -68,6 +68,15 @@ impl RecordedQuery {
             .div_ceil(self.seconds.len().max(1) as u64)
             .max(1)
     }
+
+    /// Pages that its client reads at least each time. Logs do not say how many entities came back:
+    /// then the requests of the record say when the client had enough.
+    pub fn pages(&self) -> u64 {
+        match self.returned {
+            0 => self.requests.div_ceil(self.seconds.len().max(1) as u64),
+            _ => 1,
+        }
+    }
 }
 
 /// `$filter`, and `$top`.
@@ -86,12 +95,18 @@ pub struct Workload {
     pub refused: u64,
     /// Writes of which logs do not say the keys: they are in no figure.
     pub nameless: u64,
+    /// Transactions of which logs do not say the table either.
+    pub tableless: u64,
 }
 
 impl Workload {
     /// Sorts the requests of a record that name the table, in any case.
     pub fn of(records: &[Recorded], table: &str) -> Workload {
-        let mut workload = Workload::default();
+        let is_tableless = |record: &&Recorded| record.table == "$batch";
+        let mut workload = Workload {
+            tableless: records.iter().filter(is_tableless).count() as u64,
+            ..Workload::default()
+        };
         let is_of_table = |record: &&Recorded| record.table.eq_ignore_ascii_case(table);
         let of_table = || records.iter().filter(is_of_table);
         // Requests are recorded in the order of their ends.
@@ -210,6 +225,14 @@ pub(crate) mod tests {
         assert_eq!((query.requests, query.wanted()), (3, 1500));
         assert_eq!(query.seconds, [1, 4]);
         assert!(workload.keyed[0].is_transaction() && workload.keyed[0].is_write());
+        // Logs do not say how many entities came back, and name no table of a transaction.
+        let pages = [0, 100, 200, 5000].map(|at| self::query(at, "A eq 1", 0, at > 0 && at < 5000));
+        let mut batch = keyed(0, "EntityGroupTransaction", "", &[]);
+        batch.table = "$batch".to_owned();
+        let logged = Workload::of(&[&pages[..], &[batch]].concat(), "T");
+        let of_pages = &logged.queries[&("A eq 1".to_owned(), None)];
+        assert_eq!((of_pages.wanted(), of_pages.pages()), (1, 2));
+        assert_eq!((logged.requests(), logged.tableless), (4, 1));
         // As Storage Analytics names the read of one entity.
         let reads = Workload::of(&[keyed(0, "QueryEntity", "p", &["1"])], "T");
         assert!(!reads.keyed[0].is_write());

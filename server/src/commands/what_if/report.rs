@@ -301,6 +301,10 @@ impl Report<'_> {
                 "requests whose keys the log does not say, and which are in no figure",
             ),
             (
+                self.workload.tableless,
+                "transactions of any table: the log says neither their table nor their keys, and they are in no figure",
+            ),
+            (
                 self.workload.refused,
                 "requests that were refused, and are in no figure",
             ),
