@@ -36,6 +36,10 @@ pub struct Recorded {
     pub operation: String,
     /// The status of the answer.
     pub status: u16,
+    /// The status of the operation that refused a transaction, of which nothing was done. `status`
+    /// is 202 all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u16>,
     /// PartitionKey of the entities that were addressed; `None` for queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_key: Option<String>,
@@ -82,6 +86,7 @@ impl From<&Request> for Recorded {
             table: request.resource.clone(),
             operation: request.operation.to_owned(),
             status: request.status,
+            refused: request.refused,
             partition_key: keys.map(|keys| keys.partition.clone()),
             row_keys,
             filter: query.and_then(|query| query.filter.clone()),
@@ -299,7 +304,9 @@ mod tests {
         });
         let mut transaction = request("T");
         transaction.transaction_rows = vec!["1".to_owned(), "2".to_owned()];
-        for request in [request("T"), query, transaction] {
+        let mut refused = transaction.clone();
+        refused.refused = Some(409);
+        for request in [request("T"), query, transaction, refused] {
             let recorded = Recorded::from(&request);
             let line = serde_json::to_string(&recorded).unwrap();
             assert!(!line.contains("null"), "{line}");

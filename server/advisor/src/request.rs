@@ -76,6 +76,8 @@ pub struct Request {
     pub transaction_entities: u32,
     /// RowKeys of those entities, while somebody records.
     pub transaction_rows: Vec<String>,
+    /// The status of the operation that refused a transaction. The answer itself is a success.
+    pub refused: Option<u16>,
     /// The cost of a query of entities.
     pub query: Option<QueryFacts>,
     /// The messages that Get Messages delivered.
@@ -155,6 +157,7 @@ impl Request {
             entity: None,
             transaction_entities: 0,
             transaction_rows: Vec::new(),
+            refused: None,
             query: None,
             delivered: None,
         }
@@ -162,7 +165,7 @@ impl Request {
 
     /// Whether the request succeeded.
     pub fn is_success(&self) -> bool {
-        self.status < 400
+        self.status < 400 && self.refused.is_none()
     }
 
     /// Cuts names that are longer than [`NAME_BYTES_MAX`].

@@ -259,6 +259,7 @@ impl PatternLoad {
             operation: pattern.does.operation().to_owned(),
             partition,
             rows,
+            is_refused: false,
         };
         self.workload
             .keyed

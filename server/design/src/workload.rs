@@ -20,6 +20,8 @@ pub struct KeyedRequest {
     pub partition: String,
     /// RowKeys: one, or those of a transaction.
     pub rows: Vec<String>,
+    /// Nothing was done: an entity was there already or not at all, or its ETag was another one.
+    pub is_refused: bool,
 }
 
 impl KeyedRequest {
@@ -91,7 +93,8 @@ pub struct Workload {
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Requests that were refused or failed: they are in no figure.
+    /// Requests that were refused or failed for another reason than their entities: they are in no
+    /// figure.
     pub refused: u64,
     /// Writes of which logs do not say the keys: they are in no figure.
     pub nameless: u64,
@@ -120,8 +123,10 @@ impl Workload {
     }
 
     fn take(&mut self, record: &Recorded, second: usize) {
-        // An entity that is not there and an ETag that is not current are answers of a design.
-        if record.status >= 400 && !matches!(record.status, 404 | 412) {
+        let status = record.refused.unwrap_or(record.status);
+        // An entity that is there or not and an ETag that is not current are answers of a design,
+        // which Azure bills. Source: Understanding Windows Azure Storage Billing.
+        if status >= 400 && !matches!(status, 404 | 409 | 412) {
             self.refused += 1;
         } else if let Some(partition) = &record.partition_key
             && !record.row_keys.is_empty()
@@ -131,6 +136,7 @@ impl Workload {
                 operation: record.operation.clone(),
                 partition: partition.clone(),
                 rows: record.row_keys.clone(),
+                is_refused: status >= 400,
             });
         } else if record.operation == "QueryEntities" {
             let question = (record.filter.clone().unwrap_or_default(), record.top);
@@ -156,6 +162,12 @@ impl Workload {
                 .collect::<Vec<_>>()
         };
         self.keyed.iter().flat_map(keys).collect()
+    }
+
+    /// Writes that changed nothing, because of what was there. Azure bills them.
+    pub fn refused_writes(&self) -> u64 {
+        let is_refused = |request: &&KeyedRequest| request.is_write() && request.is_refused;
+        self.keyed.iter().filter(is_refused).count() as u64
     }
 
     /// All requests that count.
@@ -204,6 +216,10 @@ pub(crate) mod tests {
         other.table = "Other".to_owned();
         let mut refused = keyed(2000, "InsertEntity", "p", &["r"]);
         refused.status = 409;
+        let mut transaction = keyed(2000, "EntityGroupTransaction", "p", &["r", "3"]);
+        (transaction.status, transaction.refused) = (202, Some(412));
+        let mut too_large = transaction.clone();
+        too_large.refused = Some(413);
         let mut invalid = query(0, "x", 0, false);
         invalid.status = 400;
         let records = [
@@ -214,13 +230,18 @@ pub(crate) mod tests {
             query(1600, "A eq 1", 500, true),
             query(4100, "A eq 1", 1500, false),
             refused,
+            transaction,
+            too_large,
         ];
         let workload = Workload::of(&records, "T");
         assert_eq!(
             (workload.seconds, workload.requests(), workload.refused),
-            (5, 4, 2)
+            (5, 6, 2)
         );
-        assert_eq!(workload.named().len(), 2);
+        assert_eq!(workload.named().len(), 4);
+        let are_refused = workload.keyed.iter().map(|request| request.is_refused);
+        assert_eq!(are_refused.collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!(workload.refused_writes(), 2);
         let query = &workload.queries[&("A eq 1".to_owned(), None)];
         assert_eq!((query.requests, query.wanted()), (3, 1500));
         assert_eq!(query.seconds, [1, 4]);

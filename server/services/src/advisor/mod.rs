@@ -44,6 +44,9 @@ pub struct TransactionFacts {
     pub entities: u32,
     /// Empty unless a recorder is active.
     pub row_keys: Vec<String>,
+    /// The status of the write that the store refused, and the whole transaction with it. The
+    /// answer has a status of success.
+    pub refused: Option<u16>,
 }
 
 /// The partition of which a query page examined the most rows. Only its handler knows it.
@@ -162,6 +165,7 @@ impl Observer for Box<Watched> {
             request.resource = transaction.table;
             request.transaction_entities = transaction.entities;
             request.transaction_rows = transaction.row_keys;
+            request.refused = transaction.refused;
             request.keys = Some(Keys {
                 partition: transaction.partition_key,
                 row: String::new(),

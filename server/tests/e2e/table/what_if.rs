@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::transactions::{insert_change, transaction};
+use super::transactions::{change, insert_change, transaction};
 use super::{create_table, insert, request, with_table};
 use crate::http::Request;
 use crate::server::{Launch, Server, Service};
@@ -135,6 +135,59 @@ fn a_record_has_what_is_asked_of_tables_and_nothing_else() {
         .unsigned()
         .send(&server)
         .is(403);
+}
+
+#[test]
+fn refused_transactions_are_recorded_and_count() {
+    let server = with_table();
+    insert(&server, &json!({ "PartitionKey": "p", "RowKey": "1" })).is(201);
+    let recording = Recording::begin(&server);
+    let merge = |row: &str, etag: &str| {
+        let target = format!("/T1x(PartitionKey='p',RowKey='{row}')");
+        change("MERGE", &target, &format!("If-Match: {etag}\r\n"), "{}")
+    };
+    let old = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\"";
+    for changes in [
+        [insert_change("p", "2"), insert_change("p", "1")].concat(),
+        [merge("1", "*"), merge("none", "*")].concat(),
+        [merge("1", old), insert_change("p", "3")].concat(),
+        insert_change("p", "4"),
+        // Refused for another reason: it has two partitions.
+        [insert_change("p", "5"), insert_change("q", "5")].concat(),
+    ] {
+        transaction(&server, &changes).is(202);
+    }
+    let (directory, lines) = recording.end(5);
+    let shown = lines.iter().map(|line| {
+        format!(
+            "{} {} {}",
+            line["status"], line["refused"], line["row_keys"]
+        )
+    });
+    let expected = [
+        r#"202 409 ["2","1"]"#,
+        r#"202 404 ["1","none"]"#,
+        r#"202 412 ["1","3"]"#,
+        r#"202 null ["4"]"#,
+        r#"202 400 ["5","5"]"#,
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
+    let (success, text) = what_if(&server, &directory, &["--partition-key", "PartitionKey"]);
+    assert!(success, "{text}");
+    for line in [
+        "3 writes and transactions that were refused (404, 409, 412): they count",
+        "1 requests that were refused for another reason",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let with_json = ["--partition-key", "PartitionKey", "--json"];
+    let (_, text) = what_if(&server, &directory, &with_json);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let of = &report["as_it_is"];
+    assert_eq!(
+        (&of["transactions"], &of["asked_entities"]),
+        (&json!(4), &json!(7.0))
+    );
 }
 
 #[test]
