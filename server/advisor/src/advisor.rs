@@ -163,10 +163,17 @@ impl Advisor {
         self.recorder.is_on(seconds(at))
     }
 
-    /// The recorded requests of an account behind position `after`; none for the first question,
-    /// which has no position. From a question on, requests are recorded for ten seconds.
-    pub fn records(&self, account: &str, after: Option<u64>, now: SystemTime) -> Records {
-        self.recorder.records(account, after, seconds(now))
+    /// The recorded requests of an account, or of its fork, behind position `after`; none for the
+    /// first question, which has no position. From a question on, requests are recorded for ten
+    /// seconds.
+    pub fn records(
+        &self,
+        account: &str,
+        fork: Option<&str>,
+        after: Option<u64>,
+        now: SystemTime,
+    ) -> Records {
+        self.recorder.records(account, fork, after, seconds(now))
     }
 
     /// Takes a finished request that counts as `weight` requests. Returns advice that is new, which

@@ -54,6 +54,8 @@ pub struct Request {
     pub operation: &'static str,
     /// The account addressed.
     pub account: String,
+    /// The fork of the store addressed; `None` for the store of the account itself.
+    pub fork: Option<String>,
     /// The table, queue or container; empty if the request addresses none.
     pub resource: String,
     /// The name of the blob.
@@ -146,6 +148,7 @@ impl Request {
             service,
             operation,
             account: String::new(),
+            fork: None,
             resource: String::new(),
             blob: None,
             status: 200,

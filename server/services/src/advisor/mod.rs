@@ -127,6 +127,7 @@ impl Observer for Box<Watched> {
         let mut request = Request::new(service, operation.name, context.now);
         request.id.clone_from(&context.request_id);
         request.account.clone_from(&context.account);
+        request.fork.clone_from(&context.fork);
         request.request_bytes = number(&context.headers, CONTENT_LENGTH.as_str());
         let etag = context.headers.get(IF_MATCH.as_str());
         request.is_any_etag = etag.is_some_and(|etag| etag == "*");

@@ -76,18 +76,20 @@ pub fn answer(
     }
 }
 
-/// Answers the owner of an account, with the facts of that account alone.
+/// Answers the owner of an account, with the facts of that account alone. The record is that of the
+/// fork or of the account, whichever the request addresses; advice and heat map are of both.
 pub fn answer_owner(
     advisor: &Advisor,
     page: Page,
     account: &str,
+    fork: Option<&str>,
     now: SystemTime,
 ) -> Response<Body> {
     let is_shown = |name: &str| name == account;
     match page {
         Page::Advice => json(&report(advisor, &is_shown)),
         Page::HeatMap => json(&heat_map(advisor, &is_shown, now)),
-        Page::Record { after } => json(&advisor.records(account, after, now)),
+        Page::Record { after } => json(&advisor.records(account, fork, after, now)),
     }
 }
 

@@ -11,6 +11,7 @@ use super::transactions::{change, insert_change, transaction};
 use super::{create_table, insert, request, with_table};
 use crate::http::Request;
 use crate::server::{Launch, Server, Service};
+use crate::state::state;
 use crate::transfers::wait_until;
 
 fn lazurite(server: &Server, arguments: &[&str]) -> Command {
@@ -188,6 +189,39 @@ fn refused_transactions_are_recorded_and_count() {
         (&of["transactions"], &of["asked_entities"]),
         (&json!(4), &json!(7.0))
     );
+}
+
+#[test]
+fn what_a_fork_is_asked_is_in_the_record_of_the_fork_alone() {
+    let server = with_table();
+    let record = |after: Option<u64>, fork: Option<&str>| {
+        let after = after.map_or(String::new(), |after| format!("?after={after}"));
+        let asked = request("GET", &format!("/_lazurite/record{after}"));
+        let asked = match fork {
+            None => asked,
+            Some(fork) => asked.in_fork(fork),
+        };
+        asked.send(&server).is(200).json()
+    };
+    let get = |row: &str| request("GET", &format!("/T1x(PartitionKey='p',RowKey='{row}')"));
+    state("POST", "forks")
+        .body(json!({ "from": null, "name": "f" }).to_string())
+        .send(&server)
+        .is(201);
+    let after = record(None, None)["next"].as_u64();
+    get("1").send(&server).is(404);
+    get("2").in_fork("f").send(&server).is(404);
+    get("3").send(&server).is(404);
+    for (fork, expected) in [(None, json!(["1", "3"])), (Some("f"), json!(["2"]))] {
+        let page = record(after, fork);
+        let lines = page["requests"].as_array().unwrap();
+        let rows: Vec<_> = lines.iter().map(|line| &line["row_keys"][0]).collect();
+        assert_eq!(json!(rows), expected);
+        for line in lines {
+            assert_eq!(line["account"], "devstoreaccount1");
+            assert_eq!(line["fork"].as_str(), fork);
+        }
+    }
 }
 
 #[test]
