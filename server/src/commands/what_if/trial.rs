@@ -82,19 +82,32 @@ impl Trial<'_> {
         Ok(measured)
     }
 
-    /// Entities of a table.
-    pub fn count(&self, table: &str) -> Result<u64, String> {
-        Ok(self.ask_one(table, "", None, Enough::ALL)?.returned)
+    /// Entities of a table. `counted` gets the number so far after each page.
+    pub fn count(&self, table: &str, counted: &mut dyn FnMut(u64)) -> Result<u64, String> {
+        Ok(self
+            .ask_pages(table, "", None, Enough::ALL, counted)?
+            .returned)
     }
 
-    /// Reads pages until there are as many of them, and as many entities, as the client of the
-    /// record read.
     fn ask_one(
         &self,
         table: &str,
         filter: &str,
         top: Option<u32>,
         enough: Enough,
+    ) -> Result<Measured, String> {
+        self.ask_pages(table, filter, top, enough, &mut |_| {})
+    }
+
+    /// Reads pages until there are as many of them, and as many entities, as the client of the
+    /// record read.
+    fn ask_pages(
+        &self,
+        table: &str,
+        filter: &str,
+        top: Option<u32>,
+        enough: Enough,
+        counted: &mut dyn FnMut(u64),
     ) -> Result<Measured, String> {
         let top = top.map_or(1000, |top| top.clamp(1, 1000));
         let filter = match filter {
@@ -117,6 +130,7 @@ impl Trial<'_> {
             more = reply.continuation();
             reply.text()?;
             pages += 1;
+            counted(measured.returned);
             measured.is_whole = more.is_empty();
             let is_enough = measured.returned >= enough.entities && pages >= enough.pages;
             if measured.is_whole || is_enough {
