@@ -94,7 +94,10 @@ mod tests {
             (read.filter.as_deref(), read.top),
             (Some("A eq 'b'"), Some(5))
         );
-        assert_eq!((read.table.as_str(), &read.partition_key), ("Orders", &None));
+        assert_eq!(
+            (read.table.as_str(), &read.partition_key),
+            ("Orders", &None)
+        );
         let second = line("QueryEntities", url).replacen("1.0", "2.0", 1);
         assert_eq!(recorded_from_log(&second), Some(read));
         let other = line("GetBlob", "https://a/b").replace(";table;", ";blob;");

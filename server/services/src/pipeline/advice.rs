@@ -11,7 +11,7 @@ pub fn answer(call: &mut Call<'_, '_>) -> Step {
     if let (Some(page), Caller::Owner) = (page, &call.caller) {
         let (advisor, now) = (&call.exchange.app.shared.advisor, context.now);
         let (account, fork) = (&context.account, context.fork.as_deref());
-        return Err(advisor::answer_owner(advisor, page, account, fork, now).into());
+        return Err(advisor::answer_owner(advisor, page, account, fork, now)?.into());
     }
     Ok(())
 }
