@@ -173,6 +173,9 @@ fn refused_transactions_are_recorded_and_count() {
         r#"202 400 ["5","5"]"#,
     ];
     assert_eq!(shown.collect::<Vec<_>>(), expected);
+    let map = Request::exactly(Service::Table, "GET", "/_lazurite/heatmap").unsigned();
+    let map = map.send(&server).is(200).json();
+    assert_eq!(map["rows"][0]["total"], 1 + 2 + 2 + 2 + 1 + 2);
     let (success, text) = what_if(&server, &directory, &["--partition-key", "PartitionKey"]);
     assert!(success, "{text}");
     for line in [
