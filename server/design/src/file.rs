@@ -17,7 +17,7 @@ const TICKS_A_SECOND: f64 = 1e7;
 /// Seconds of the load that are simulated, at each hour in which its rates change.
 pub const SECONDS: usize = 60;
 /// Requests of a pattern that are simulated; more of them count as several.
-pub(crate) const REQUESTS_MAX: f64 = 20_000.0;
+const REQUESTS_MAX: f64 = 20_000.0;
 const HOURS: usize = 24;
 
 /// A design.
