@@ -165,11 +165,17 @@ impl Advisor {
         self.recorder.is_on(seconds(at))
     }
 
-    /// Returns the recorded requests of an account after the position `after`. Without a position,
-    /// as in a client's first call, returns no requests. Each call lets recording go on for ten
-    /// seconds.
-    pub fn records(&self, account: &str, after: Option<u64>, now: SystemTime) -> Records {
-        self.recorder.records(account, after, seconds(now))
+    /// Returns the recorded requests of an account, or of its fork, after the position `after`.
+    /// Without a position, as in a client's first call, returns no requests. Each call lets recording
+    /// go on for ten seconds.
+    pub fn records(
+        &self,
+        account: &str,
+        fork: Option<&str>,
+        after: Option<u64>,
+        now: SystemTime,
+    ) -> Records {
+        self.recorder.records(account, fork, after, seconds(now))
     }
 
     /// Takes a finished request that counts as `weight` requests. Returns advice that is new, which

@@ -29,6 +29,9 @@ pub struct Recorded {
     pub at_ms: u64,
     /// The account addressed.
     pub account: String,
+    /// The fork of the store addressed; `None` for the store of the account itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<String>,
     /// The table addressed.
     pub table: String,
     /// The name in logs: `InsertEntity`, `QueryEntity` for one by its keys, `QueryEntities`,
@@ -36,6 +39,10 @@ pub struct Recorded {
     pub operation: String,
     /// The status of the answer.
     pub status: u16,
+    /// The status of the operation that refused a transaction, of which nothing was done. `status`
+    /// is 202 all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u16>,
     /// PartitionKey of the entities that were addressed; `None` for queries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition_key: Option<String>,
@@ -79,9 +86,11 @@ impl From<&Request> for Recorded {
         Recorded {
             at_ms: at.unwrap_or_default().as_millis() as u64,
             account: request.account.clone(),
+            fork: request.fork.clone(),
             table: request.resource.clone(),
             operation: request.operation.to_owned(),
             status: request.status,
+            refused: request.refused,
             partition_key: keys.map(|keys| keys.partition.clone()),
             row_keys,
             filter: query.and_then(|query| query.filter.clone()),
@@ -173,10 +182,16 @@ impl Recorder {
         }
     }
 
-    /// Returns the requests of `account` after position `after`, at most [`ANSWER_MAX`]; none for
-    /// the first question, which has no position. Requests are kept for [`IDLE_MAX`] more seconds.
-    /// A position beyond the newest, as from an earlier run of the server, counts as the newest.
-    pub(crate) fn records(&self, account: &str, after: Option<u64>, second: u64) -> Records {
+    /// Returns the requests of `account`, in its own store or in `fork`, after position `after`, at
+    /// most [`ANSWER_MAX`]; none for the first question, which has no position. Requests are kept for
+    /// [`IDLE_MAX`] more seconds. A position of another run of the server counts as the newest.
+    pub(crate) fn records(
+        &self,
+        account: &str,
+        fork: Option<&str>,
+        after: Option<u64>,
+        second: u64,
+    ) -> Records {
         let was_on = self.is_on(second);
         self.until.store(second + IDLE_MAX, Ordering::Relaxed);
         if !was_on {
@@ -195,7 +210,7 @@ impl Recorder {
                 break;
             }
             next += 1;
-            if request.account == account {
+            if request.account == account && request.fork.as_deref() == fork {
                 bytes += request.bytes();
                 requests.push(request.clone());
             }
@@ -229,34 +244,34 @@ mod tests {
     fn nothing_is_recorded_unless_somebody_asks() {
         let recorder = Recorder::default();
         assert!(!recorder.is_on(100));
-        assert_eq!(recorder.records("a", None, 100).next, 0);
+        assert_eq!(recorder.records("a", None, None, 100).next, 0);
         assert!(recorder.is_on(100 + IDLE_MAX - 1) && !recorder.is_on(100 + IDLE_MAX));
         recorder.push(&request("T"));
-        let records = recorder.records("a", Some(0), 105);
+        let records = recorder.records("a", None, Some(0), 105);
         assert_eq!((records.requests.len(), records.next), (1, 1));
         assert_eq!(records.requests[0].row_keys, ["r"]);
         // A client that begins now does not get earlier requests.
-        let records = recorder.records("a", None, 106);
+        let records = recorder.records("a", None, None, 106);
         assert_eq!((records.requests.len(), records.next), (0, 1));
     }
 
     #[test]
     fn a_slow_reader_is_told_what_it_missed() {
         let recorder = Recorder::default();
-        recorder.records("a", None, 0);
+        recorder.records("a", None, None, 0);
         for _ in 0..KEPT_MAX + 7 {
             recorder.push(&request("T"));
         }
-        let records = recorder.records("a", Some(0), 2);
+        let records = recorder.records("a", None, Some(0), 2);
         let count = records.requests.len() as u64;
         assert!(count > 1000 && count <= ANSWER_MAX as u64);
         assert_eq!((records.dropped, records.next), (7, 7 + count));
         let bytes = serde_json::to_vec(&records).unwrap().len();
         assert!(bytes < 2 * ANSWER_BYTES_MAX, "{bytes}");
-        let restarted = recorder.records("a", Some(1 << 40), 2);
+        let restarted = recorder.records("a", None, Some(1 << 40), 2);
         assert_eq!((restarted.requests.len(), restarted.dropped), (0, 0));
         // Waiting requests are dropped if they are not fetched in time.
-        let records = recorder.records("a", Some(8), 200);
+        let records = recorder.records("a", None, Some(8), 200);
         assert_eq!(
             (records.requests.len(), records.dropped),
             (0, KEPT_MAX as u64 - 1)
@@ -266,7 +281,7 @@ mod tests {
     #[test]
     fn bytes_of_waiting_requests_are_bounded() {
         let recorder = Recorder::default();
-        recorder.records("a", None, 0);
+        recorder.records("a", None, None, 0);
         let mut large = request("T");
         large.transaction_rows = vec!["r".repeat(1024); 100];
         for _ in 0..1000 {
@@ -281,10 +296,28 @@ mod tests {
     #[test]
     fn accounts_see_their_own_requests() {
         let recorder = Recorder::default();
-        recorder.records("b", None, 0);
+        recorder.records("b", None, None, 0);
         recorder.push(&request("T"));
-        let records = recorder.records("b", Some(0), 0);
+        let records = recorder.records("b", None, Some(0), 0);
         assert_eq!((records.requests.len(), records.next), (0, 1));
+    }
+
+    #[test]
+    fn a_fork_has_a_record_of_its_own() {
+        let recorder = Recorder::default();
+        recorder.records("a", None, None, 0);
+        recorder.push(&request("T"));
+        let mut of_fork = request("T");
+        of_fork.fork = Some("f".to_owned());
+        recorder.push(&of_fork);
+        for fork in [None, Some("f")] {
+            let records = recorder.records("a", fork, Some(0), 0);
+            let forks = records
+                .requests
+                .iter()
+                .map(|recorded| recorded.fork.as_deref());
+            assert_eq!(forks.collect::<Vec<_>>(), [fork]);
+        }
     }
 
     #[test]
@@ -300,7 +333,9 @@ mod tests {
         });
         let mut transaction = request("T");
         transaction.transaction_rows = vec!["1".to_owned(), "2".to_owned()];
-        for request in [request("T"), query, transaction] {
+        let mut refused = transaction.clone();
+        refused.refused = Some(409);
+        for request in [request("T"), query, transaction, refused] {
             let recorded = Recorded::from(&request);
             let line = serde_json::to_string(&recorded).unwrap();
             assert!(!line.contains("null"), "{line}");

@@ -54,6 +54,8 @@ pub struct Request {
     pub operation: &'static str,
     /// The account addressed.
     pub account: String,
+    /// The fork of the store addressed; `None` for the store of the account itself.
+    pub fork: Option<String>,
     /// The table, queue or container; empty if the request addresses none.
     pub resource: String,
     /// The name of the blob.
@@ -76,6 +78,8 @@ pub struct Request {
     pub transaction_entities: u32,
     /// RowKeys of those entities; empty unless requests are recorded.
     pub transaction_rows: Vec<String>,
+    /// The status of the operation that refused a transaction. The answer itself is a success.
+    pub refused: Option<u16>,
     /// The cost of a query of entities.
     pub query: Option<QueryFacts>,
     /// The messages that Get Messages delivered.
@@ -144,6 +148,7 @@ impl Request {
             service,
             operation,
             account: String::new(),
+            fork: None,
             resource: String::new(),
             blob: None,
             status: 200,
@@ -155,6 +160,7 @@ impl Request {
             entity: None,
             transaction_entities: 0,
             transaction_rows: Vec::new(),
+            refused: None,
             query: None,
             delivered: None,
         }
@@ -162,7 +168,7 @@ impl Request {
 
     /// Whether the request succeeded.
     pub fn is_success(&self) -> bool {
-        self.status < 400
+        self.status < 400 && self.refused.is_none()
     }
 
     /// Cuts names that are longer than [`NAME_BYTES_MAX`].

@@ -109,17 +109,97 @@ fn few_full_reads_of_a_partition_are_not_hot() {
 }
 
 #[test]
+fn partition_at_a_fortieth_of_its_target_is_not_hot() {
+    let mut workload = Workload::new(20);
+    for number in 0..3000 {
+        workload.table("QueryEntity", "p", &shuffled(number));
+    }
+    assert!(!workload.gives(Rule::HotPartition));
+}
+
+/// As fast as a program without pauses: 1,000 requests a second.
+#[test]
+fn designs_that_the_guide_advises_have_no_hot_partition() {
+    let log_tail = |workload: &mut Workload| {
+        for number in 0..2000_u64 {
+            workload.insert(
+                "tail",
+                &format!("{:019}", 3_155_000_000_000_000_000 - number),
+            );
+        }
+        workload.query("PartitionKey eq 'tail'", 10, 10);
+    };
+    let high_volume_delete = |workload: &mut Workload| {
+        for number in 0..2000 {
+            workload.insert(&format!("user{:02}", number % 20), &shuffled(number));
+        }
+        workload.send(Service::Table, "DeleteTable", |_| {});
+    };
+    let compound_key = |workload: &mut Workload| {
+        for number in 0..2000 {
+            let row = format!("{}_{:04}", shuffled(number / 10), 2010 + number % 10);
+            workload.insert("Sales", &row);
+        }
+        for number in 0..200 {
+            let id = shuffled(number);
+            let range = format!("RowKey ge '{id}_' and RowKey lt '{id}`'");
+            workload.query(&format!("PartitionKey eq 'Sales' and {range}"), 10, 10);
+        }
+    };
+    let one_to_many = |workload: &mut Workload| {
+        for number in 0..20 {
+            workload.send(Service::Table, "EntityGroupTransaction", |request| {
+                request.transaction_entities = 100;
+                request.keys = Some(keys(&format!("department{}", number % 4), ""));
+            });
+        }
+        for number in 0..20 {
+            let filter = format!("PartitionKey eq 'department{}'", number % 4);
+            workload.query(&filter, 500, 500);
+        }
+    };
+    let designs: [(&str, &dyn Fn(&mut Workload)); 4] = [
+        ("log tail", &log_tail),
+        ("high volume delete", &high_volume_delete),
+        ("compound key", &compound_key),
+        ("one to many", &one_to_many),
+    ];
+    for (name, design) in designs {
+        let mut workload = Workload::new(1);
+        design(&mut workload);
+        assert!(!workload.gives(Rule::HotPartition), "{name}");
+    }
+}
+
+#[test]
 fn upserts_of_one_entity_cannot_be_a_transaction() {
-    let given = |rows: u32| {
+    let given = |operation, rows: u32| {
         let mut workload = Workload::new(10);
         for number in 0..150 {
-            workload.table("InsertOrReplaceEntity", "p", &shuffled(number % rows));
+            workload.table(operation, "p", &shuffled(number % rows));
         }
         workload.gives(Rule::SingleInserts)
     };
-    assert!(given(150));
-    assert!(!given(1));
-    assert!(!given(24), "the hours of a day, each merged many times");
+    assert!(given("InsertOrReplaceEntity", 150));
+    assert!(!given("InsertOrReplaceEntity", 1));
+    for operation in ["InsertOrMergeEntity", "MergeEntity"] {
+        assert!(
+            !given(operation, 24),
+            "the hours of a day, each merged many times"
+        );
+    }
+}
+
+/// No rule covers it: a pair may be read for many reasons.
+#[test]
+fn pairs_that_are_read_together_get_no_advice() {
+    let mut workload = Workload::new(10);
+    for number in 0..300 {
+        workload.table("QueryEntity", "staff", &shuffled(number));
+        workload.table("QueryEntity", "photos", &shuffled(number));
+    }
+    let (report, _) = workload.advisor.report();
+    assert!(report.advice.is_empty(), "{:?}", report.advice);
 }
 
 #[test]

@@ -229,6 +229,80 @@ mod tests {
     use super::*;
 
     #[test]
+    fn unit_prices_of_the_guide_are_the_examples() {
+        let page = include_str!("../../docs/guide/README.md");
+        let prices = Prices::default();
+        let compared = |class: Class| {
+            let table = prices.transaction(Class::TableWrite);
+            (prices.transaction(class) / table).round()
+        };
+        let has = |page: &str, text: String| assert!(page.contains(&text), "missing: {text}");
+        let currency = &prices.currency;
+        let head = format!("| what | {currency} for 10,000 | compared with a table request |");
+        has(page, head);
+        let rows: [(&str, &[Class]); 5] = [
+            (
+                "table: write, read, page of a query, delete",
+                &[
+                    Class::TableWrite,
+                    Class::TableRead,
+                    Class::TableScan,
+                    Class::TableDelete,
+                    Class::TableOther,
+                    // Billed for each entity.
+                    Class::TableBatchWrite,
+                ],
+            ),
+            (
+                "queue: message sent, received, deleted, or a look into an empty queue",
+                &[Class::QueueClass1, Class::QueueClass2],
+            ),
+            (
+                "blob: read, properties",
+                &[Class::BlobRead, Class::BlobOther],
+            ),
+            (
+                "blob: write, block, append, listing",
+                &[Class::BlobWrite, Class::BlobList],
+            ),
+            ("blob: delete", &[Class::BlobDelete]),
+        ];
+        assert_eq!(prices.batch_is_billed_as, BatchCounting::Entities);
+        let classes = rows.iter().map(|(_, classes)| classes.len()).sum::<usize>();
+        assert_eq!(classes, Class::ALL.len());
+        for (what, classes) in rows {
+            for class in classes {
+                let (price, compared) = (prices.transaction(*class), compared(*class));
+                has(page, format!("\n| {what} | {price} | {compared} |\n"));
+            }
+        }
+        let kept = &prices.per_gib_and_month;
+        has(
+            page,
+            format!("\n| what | {currency} for a GiB and a month |\n"),
+        );
+        has(page, format!("\n| tables, queues | {} |\n", kept.table));
+        has(page, format!("\n| tables, queues | {} |\n", kept.queue));
+        has(page, format!("\n| blobs | {} |\n", kept.blob));
+        // Sentences of other pages.
+        let queue = compared(Class::QueueClass1);
+        let index = include_str!("../../docs/guide/inter-partition-index.md");
+        has(
+            index,
+            format!("[{queue} table requests](README.md#unit-prices)"),
+        );
+        let logs = include_str!("../../docs/guide/log-data-in-blobs.md");
+        let blob = compared(Class::BlobWrite);
+        has(logs, format!("billed as {blob} writes to a table"));
+        let view = include_str!("../../docs/guide/materialised-view.md");
+        let (three, six) = (3.0 * queue, 3.0 * queue + 4.0);
+        has(
+            view,
+            format!("as much as {six} table requests: {three} for the queue"),
+        );
+    }
+
+    #[test]
     fn file_that_was_printed_is_read_back() {
         let prices = Prices::default();
         assert_eq!(Prices::from_json(&prices.to_json()).unwrap(), prices);

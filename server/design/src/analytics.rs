@@ -1,5 +1,5 @@
-//! Reads lines of Storage Analytics logs, version 1.0, as recorded requests. Source: Storage
-//! Analytics log format.
+//! Reads lines of Storage Analytics logs, version 1.0 or 2.0, as recorded requests. The fields of
+//! version 2.0 begin with those of 1.0. Source: Storage Analytics log format.
 
 use crate::rewrite::unquoted;
 use lazurite_advisor::Recorded;
@@ -12,7 +12,7 @@ use std::time::SystemTime;
 pub fn recorded_from_log(line: &str) -> Option<Recorded> {
     let fields = fields(line);
     let field = |number: usize| fields.get(number - 1).map(String::as_str);
-    if field(1)? != "1.0" || field(11)? != "table" {
+    if !matches!(field(1)?, "1.0" | "2.0") || field(11)? != "table" {
         return None;
     }
     let started = DateTime::parse(field(2)?).ok()?.to_system_time();
@@ -45,8 +45,8 @@ pub fn recorded_from_log(line: &str) -> Option<Recorded> {
         filter: parameter("$filter"),
         top: parameter("$top").and_then(|top| top.parse().ok()),
         is_continuation: parameter("NextPartitionKey").is_some(),
-        returned: 0,
         request_bytes: field(19)?.parse().unwrap_or_default(),
+        ..Recorded::default()
     })
 }
 
@@ -94,7 +94,12 @@ mod tests {
             (read.filter.as_deref(), read.top),
             (Some("A eq 'b'"), Some(5))
         );
-        assert_eq!((read.table.as_str(), read.partition_key), ("Orders", None));
+        assert_eq!(
+            (read.table.as_str(), &read.partition_key),
+            ("Orders", &None)
+        );
+        let second = line("QueryEntities", url).replacen("1.0", "2.0", 1);
+        assert_eq!(recorded_from_log(&second), Some(read));
         let other = line("GetBlob", "https://a/b").replace(";table;", ";blob;");
         assert_eq!(recorded_from_log(&other), None);
         assert_eq!(recorded_from_log("1.0;x"), None);

@@ -1,6 +1,8 @@
 //! Checks a design: its cost, its load, and the requirements that it fails.
 
-use crate::file::{DesignError, DesignFile, Does, PLANS, Pattern, filled, mixed};
+use crate::file::{
+    DesignError, DesignFile, Does, PLANS, Pattern, SECONDS, filled, hours_of_change, mixed,
+};
 use crate::key::KeyCondition;
 use crate::partitions::{Demand, Rules, Second, Simulation, simulate};
 use crate::usage::{Design, Measured, Table, Usage, partition_name, rows_of_partitions};
@@ -8,12 +10,6 @@ use crate::workload::{KeyedRequest, Question, Workload};
 use lazurite_cost::Prices;
 use lazurite_table::Entity;
 use std::collections::BTreeMap;
-
-/// Number of seconds of the load that are simulated.
-pub const SECONDS: usize = 60;
-/// Maximum number of requests of a pattern that are simulated. If there are more, each of these
-/// counts for several.
-const REQUESTS_MAX: f64 = 20_000.0;
 
 /// The outcome of one pattern.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,7 +35,10 @@ pub struct CheckedDesign {
     pub patterns: Vec<Checked>,
     /// Each table, under the load of all its patterns.
     pub tables: Vec<CheckedTable>,
-    /// The simulation of the load of all patterns.
+    /// The hours of a day at which rates change; one if they are constant.
+    pub hours: Vec<usize>,
+    /// The simulation of the load of all patterns: the first minute of each of these hours, one after
+    /// the other.
     pub simulation: Simulation,
     /// The targets that the load exceeds, as sentences.
     pub over_targets: Vec<String>,
@@ -52,6 +51,8 @@ pub struct CheckedTable {
     pub name: String,
     /// The partition with the highest load in a second, and this load in entities.
     pub hottest: Option<(String, f64)>,
+    /// The hour from which on that is; `None` if all rates are constant.
+    pub hottest_hour: Option<usize>,
     /// The price of its space in a month.
     pub price_of_space: f64,
 }
@@ -62,6 +63,46 @@ impl CheckedDesign {
         let of_patterns = self.patterns.iter().flat_map(|pattern| &pattern.failures);
         of_patterns.chain(&self.over_targets).map(String::as_str)
     }
+
+    /// The minute in which Azure would refuse most.
+    pub fn worst_minute(&self) -> Minute {
+        let minutes = minutes(&self.hours, &self.simulation);
+        let worst = minutes.max_by(|a, b| a.refused().total_cmp(&b.refused()));
+        worst.unwrap_or_default()
+    }
+}
+
+/// The first minute of an hour.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Minute {
+    /// The hour; `None` if all rates are constant.
+    pub hour: Option<usize>,
+    /// The sums of its seconds.
+    pub sum: Second,
+}
+
+impl Minute {
+    /// Entities that were refused.
+    pub fn refused(&self) -> f64 {
+        self.sum.refused()
+    }
+}
+
+fn minutes(hours: &[usize], simulation: &Simulation) -> impl Iterator<Item = Minute> {
+    let of_hours = hours.iter().zip(simulation.seconds.chunks(SECONDS));
+    of_hours.map(|(hour, seconds)| {
+        let sum = |part: fn(&Second) -> f64| seconds.iter().map(part).sum();
+        Minute {
+            hour: (hours.len() > 1).then_some(*hour),
+            sum: Second {
+                asked: sum(|second| second.asked),
+                over_partition: sum(|second| second.over_partition),
+                over_server: sum(|second| second.over_server),
+                over_account: sum(|second| second.over_account),
+                ranges: seconds.last().map_or(0, |second| second.ranges),
+            },
+        }
+    })
 }
 
 /// Checks a design. `filled` are its tables as they were built; `measured` has the costs of some
@@ -84,11 +125,14 @@ pub fn check(
     }
     let names: Vec<&String> = filled.keys().collect();
     let tables: Vec<&Table> = filled.values().collect();
-    // Rates are constant, so each second has its share of the minute, without random peaks.
-    let mut mean = Demand {
+    // Rates are constant within an hour, so each second has its share of the minute, without random
+    // peaks.
+    let hours = hours_of_change(&design.patterns);
+    let none = Demand {
         of_all: vec![0.0; tables.len()],
         ..Demand::default()
     };
+    let mut demands = vec![none; hours.len()];
     let mut patterns = Vec::new();
     for (pattern, load) in design.patterns.iter().zip(&loads) {
         let Some(table) = names.iter().position(|name| **name == pattern.table) else {
@@ -103,28 +147,51 @@ pub fn check(
             &prices.page_rules(),
         );
         patterns.push(checked(pattern, &usage, load, prices));
-        let share = load.each / SECONDS as f64;
-        for demand in &usage.demands {
-            mean.of_all[table] += demand.of_all.first().copied().unwrap_or_default() * share;
-            for (partition, entities) in &demand.of_partition {
-                let number = before + partition;
-                *mean.of_partition.entry(number).or_default() += entities * share;
+        let rate = &pattern.per_second;
+        for (hour, of_hour) in hours.iter().zip(&mut demands) {
+            let share = load.each / SECONDS as f64 * rate.in_hour(*hour) / rate.mean();
+            for demand in &usage.demands {
+                let of_all = demand.of_all.first().copied().unwrap_or_default();
+                of_hour.of_all[table] += of_all * share;
+                for (partition, entities) in &demand.of_partition {
+                    let number = before + partition;
+                    *of_hour.of_partition.entry(number).or_default() += entities * share;
+                }
             }
         }
     }
-    let demands = vec![mean; SECONDS];
-    let simulation = simulate(&rows_of_partitions(&tables), &demands, rules);
-    let of_table = |(at, name): (usize, &&String)| CheckedTable {
-        name: (*name).clone(),
-        hottest: hottest_of(&tables, at, &demands[0]),
-        price_of_space: Usage::default()
-            .bill(&[tables[at]], SECONDS, prices)
-            .total(),
+    let rules = Rules {
+        // The minute stands for an hour or more: ranges that are quiet in all of it are joined.
+        merge_after: match hours.len() {
+            1 => rules.merge_after,
+            _ => rules.merge_after.min(SECONDS as u32),
+        },
+        ..*rules
+    };
+    let seconds = demands
+        .iter()
+        .flat_map(|of_hour| std::iter::repeat_n(of_hour, SECONDS));
+    let simulation = simulate(&rows_of_partitions(&tables), seconds, &rules);
+    let of_table = |(at, name): (usize, &&String)| {
+        let of_hours = hours.iter().zip(&demands);
+        let hottest =
+            of_hours.filter_map(|(hour, demand)| Some((*hour, hottest_of(&tables, at, demand)?)));
+        let hottest = hottest.max_by(|(_, (_, a)), (_, (_, b))| a.total_cmp(b));
+        let (hour, hottest) = hottest.unzip();
+        CheckedTable {
+            name: (*name).clone(),
+            hottest,
+            hottest_hour: hour.filter(|_| hours.len() > 1),
+            price_of_space: Usage::default()
+                .bill(&[tables[at]], SECONDS, prices)
+                .total(),
+        }
     };
     Ok(CheckedDesign {
         patterns,
         tables: names.iter().enumerate().map(of_table).collect(),
-        over_targets: over_targets(&tables, &simulation, rules),
+        over_targets: over_targets(&tables, &hours, &simulation, &rules),
+        hours,
         simulation,
     })
 }
@@ -143,24 +210,32 @@ fn hottest_of(tables: &[&Table], at: usize, demand: &Demand) -> Option<(String, 
     hottest.map(|(name, asked)| (name.clone(), asked))
 }
 
-/// The published targets that the load exceeds, as sentences.
-fn over_targets(tables: &[&Table], simulation: &Simulation, rules: &Rules) -> Vec<String> {
-    let sum = |part: &dyn Fn(&Second) -> f64| simulation.seconds.iter().map(part).sum::<f64>();
+/// The published targets that the load exceeds, as sentences about the minute that exceeds them most.
+fn over_targets(
+    tables: &[&Table],
+    hours: &[usize],
+    simulation: &Simulation,
+    rules: &Rules,
+) -> Vec<String> {
+    let worst = |part: fn(&Second) -> f64| {
+        let minutes = minutes(hours, simulation).map(|minute| (minute.hour, part(&minute.sum)));
+        let worst = minutes.max_by(|(_, a), (_, b)| a.total_cmp(b));
+        worst.filter(|(_, entities)| *entities >= 1.0)
+    };
+    let at = |hour: Option<usize>| hour.map_or(String::new(), |hour| format!(" at {hour}:00"));
     let mut failures = Vec::new();
-    let of_partitions = sum(&|second| second.over_partition);
-    if of_partitions >= 1.0 {
+    if let Some((hour, over)) = worst(|second| second.over_partition) {
         let (number, entities) = simulation.hottest.unwrap_or_default();
         let name = partition_name(tables, number).unwrap_or_default();
         failures.push(format!(
-            "{of_partitions:.0} entities of a minute are above the target of a partition, {} a second, and would be refused (503); partition '{name}' is asked for {entities:.0} a second",
-            rules.partition_target
+            "{over:.0} entities of a minute{} are above the target of a partition, {} a second, and would be refused (503); partition '{name}' is asked for {entities:.0} a second",
+            at(hour), rules.partition_target
         ));
     }
-    let of_account = sum(&|second| second.over_account);
-    if of_account >= 1.0 {
+    if let Some((hour, over)) = worst(|second| second.over_account) {
         failures.push(format!(
-            "{of_account:.0} entities of a minute are above the target of an account, {} a second, and would be refused (503)",
-            rules.account_target
+            "{over:.0} entities of a minute{} are above the target of an account, {} a second, and would be refused (503)",
+            at(hour), rules.account_target
         ));
     }
     failures
@@ -187,21 +262,19 @@ impl PatternLoad {
         let table = &design.tables[&pattern.table];
         let keys = table.keys(&pattern.table)?;
         let samples: Vec<&Measured> = asked.into_iter().flat_map(BTreeMap::values).collect();
-        let wanted = pattern.per_second * SECONDS as f64;
-        let count = wanted.min(REQUESTS_MAX).ceil().max(1.0);
+        let (count, each) = pattern.simulated();
         let mut load = PatternLoad {
             workload: Workload {
                 seconds: SECONDS,
                 ..Workload::default()
             },
-            each: wanted / count,
+            each,
             measured: BTreeMap::new(),
         };
-        for request in 0..count as u64 {
-            let second = (request as f64 / count * SECONDS as f64) as usize;
+        for request in 0..count {
+            let second = (request as f64 / count as f64 * SECONDS as f64) as usize;
             let random = mixed(request, 1000 + at as u64);
-            let is_new = matches!(pattern.does, Does::Insert | Does::Transaction);
-            let first = if is_new {
+            let first = if pattern.inserts() {
                 table.rows + request * u64::from(pattern.entities)
             } else {
                 random % table.rows
@@ -261,6 +334,7 @@ impl PatternLoad {
             operation: pattern.does.operation().to_owned(),
             partition,
             rows,
+            is_refused: false,
         };
         self.workload
             .keyed
@@ -270,7 +344,7 @@ impl PatternLoad {
 
 fn checked(pattern: &Pattern, usage: &Usage, load: &PatternLoad, prices: &Prices) -> Checked {
     let (each, measured) = (load.each, &load.measured);
-    let times = pattern.per_second * SECONDS as f64;
+    let times = pattern.per_second.mean() * SECONDS as f64;
     let rank = |plan: &str| PLANS.iter().position(|known| *known == plan);
     let dearest = measured.values().max_by_key(|found| rank(&found.plan));
     let plan = dearest
@@ -336,7 +410,16 @@ mod tests {
         serde_json::from_value(design).unwrap()
     }
 
+    /// The first pattern is a query with this cost.
     fn outcome(design: &DesignFile, measured: Measured) -> CheckedDesign {
+        let measured = BTreeMap::from([(0, BTreeMap::from([(("x".to_owned(), None), measured)]))]);
+        outcome_of(design, &measured)
+    }
+
+    fn outcome_of(
+        design: &DesignFile,
+        measured: &BTreeMap<usize, BTreeMap<Question, Measured>>,
+    ) -> CheckedDesign {
         design.check().unwrap();
         let table = &design.tables["Orders"];
         let keys = table.keys("Orders").unwrap();
@@ -345,12 +428,11 @@ mod tests {
             let entity = table.entity(&keys, number).unwrap();
             *filled.partitions.entry(entity.partition_key).or_default() += 1;
         }
-        let measured = BTreeMap::from([(0, BTreeMap::from([(("x".to_owned(), None), measured)]))]);
         let tables = BTreeMap::from([("Orders".to_owned(), filled)]);
         check(
             design,
             &tables,
-            &measured,
+            measured,
             &Prices::default(),
             &Rules::default(),
         )
@@ -487,6 +569,88 @@ mod tests {
             "{filled}"
         );
         assert!(filled.ends_with(&format!("A eq 'x{customer}'")), "{filled}");
+    }
+
+    #[test]
+    fn rates_by_hour_are_simulated_hour_by_hour_and_billed_as_their_mean() {
+        let read = |rate: serde_json::Value| {
+            let pattern = serde_json::json!([{
+                "name": "one", "table": "Orders", "does": "read", "per-second": rate,
+            }]);
+            outcome_of(&design(pattern), &BTreeMap::new())
+        };
+        let day = read(serde_json::json!([[0, 6], [9, 30_000], [18, 56]]));
+        let mean = (9.0 * 6.0 + 9.0 * 30_000.0 + 6.0 * 56.0) / 24.0;
+        let constant = read(serde_json::json!(mean));
+        let [of_day, of_mean] = [&day, &constant].map(|outcome| &outcome.patterns[0]);
+        assert!((of_day.price - of_mean.price).abs() < 1e-6 * of_mean.price);
+        assert_eq!(
+            (&day.hours[..], &constant.hours[..]),
+            (&[0, 9, 18][..], &[0][..])
+        );
+        let table = &day.tables[0];
+        assert_eq!(
+            (table.hottest_hour, constant.tables[0].hottest_hour),
+            (Some(9), None)
+        );
+        assert!(table.hottest.as_ref().unwrap().1 > 2500.0);
+        let worst = day.worst_minute();
+        assert!(worst.hour == Some(9) && worst.refused() > 10_000.0 * SECONDS as f64);
+        assert!((worst.sum.asked / SECONDS as f64 - 30_000.0).abs() < 1.0);
+        let failures: Vec<_> = day.failures().collect();
+        assert!(failures[0].contains("of a minute at 9:00 are above the target of a partition"));
+        // In the evening all is served again, once the last ranges have moved.
+        let evening = &day.simulation.seconds[2 * SECONDS + 10..];
+        assert!(evening.iter().all(|second| second.refused() == 0.0));
+    }
+
+    #[test]
+    fn rates_that_make_no_sense_are_refused() {
+        let checked = |rate: serde_json::Value| {
+            let pattern = serde_json::json!([{
+                "name": "n", "table": "Orders", "does": "read", "per-second": rate,
+            }]);
+            design(pattern).check().map_err(|error| error.to_string())
+        };
+        let mut hours = vec![0.0; 24];
+        hours[3] = 7.5;
+        assert_eq!(checked(serde_json::json!(hours)), Ok(()));
+        // Before 9:00 it is the rate of the evening.
+        assert_eq!(checked(serde_json::json!([[9, 0], [18, 1]])), Ok(()));
+        for (rate, reason) in [
+            (serde_json::json!(hours[1..]), "each of 24 hours"),
+            (serde_json::json!(vec![0; 24]), "above 0"),
+            (serde_json::json!([[0, 1], [0, 2]]), "0 to 23, and rise"),
+            (serde_json::json!([[24, 1]]), "0 to 23, and rise"),
+            (serde_json::json!([[0, 1e9]]), "at most 100000"),
+            (serde_json::json!([]), "24 hours"),
+        ] {
+            let refused = checked(rate).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+        let text = serde_json::from_str::<crate::file::Rate>("\"often\"").unwrap_err();
+        assert!(text.to_string().contains("pairs of an hour"), "{text}");
+    }
+
+    #[test]
+    fn inserts_beyond_the_last_instant_are_refused() {
+        let checked = |rate: f64| {
+            let mut design = design(serde_json::json!([{
+                "name": "new", "table": "Orders", "does": "insert", "per-second": rate,
+            }]));
+            let made = serde_json::json!({ "instant": "9999-12-31T23:30:00Z", "every": 1 });
+            let orders = design.tables.get_mut("Orders").unwrap();
+            let made = serde_json::from_value(made).unwrap();
+            orders.properties.insert("Placed".to_owned(), made);
+            design.check().map_err(|error| error.to_string())
+        };
+        // 1,000 entities are there, and there is room for 800 more.
+        assert_eq!(checked(13.0), Ok(()));
+        let refused = checked(14.0).unwrap_err();
+        assert!(
+            refused.contains("pattern \"new\"") && refused.contains("year 9999"),
+            "{refused}"
+        );
     }
 
     #[test]

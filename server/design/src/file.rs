@@ -14,6 +14,11 @@ const RATE_MAX: f64 = 100_000.0;
 /// Maximum length of a String in bytes.
 const STRING_BYTES_MAX: u32 = 32_768;
 const TICKS_A_SECOND: f64 = 1e7;
+/// Seconds of the load that are simulated, at each hour in which its rates change.
+pub const SECONDS: usize = 60;
+/// Requests of a pattern that are simulated; more of them count as several.
+const REQUESTS_MAX: f64 = 20_000.0;
+const HOURS: usize = 24;
 
 /// A design.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -82,7 +87,7 @@ pub struct Pattern {
     #[serde(default = "one")]
     pub entities: u32,
     /// Requests in a second.
-    pub per_second: f64,
+    pub per_second: Rate,
     /// The requirements on the pattern.
     #[serde(default)]
     pub must: Must,
@@ -90,6 +95,89 @@ pub struct Pattern {
 
 fn one() -> u32 {
     1
+}
+
+/// How many requests there are in a second.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "per-second is a number, or 24 numbers, or pairs of an hour and the number from then on"
+)]
+pub enum Rate {
+    /// Always as many.
+    Constant(f64),
+    /// For each hour of a day.
+    OfHours(Vec<f64>),
+    /// From hours of a day on, until the next one. Before the first, that of the last one.
+    From(Vec<(usize, f64)>),
+}
+
+impl Rate {
+    /// The rate in an hour of a day, from 0 to 23.
+    pub fn in_hour(&self, hour: usize) -> f64 {
+        match self {
+            Rate::Constant(rate) => *rate,
+            Rate::OfHours(rates) => rates.get(hour).copied().unwrap_or_default(),
+            Rate::From(rates) => {
+                let began = rates.iter().rfind(|(begin, _)| *begin <= hour);
+                began.or(rates.last()).map_or(0.0, |(_, rate)| *rate)
+            }
+        }
+    }
+
+    /// The mean of a day.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Rate::Constant(rate) => *rate,
+            _ => (0..HOURS).map(|hour| self.in_hour(hour)).sum::<f64>() / HOURS as f64,
+        }
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let rates: Vec<f64> = match self {
+            Rate::Constant(rate) => vec![*rate],
+            Rate::OfHours(rates) if rates.len() != HOURS => {
+                return Err("per-second has a number for each of 24 hours".to_owned());
+            }
+            Rate::OfHours(rates) => rates.clone(),
+            Rate::From(rates) => {
+                let is_sorted = rates.is_sorted_by(|(hour, _), (next, _)| hour < next);
+                if !is_sorted || rates.iter().any(|(hour, _)| *hour >= HOURS) {
+                    return Err("the hours of per-second are 0 to 23, and rise".to_owned());
+                }
+                rates.iter().map(|(_, rate)| *rate).collect()
+            }
+        };
+        let is_rate = |rate: &f64| (0.0..=RATE_MAX).contains(rate);
+        if rates.iter().all(is_rate) && rates.iter().any(|rate| *rate > 0.0) {
+            return Ok(());
+        }
+        Err("per-second is above 0 and at most 100000; by hours, some may be 0".to_owned())
+    }
+}
+
+/// The hours of a day at which the rates of patterns change: 0 and others.
+pub(crate) fn hours_of_change(patterns: &[Pattern]) -> Vec<usize> {
+    let rates = |hour: usize| {
+        let rates = patterns.iter();
+        rates.map(move |pattern| pattern.per_second.in_hour(hour))
+    };
+    let changes = |hour: &usize| *hour == 0 || !rates(*hour).eq(rates(*hour - 1));
+    (0..HOURS).filter(changes).collect()
+}
+
+impl Pattern {
+    /// The requests of one minute that are simulated, and how many each of them stands for.
+    pub(crate) fn simulated(&self) -> (u64, f64) {
+        let wanted = self.per_second.mean() * SECONDS as f64;
+        let count = wanted.min(REQUESTS_MAX).ceil().max(1.0);
+        (count as u64, wanted / count)
+    }
+
+    /// Whether it adds entities behind those that are there.
+    pub(crate) fn inserts(&self) -> bool {
+        matches!(self.does, Does::Insert | Does::Transaction)
+    }
 }
 
 /// A request.
@@ -229,9 +317,7 @@ impl DesignFile {
         let Some(table) = self.tables.get(&pattern.table) else {
             return Err(wrong(format!("there is no table {}", pattern.table)));
         };
-        if !(pattern.per_second > 0.0 && pattern.per_second <= RATE_MAX) {
-            return Err(wrong("per-second is above 0 and at most 100000".to_owned()));
-        }
+        pattern.per_second.check().map_err(wrong)?;
         if pattern.does != Does::Query && !pattern.filter.is_empty() {
             return Err(wrong("only a query has a filter".to_owned()));
         }
@@ -259,6 +345,12 @@ impl DesignFile {
         let keys = table.keys(&pattern.table)?;
         if let Some(first) = table.entity(&keys, 0) {
             filled(&pattern.filter, &first).map_err(wrong)?;
+        }
+        let (inserts, _) = pattern.simulated();
+        let last = table.rows + inserts * u64::from(pattern.entities) - 1;
+        if pattern.inserts() && table.entity(&keys, last).is_none() {
+            let reason = "the entities that it adds in a minute cannot be made: an instant of theirs is after the year 9999, or a value is too long";
+            return Err(wrong(reason.to_owned()));
         }
         Ok(())
     }

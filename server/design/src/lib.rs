@@ -18,8 +18,10 @@ mod usage;
 mod workload;
 
 pub use analytics::recorded_from_log;
-pub use check::{Checked, CheckedDesign, CheckedTable, SECONDS, check};
-pub use file::{DesignError, DesignFile, Does, Made, Must, PLANS, Pattern, TableDesign, filled};
+pub use check::{Checked, CheckedDesign, CheckedTable, check};
+pub use file::{
+    DesignError, DesignFile, Does, Made, Must, PLANS, Pattern, Rate, SECONDS, TableDesign, filled,
+};
 pub use key::{KeyCondition, KeyError, KeyExpression};
 pub use partitions::{Demand, Rules, Second, Simulation, simulate};
 pub use proposals::{Proposal, proposals};

@@ -166,7 +166,11 @@ impl Partitions {
 
 /// Simulates the demands of consecutive seconds on tables whose partitions have these numbers of
 /// rows, in key order.
-pub fn simulate(tables: &[Vec<u64>], demands: &[Demand], rules: &Rules) -> Simulation {
+pub fn simulate<'d>(
+    tables: &[Vec<u64>],
+    demands: impl IntoIterator<Item = &'d Demand>,
+    rules: &Rules,
+) -> Simulation {
     let partitions = Partitions::of(tables);
     let firsts = (0..partitions.rows.len())
         .filter(|at| *at == 0 || partitions.table[*at] != partitions.table[*at - 1]);

@@ -232,7 +232,8 @@ impl Adding<'_> {
             return;
         }
         self.as_it_is(request);
-        if request.is_write() {
+        // What the table refuses is not written to the copy.
+        if request.is_write() && !request.is_refused {
             if !self.known(request, keys, new[0]).is_point() {
                 self.usage.searches += 1;
                 self.request("QueryEntity", 1);
@@ -638,6 +639,14 @@ mod tests {
         assert_eq!(scans.units, 2.0 * 1_296_000.0);
         let capacity = bill.total_of(lazurite_cost::Part::Capacity);
         assert!((capacity - 2.0 * Prices::default().per_gib_and_month.table).abs() < 1e-9);
+        // Refused transactions are billed, load their partition, and are not repeated on the copy.
+        let mut refused = keyed(0, "EntityGroupTransaction", "p", &["1", "2", "3"]);
+        refused.refused = Some(409);
+        let workload = Workload::of(&[refused], "T");
+        let none = BTreeMap::new();
+        let usage = Usage::of(&workload, design, &[&old, &new], &[&none, &none], &PAGES);
+        assert_eq!((usage.transactions, usage.divided), ((1, 3), 0));
+        assert_eq!(usage.demands[0].of_partition, BTreeMap::from([(0, 3.0)]));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct KeyedRequest {
     pub partition: String,
     /// RowKeys: one, or those of a transaction.
     pub rows: Vec<String>,
+    /// Nothing was done: an entity was there already or not at all, or its ETag was another one.
+    pub is_refused: bool,
 }
 
 impl KeyedRequest {
@@ -69,6 +71,15 @@ impl RecordedQuery {
             .div_ceil(self.seconds.len().max(1) as u64)
             .max(1)
     }
+
+    /// Pages that its client reads at least each time. Logs do not say how many entities came back:
+    /// then the requests of the record say when the client had enough.
+    pub fn pages(&self) -> u64 {
+        match self.returned {
+            0 => self.requests.div_ceil(self.seconds.len().max(1) as u64),
+            _ => 1,
+        }
+    }
 }
 
 /// `$filter`, and `$top`.
@@ -83,18 +94,24 @@ pub struct Workload {
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Number of requests that were refused or failed. Of the other figures, only `seconds`
-    /// includes them.
+    /// Number of requests that were refused or failed, other than for the state of their entities. Of
+    /// the other figures, only `seconds` includes them.
     pub refused: u64,
     /// Number of writes whose keys the logs do not have. Of the other figures, only `seconds`
     /// includes them.
     pub nameless: u64,
+    /// Transactions of which logs do not say the table either.
+    pub tableless: u64,
 }
 
 impl Workload {
     /// Sorts the requests of a record that name the table in any letter case.
     pub fn of(records: &[Recorded], table: &str) -> Workload {
-        let mut workload = Workload::default();
+        let is_tableless = |record: &&Recorded| record.table == "$batch";
+        let mut workload = Workload {
+            tableless: records.iter().filter(is_tableless).count() as u64,
+            ..Workload::default()
+        };
         let is_of_table = |record: &&Recorded| record.table.eq_ignore_ascii_case(table);
         let of_table = || records.iter().filter(is_of_table);
         // Requests are recorded in the order in which they end, so the first to begin may be
@@ -109,8 +126,10 @@ impl Workload {
     }
 
     fn take(&mut self, record: &Recorded, second: usize) {
-        // 404 and 412 are ordinary answers of a table, so these requests count.
-        if record.status >= 400 && !matches!(record.status, 404 | 412) {
+        let status = record.refused.unwrap_or(record.status);
+        // 404, 409 and 412 are ordinary answers of a table, which Azure bills. Source: Understanding
+        // Windows Azure Storage Billing.
+        if status >= 400 && !matches!(status, 404 | 409 | 412) {
             self.refused += 1;
         } else if let Some(partition) = &record.partition_key
             && !record.row_keys.is_empty()
@@ -120,6 +139,7 @@ impl Workload {
                 operation: record.operation.clone(),
                 partition: partition.clone(),
                 rows: record.row_keys.clone(),
+                is_refused: status >= 400,
             });
         } else if record.operation == "QueryEntities" {
             let question = (record.filter.clone().unwrap_or_default(), record.top);
@@ -145,6 +165,12 @@ impl Workload {
                 .collect::<Vec<_>>()
         };
         self.keyed.iter().flat_map(keys).collect()
+    }
+
+    /// Writes that changed nothing, because of what was there. Azure bills them.
+    pub fn refused_writes(&self) -> u64 {
+        let is_refused = |request: &&KeyedRequest| request.is_write() && request.is_refused;
+        self.keyed.iter().filter(is_refused).count() as u64
     }
 
     /// All requests that count.
@@ -193,6 +219,10 @@ pub(crate) mod tests {
         other.table = "Other".to_owned();
         let mut refused = keyed(2000, "InsertEntity", "p", &["r"]);
         refused.status = 409;
+        let mut transaction = keyed(2000, "EntityGroupTransaction", "p", &["r", "3"]);
+        (transaction.status, transaction.refused) = (202, Some(412));
+        let mut too_large = transaction.clone();
+        too_large.refused = Some(413);
         let mut invalid = query(0, "x", 0, false);
         invalid.status = 400;
         let records = [
@@ -203,17 +233,30 @@ pub(crate) mod tests {
             query(1600, "A eq 1", 500, true),
             query(4100, "A eq 1", 1500, false),
             refused,
+            transaction,
+            too_large,
         ];
         let workload = Workload::of(&records, "T");
         assert_eq!(
             (workload.seconds, workload.requests(), workload.refused),
-            (5, 4, 2)
+            (5, 6, 2)
         );
-        assert_eq!(workload.named().len(), 2);
+        assert_eq!(workload.named().len(), 4);
+        let are_refused = workload.keyed.iter().map(|request| request.is_refused);
+        assert_eq!(are_refused.collect::<Vec<_>>(), [false, true, true]);
+        assert_eq!(workload.refused_writes(), 2);
         let query = &workload.queries[&("A eq 1".to_owned(), None)];
         assert_eq!((query.requests, query.wanted()), (3, 1500));
         assert_eq!(query.seconds, [1, 4]);
         assert!(workload.keyed[0].is_transaction() && workload.keyed[0].is_write());
+        // Logs do not say how many entities came back, and name no table of a transaction.
+        let pages = [0, 100, 200, 5000].map(|at| self::query(at, "A eq 1", 0, at > 0 && at < 5000));
+        let mut batch = keyed(0, "EntityGroupTransaction", "", &[]);
+        batch.table = "$batch".to_owned();
+        let logged = Workload::of(&[&pages[..], &[batch]].concat(), "T");
+        let of_pages = &logged.queries[&("A eq 1".to_owned(), None)];
+        assert_eq!((of_pages.wanted(), of_pages.pages()), (1, 2));
+        assert_eq!((logged.requests(), logged.tableless), (4, 1));
         // As Storage Analytics names the read of one entity.
         let reads = Workload::of(&[keyed(0, "QueryEntity", "p", &["1"])], "T");
         assert!(!reads.keyed[0].is_write());

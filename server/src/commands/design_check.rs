@@ -4,14 +4,14 @@
 //! rows come from the real planner. It computes the load, its heat and its price from the file.
 
 use crate::commands::client::Client;
-use crate::commands::terminal::{plain, print_line};
+use crate::commands::terminal::{ChangingLine, plain, print_line};
 use crate::commands::transfer::{Progress, make_table, write_lines};
 use crate::commands::what_if::trial::Trial;
 use crate::units::count as grouped;
 use lazurite_cost::Prices;
 use lazurite_design::{
-    CheckedDesign, DesignFile, Does, Measured, Pattern, Question, RecordedQuery, Rules, Table,
-    TableDesign, check, filled,
+    CheckedDesign, DesignFile, Does, Measured, Pattern, Question, Rate, RecordedQuery, Rules,
+    Table, TableDesign, check, filled,
 };
 use lazurite_table::{Entity, Value as TableValue};
 use serde_json::{Map, Value, json};
@@ -39,7 +39,9 @@ pub fn run(
         .extension()
         .is_some_and(|extension| extension == "json");
     let design = read(&text, is_json).map_err(|error| failed(&error))?;
-    let outcome = build_and_check(client, &design, prices)?;
+    let mut progress = ChangingLine::on_stderr();
+    let outcome = build_and_check(client, &design, prices, &mut progress)?;
+    drop(progress);
     if as_json {
         print_line(as_value(&outcome, prices));
     } else {
@@ -67,6 +69,7 @@ pub fn build_and_check(
     client: &Client,
     design: &DesignFile,
     prices: &Prices,
+    progress: &mut ChangingLine,
 ) -> Result<CheckedDesign, String> {
     let fork = client.fork()?;
     let mut tables = BTreeMap::new();
@@ -74,9 +77,10 @@ pub fn build_and_check(
     for (number, (name, table)) in design.tables.iter().enumerate() {
         // The store may have tables with the names of the design.
         let built = format!("LazuriteDesign{number}");
-        let filled = build(&fork.client, &built, name, table)?;
+        let filled = build(&fork.client, &built, name, table, progress)?;
         for (at, pattern) in design.patterns.iter().enumerate() {
             if pattern.table == *name && pattern.does == Does::Query {
+                progress.show(|| format!("pattern {}", pattern.name));
                 measured.insert(at, ask(&fork.client, &built, pattern, table)?);
             }
         }
@@ -87,7 +91,13 @@ pub fn build_and_check(
 }
 
 /// Makes a table and its entities.
-fn build(client: &Client, built: &str, name: &str, design: &TableDesign) -> Result<Table, String> {
+fn build(
+    client: &Client,
+    built: &str,
+    name: &str,
+    design: &TableDesign,
+    progress: &mut ChangingLine,
+) -> Result<Table, String> {
     let failed = |error: &dyn std::fmt::Display| format!("table {name}: {error}");
     let keys = design.keys(name).map_err(|error| error.to_string())?;
     if !make_table(client, built).map_err(|error| failed(&error))? {
@@ -108,18 +118,25 @@ fn build(client: &Client, built: &str, name: &str, design: &TableDesign) -> Resu
         bytes += line.len();
         lines.push(line);
         if lines.len() == LINES || bytes > BYTES || number + 1 == design.rows {
-            let progress = Progress::silent();
-            let refused = write_lines(client, built, &lines, THREADS, &progress);
+            let written = Progress::silent();
+            let refused = write_lines(client, built, &lines, THREADS, &written);
             if refused.map_err(|error| failed(&error))? > 0 {
-                return Err(failed(&progress.end(1).join("; ")));
+                return Err(failed(&written.end(1).join("; ")));
             }
+            progress.show(|| {
+                let (number, rows) = (grouped(number + 1), grouped(design.rows));
+                format!("table {name}: {number} of {rows} rows are written")
+            });
             lines.clear();
             bytes = 0;
         }
     }
     let stored = table.rows();
     let trial = Trial { client };
-    let found = trial.count(built)?;
+    let found = trial.count(built, &mut |rows| {
+        let (rows, stored) = (grouped(rows), grouped(stored));
+        progress.show(|| format!("table {name}: {rows} of {stored} rows are counted"));
+    })?;
     if found < stored {
         let same = stored - found;
         return Err(failed(&format!(
@@ -191,7 +208,7 @@ fn lines(design: &DesignFile, outcome: &CheckedDesign, prices: &Prices) -> Vec<S
         .map(|pattern| pattern.name.chars().count());
     let width = names.max().unwrap_or(0).max("pattern".len());
     let mut lines = vec![format!(
-        "{:<width$}  {:>10}  {:<20}  {:>12}  {:>9}  {:>14}",
+        "{:<width$}  {:>12}  {:<20}  {:>12}  {:>9}  {:>14}",
         "pattern",
         "per second",
         "plan",
@@ -206,9 +223,9 @@ fn lines(design: &DesignFile, outcome: &CheckedDesign, prices: &Prices) -> Vec<S
             "  FAILS"
         };
         lines.push(format!(
-            "{:<width$}  {:>10}  {:<20}  {:>12}  {:>9.2}  {:>14.2}{mark}",
+            "{:<width$}  {:>12}  {:<20}  {:>12}  {:>9.2}  {:>14.2}{mark}",
             checked.name,
-            pattern.per_second,
+            rate(&pattern.per_second),
             checked.plan,
             grouped(checked.examined.round() as u64),
             checked.requests,
@@ -221,7 +238,10 @@ fn lines(design: &DesignFile, outcome: &CheckedDesign, prices: &Prices) -> Vec<S
             None => "nothing is asked of it".to_owned(),
             Some((name, entities)) => {
                 let entities = grouped(entities.round() as u64);
-                format!("its hottest partition is '{name}', with {entities} entities a second")
+                let from = from_hour(table.hottest_hour);
+                format!(
+                    "its hottest partition is '{name}', with {entities} entities a second{from}"
+                )
             }
         };
         lines.push(format!(
@@ -229,11 +249,12 @@ fn lines(design: &DesignFile, outcome: &CheckedDesign, prices: &Prices) -> Vec<S
             table.name, table.price_of_space
         ));
     }
-    let (refused, asked) = outcome.simulation.refused_of();
-    if refused >= 1.0 {
+    let worst = outcome.worst_minute();
+    if worst.refused() >= 1.0 {
         lines.push(format!(
-            "{:.1} % of all entities would be refused in the first minute, if one server bears {} entities a second (an assumption)",
-            100.0 * refused / asked,
+            "{:.1} % of all entities would be refused in the first minute{}, if one server bears {} entities a second (an assumption)",
+            100.0 * worst.refused() / worst.sum.asked,
+            from_hour(worst.hour),
             grouped(Rules::default().server_target as u64)
         ));
     }
@@ -249,6 +270,18 @@ fn lines(design: &DesignFile, outcome: &CheckedDesign, prices: &Prices) -> Vec<S
     lines.iter().map(|line| plain(line)).collect()
 }
 
+/// A rate in a column: that of a second, or the mean of a day.
+fn rate(rate: &Rate) -> String {
+    match rate {
+        Rate::Constant(rate) => rate.to_string(),
+        rate => format!("mean {:.2}", rate.mean()),
+    }
+}
+
+fn from_hour(hour: Option<usize>) -> String {
+    hour.map_or(String::new(), |hour| format!(" from {hour}:00 on"))
+}
+
 /// The outcome as JSON, for `--json` and for the MCP tool.
 pub fn as_value(outcome: &CheckedDesign, prices: &Prices) -> Value {
     let pattern = |of: &lazurite_design::Checked| {
@@ -262,6 +295,7 @@ pub fn as_value(outcome: &CheckedDesign, prices: &Prices) -> Value {
             "name": of.name,
             "hottest_partition": of.hottest.as_ref().map(|(name, _)| name),
             "hottest_entities_a_second": of.hottest.as_ref().map(|(_, entities)| entities),
+            "hottest_hour": of.hottest_hour,
             "price_of_space": of.price_of_space,
         })
     };

@@ -275,11 +275,20 @@ mod tests {
     use std::thread;
 
     fn each_pattern(server: &GuideServer, is_sabotaged: bool, look: impl Fn(&Finding)) {
+        patterns(PATTERNS.iter().copied(), server, is_sabotaged, look);
+    }
+
+    fn patterns(
+        patterns: impl Iterator<Item = &'static Pattern>,
+        server: &GuideServer,
+        is_sabotaged: bool,
+        look: impl Fn(&Finding),
+    ) {
         let client = Client::new(server.account.clone()).backing_off();
         let meter = Arc::new(Meter::new(Arc::default()));
         let data = Data::new(7, 0.05);
         let run = if is_sabotaged { "gs" } else { "gt" };
-        for pattern in PATTERNS {
+        for pattern in patterns {
             let bench = Bench {
                 client: &client,
                 meter: &meter,
@@ -324,6 +333,30 @@ mod tests {
             let chart = html::bars(pattern.goal, &finding.designs);
             let bars = chart.matches("<rect").count();
             assert_eq!(bars, finding.designs.len(), "{}: {chart}", pattern.name);
+        });
+    }
+
+    #[test]
+    fn deaths_leave_something_half_done_without_a_queue_and_nothing_with_it() {
+        let names = ["inter-partition-index", "eventual-transactions"];
+        let of_queues = PATTERNS.iter().copied();
+        let of_queues = of_queues.filter(|pattern| names.contains(&pattern.name));
+        patterns(of_queues, &GuideServer::for_test(), false, |finding| {
+            let losses = finding.designs.iter().filter_map(|design| {
+                let losses = design.deaths?.losses;
+                Some((design.design, losses.half_done, losses.objects))
+            });
+            let losses: Vec<_> = losses.collect();
+            // Of three programs in turn, one dies between the two writes.
+            let expected = match finding.pattern.name {
+                "inter-partition-index" => [
+                    ("copies by two writes", 13, 40),
+                    ("copies in partitions by mail", 0, 40),
+                ],
+                _ => [("two writes", 13, 40), ("messages to a worker", 0, 40)],
+            };
+            assert_eq!(losses, expected);
+            assert!(finding.wrong.is_empty(), "{:?}", finding.wrong);
         });
     }
 

@@ -44,6 +44,9 @@ pub struct TransactionFacts {
     pub entities: u32,
     /// Empty unless a recorder is active.
     pub row_keys: Vec<String>,
+    /// The status of the write that the store refused, and the whole transaction with it. The
+    /// answer has a status of success.
+    pub refused: Option<u16>,
 }
 
 /// The partition in which a page of a query examined the most rows. Only the handler knows it.
@@ -124,6 +127,7 @@ impl Observer for Box<Watched> {
         let mut request = Request::new(service, operation.name, context.now);
         request.id.clone_from(&context.request_id);
         request.account.clone_from(&context.account);
+        request.fork.clone_from(&context.fork);
         request.request_bytes = number(&context.headers, CONTENT_LENGTH.as_str());
         let etag = context.headers.get(IF_MATCH.as_str());
         request.is_any_etag = etag.is_some_and(|etag| etag == "*");
@@ -162,6 +166,7 @@ impl Observer for Box<Watched> {
             request.resource = transaction.table;
             request.transaction_entities = transaction.entities;
             request.transaction_rows = transaction.row_keys;
+            request.refused = transaction.refused;
             request.keys = Some(Keys {
                 partition: transaction.partition_key,
                 row: String::new(),

@@ -65,30 +65,53 @@ pub fn answer(
                        (/ACCOUNT/_lazurite/advice), signed with the key of the account.";
         return Err(Failure::new(403, "AuthorizationFailure", message));
     }
-    let is_shown = |name: &str| accounts.is_well_known(name);
-    match page {
-        Page::Advice => Ok(json(&report(advisor, &is_shown))),
-        Page::HeatMap => Ok(json(&heat_map(advisor, &is_shown, now))),
-        Page::Record { .. } => {
-            let message = "A record of requests is for the owner of an account: ask for it below the path of the account \
-                           (/ACCOUNT/_lazurite/record), signed with its key.";
-            Err(Failure::new(403, "AuthorizationFailure", message))
-        }
-    }
+    respond(advisor, page, &Reader::Program(accounts), now)
 }
 
-/// Answers the owner of an account, with the facts of that account alone.
+/// Answers the owner of an account, with the facts of that account alone. The record is that of the
+/// fork or of the account, whichever the request addresses; advice and heat map are of both.
 pub fn answer_owner(
     advisor: &Advisor,
     page: Page,
     account: &str,
+    fork: Option<&str>,
     now: SystemTime,
-) -> Response<Body> {
-    let is_shown = |name: &str| name == account;
-    match page {
-        Page::Advice => json(&report(advisor, &is_shown)),
-        Page::HeatMap => json(&heat_map(advisor, &is_shown, now)),
-        Page::Record { after } => json(&advisor.records(account, after, now)),
+) -> Result<Response<Body>> {
+    respond(advisor, page, &Reader::Owner { account, fork }, now)
+}
+
+/// Who reads a page.
+enum Reader<'a> {
+    /// A program on this machine, without credentials.
+    Program(&'a Accounts),
+    /// A client with the key of the account.
+    Owner {
+        account: &'a str,
+        fork: Option<&'a str>,
+    },
+}
+
+fn respond(
+    advisor: &Advisor,
+    page: Page,
+    reader: &Reader<'_>,
+    now: SystemTime,
+) -> Result<Response<Body>> {
+    let is_shown = |name: &str| match reader {
+        Reader::Program(accounts) => accounts.is_well_known(name),
+        Reader::Owner { account, .. } => name == *account,
+    };
+    match (page, reader) {
+        (Page::Advice, _) => Ok(json(&report(advisor, &is_shown))),
+        (Page::HeatMap, _) => Ok(json(&heat_map(advisor, &is_shown, now))),
+        (Page::Record { after }, Reader::Owner { account, fork }) => {
+            Ok(json(&advisor.records(account, *fork, after, now)))
+        }
+        (Page::Record { .. }, Reader::Program(_)) => {
+            let message = "A record of requests is for the owner of an account: ask for it below the path of the account \
+                           (/ACCOUNT/_lazurite/record), signed with its key.";
+            Err(Failure::new(403, "AuthorizationFailure", message))
+        }
     }
 }
 
@@ -183,6 +206,25 @@ mod tests {
         let nothing = shown(&|_| false);
         assert_eq!(shown(&|name| accounts.is_well_known(name)), nothing);
         assert!(shown(&|name| name == "own") > nothing);
+    }
+
+    #[test]
+    fn record_is_for_owners_and_the_other_pages_for_both() {
+        let (advisor, now) = (Advisor::default(), SystemTime::UNIX_EPOCH);
+        let accounts = Accounts::parse("own:a2V5").unwrap();
+        let owner = Reader::Owner {
+            account: "own",
+            fork: None,
+        };
+        let record = Page::Record { after: None };
+        for (page, of_program) in [(Page::Advice, 200), (Page::HeatMap, 200), (record, 403)] {
+            let status = |reader: &Reader<'_>| match respond(&advisor, page, reader, now) {
+                Ok(response) => response.status().as_u16(),
+                Err(failure) => failure.status.as_u16(),
+            };
+            assert_eq!(status(&Reader::Program(&accounts)), of_program, "{page:?}");
+            assert_eq!(status(&owner), 200, "{page:?}");
+        }
     }
 
     #[test]

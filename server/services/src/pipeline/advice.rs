@@ -10,7 +10,8 @@ pub fn answer(call: &mut Call<'_, '_>) -> Step {
     let page = advisor::Page::of(&context.method, &context.resource, context.target.query());
     if let (Some(page), Caller::Owner) = (page, &call.caller) {
         let (advisor, now) = (&call.exchange.app.shared.advisor, context.now);
-        return Err(advisor::answer_owner(advisor, page, &context.account, now).into());
+        let (account, fork) = (&context.account, context.fork.as_deref());
+        return Err(advisor::answer_owner(advisor, page, account, fork, now)?.into());
     }
     Ok(())
 }

@@ -42,6 +42,8 @@ struct FailedChange {
     index: usize,
     failure: Box<Failure>,
     level: Level,
+    /// `None` if the batch was refused before it reached the store.
+    facts: Option<TransactionFacts>,
 }
 
 /// The responses of all operations, or the first operation that failed.
@@ -95,13 +97,15 @@ pub async fn execute(
             advisor::note(&mut response, Some(facts));
             response
         }
-        Err(failed) => {
+        Err(mut failed) => {
             // As in `blocking_pool::write`: the state that a refusal reports must be durable.
             db.ticket().await?;
             let why = failed.why();
+            let facts = failed.facts.take();
             let mut response = batch_response(&id, &[failed.into_response(&id, now)], true);
             // For the logs: the batch has a status of success.
             response.extensions_mut().insert(why);
+            advisor::note(&mut response, facts);
             response
         }
     };
@@ -159,6 +163,7 @@ fn read_changes(
                 index,
                 failure: failure.into(),
                 level,
+                facts: None,
             })
         })
         .collect()
@@ -324,6 +329,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
             index,
             failure: failure.into(),
             level,
+            facts: None,
         }))
     };
     let Some(first) = changes.first() else {
@@ -335,6 +341,7 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
         partition_key: first.operation.entity.partition_key.clone(),
         entities: changes.len() as u32,
         row_keys: recorded_rows(request, &changes),
+        refused: None,
     };
     let other = |change: &Change| !change.table.eq_ignore_ascii_case(&table);
     if let Some(index) = changes.iter().position(other) {
@@ -374,7 +381,15 @@ fn apply(request: &Request, changes: Vec<Change>) -> Result<Applied> {
                 return Err(failure);
             }
             let level = rest.get(error.index).map(|(_, level)| *level);
-            refused(error.index, level.unwrap_or(Level::Minimal), failure)
+            Ok(Err(FailedChange {
+                index: error.index,
+                level: level.unwrap_or(Level::Minimal),
+                facts: Some(TransactionFacts {
+                    refused: Some(failure.status.as_u16()),
+                    ..facts
+                }),
+                failure: failure.into(),
+            }))
         }
     }
 }

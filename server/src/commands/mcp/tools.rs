@@ -2,6 +2,7 @@
 
 use super::McpServer;
 use crate::commands::client::{Call, Client, encode};
+use crate::commands::terminal::ChangingLine;
 use crate::commands::{design_check, files, messages, query};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
@@ -248,7 +249,8 @@ impl McpServer {
                 design.patterns.len()
             ));
         }
-        let outcome = design_check::build_and_check(&self.client, &design, &prices)?;
+        let progress = &mut ChangingLine::hidden();
+        let outcome = design_check::build_and_check(&self.client, &design, &prices, progress)?;
         answer(&design_check::as_value(&outcome, &prices))
     }
 

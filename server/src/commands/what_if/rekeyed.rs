@@ -61,7 +61,7 @@ impl Trial<'_> {
                 break;
             }
         }
-        rekeyed.overwritten = written.saturating_sub(self.count(REKEYED)?);
+        rekeyed.overwritten = written.saturating_sub(self.count(REKEYED, &mut |_| {})?);
         let named = keys.partition.properties().chain(keys.row.properties());
         let named = named.chain(known.iter().map(String::as_str));
         match written {

@@ -301,8 +301,16 @@ impl Report<'_> {
                 "requests whose keys the log does not say, and which are in no figure",
             ),
             (
+                self.workload.tableless,
+                "transactions of any table: the log says neither their table nor their keys, and they are in no figure",
+            ),
+            (
+                self.workload.refused_writes(),
+                "writes and transactions that were refused (404, 409, 412): they count, because Azure bills them",
+            ),
+            (
                 self.workload.refused,
-                "requests that were refused, and are in no figure",
+                "requests that were refused for another reason, and are in no figure",
             ),
         ];
         let counted = counted.into_iter().filter(|(count, _)| *count > 0);

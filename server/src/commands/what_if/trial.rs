@@ -13,6 +13,27 @@ pub const REKEYED: &str = "LazuriteWhatIf";
 const ASKED_OF_A_SHAPE: usize = 200;
 const ROWS_OF_A_SHAPE: u64 = 2_000_000;
 
+/// Where a client stops to read a query: once it has this many entities, in this many pages.
+#[derive(Clone, Copy)]
+struct Enough {
+    entities: u64,
+    pages: u64,
+}
+
+impl Enough {
+    const ALL: Enough = Enough {
+        entities: u64::MAX,
+        pages: 1,
+    };
+
+    fn of(query: &RecordedQuery) -> Enough {
+        Enough {
+            entities: query.wanted(),
+            pages: query.pages(),
+        }
+    }
+}
+
 /// Tables in a fork.
 pub struct Trial<'a> {
     pub client: &'a Client,
@@ -47,7 +68,7 @@ impl Trial<'_> {
                 };
                 let is_asked = at == 0 || (at % step == 0 && rows < ROWS_OF_A_SHAPE);
                 if is_asked {
-                    last = self.ask_one(table, &filter, question.1, query.wanted())?;
+                    last = self.ask_one(table, &filter, question.1, Enough::of(query))?;
                     rows += last.examined;
                 }
                 let found = Measured {
@@ -61,18 +82,32 @@ impl Trial<'_> {
         Ok(measured)
     }
 
-    /// The number of entities in a table.
-    pub fn count(&self, table: &str) -> Result<u64, String> {
-        Ok(self.ask_one(table, "", None, u64::MAX)?.returned)
+    /// The number of entities in a table. `counted` gets the number so far after each page.
+    pub fn count(&self, table: &str, counted: &mut dyn FnMut(u64)) -> Result<u64, String> {
+        Ok(self
+            .ask_pages(table, "", None, Enough::ALL, counted)?
+            .returned)
     }
 
-    /// Reads pages until there are as many entities as the client of the record read.
     fn ask_one(
         &self,
         table: &str,
         filter: &str,
         top: Option<u32>,
-        wanted: u64,
+        enough: Enough,
+    ) -> Result<Measured, String> {
+        self.ask_pages(table, filter, top, enough, &mut |_| {})
+    }
+
+    /// Reads pages until there are as many of them, and as many entities, as the client of the
+    /// record read.
+    fn ask_pages(
+        &self,
+        table: &str,
+        filter: &str,
+        top: Option<u32>,
+        enough: Enough,
+        counted: &mut dyn FnMut(u64),
     ) -> Result<Measured, String> {
         let top = top.map_or(1000, |top| top.clamp(1, 1000));
         let filter = match filter {
@@ -80,7 +115,7 @@ impl Trial<'_> {
             filter => format!("&$filter={}", encode(filter).replace('/', "%2F")),
         };
         let mut measured = Measured::default();
-        let mut more = String::new();
+        let (mut more, mut pages) = (String::new(), 0);
         loop {
             let resource = format!("{}()?$top={top}{filter}{more}", encode(table));
             let reply = self.client.ask(ServiceKind::Table, "GET", resource)?;
@@ -94,8 +129,11 @@ impl Trial<'_> {
             }
             more = reply.continuation();
             reply.text()?;
+            pages += 1;
+            counted(measured.returned);
             measured.is_whole = more.is_empty();
-            if measured.is_whole || measured.returned >= wanted {
+            let is_enough = measured.returned >= enough.entities && pages >= enough.pages;
+            if measured.is_whole || is_enough {
                 return Ok(measured);
             }
         }

@@ -89,6 +89,30 @@ fn a_design_passes_until_a_pattern_is_a_scan() {
 }
 
 #[test]
+fn rates_may_change_by_the_hour() {
+    let server = with_table();
+    let rates = "per-second = [ [0, 5], [9, 3000], [18, 50] ]\n";
+    let design = DESIGN.replace("of = 40", "of = 1");
+    let design = design
+        .replace("per-second = 5\n", rates)
+        .replace("examined = 20, ", "");
+    let (status, text) = check(&server, &design, &[]);
+    assert_eq!(status, Some(1), "{text}");
+    for line in [
+        "new order             mean 1139.38  point",
+        "with 3,120 entities a second from 9:00 on",
+        "entities of a minute at 9:00 are above the target of a partition",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    // Without a terminal there is no line that says how far it is.
+    assert!(
+        !text.contains("rows are written") && !text.contains('\r'),
+        "{text}"
+    );
+}
+
+#[test]
 fn one_partition_for_all_is_throttled() {
     let server = with_table();
     let design = DESIGN
@@ -119,6 +143,12 @@ fn files_that_make_no_sense_are_refused() {
             "the filter names Client, which is no property",
         ),
         ("of = 40", "of = 0", "there is no value to choose"),
+        ("= 20\n", "= []\n", "a number for each of 24 hours"),
+        (
+            "every = 60",
+            "every = 200_000_000",
+            "the entities that it adds in a minute cannot be made",
+        ),
     ] {
         let (status, text) = check(&server, &DESIGN.replace(from, to), &[]);
         assert!(

@@ -27,11 +27,16 @@ pub(super) fn request(method: &str, target: &str) -> Request {
 /// A server with one empty table named `T1x`.
 pub(super) fn with_table() -> Server {
     let server = Server::fresh();
+    create_table(&server);
+    server
+}
+
+/// Makes the table `T1x`.
+pub(super) fn create_table(server: &Server) {
     request("POST", "/Tables")
         .json(r#"{"TableName":"T1x"}"#)
-        .send(&server)
+        .send(server)
         .is(201);
-    server
 }
 
 #[track_caller]

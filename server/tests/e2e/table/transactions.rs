@@ -8,7 +8,7 @@ use crate::http::Response;
 use crate::server::{KEY, Launch, Server};
 
 /// One change of a transaction.
-fn change(method: &str, target: &str, headers: &str, body: &str) -> String {
+pub(super) fn change(method: &str, target: &str, headers: &str, body: &str) -> String {
     format!(
         "--changeset_1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
          {method} http://any.host:1/devstoreaccount1{target} HTTP/1.1\r\nContent-Type: application/json\r\n{headers}\r\n{body}\r\n"
