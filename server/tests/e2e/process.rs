@@ -224,15 +224,10 @@ fn flags_that_cannot_be_honoured_are_refused() {
     let launch = Launch::on(location.path()).environment("AZURITE_ACCOUNTS", "");
     drop(launch.start());
     // Flags that contradict each other are a wrong command line, as unknown ones are.
-    for flag in [
-        "--nonsense",
-        "--https-only",
-        "--export-on-exit",
-        "--port=65535",
-    ] {
+    for flag in ["--nonsense", "--https-only", "--export-on-exit"] {
         let (status, text) = refused(flag);
         assert_eq!(status.code(), Some(2), "{text}");
-        assert!(text.contains(flag.split('=').next().unwrap()), "{text}");
+        assert!(text.contains(flag), "{text}");
     }
 }
 
