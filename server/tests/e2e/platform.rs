@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 
 /// Rust code that only exists on one system.
-const MARKS: [&str; 10] = [
-    "cfg(unix",
-    "cfg(windows",
-    "cfg(not(unix",
-    "cfg(not(windows",
+const MARKS: [&str; 12] = [
+    "(unix)",
+    "(unix,",
+    ", unix)",
+    "(windows)",
+    "(windows,",
+    ", windows)",
     "target_os",
     "std::os::",
     "libc::",
@@ -17,9 +19,9 @@ const MARKS: [&str; 10] = [
     "\"/proc",
 ];
 
-/// The places for such code: modules for one system, the clock, and the numbers of one kind of error
-/// in `error.rs`.
-const SEAM: [&str; 9] = [
+/// The places for such code: modules for one system, the clock, the choice of the allocator in
+/// `main.rs`, and the numbers of one kind of error in `error.rs`.
+const SEAM: [&str; 10] = [
     "base/src/wall_clock.rs",
     "engine/src/base/error.rs",
     "engine/src/fs/platform/",
@@ -29,6 +31,7 @@ const SEAM: [&str; 9] = [
     "engine/src/fs/log_file.rs",
     "engine/src/fs/map.rs",
     "server/services/src/platform/",
+    "server/src/main.rs",
 ];
 
 /// The crates of the workspace by folder. The benches run on the machines that we measure on.
