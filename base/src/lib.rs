@@ -1,4 +1,5 @@
-//! What the three services share: the wall clock and stored access policies. No engine, no HTTP.
+//! What the three services share: the wall clock, ticks and stored access policies. No engine, no HTTP.
 
 pub mod policies;
+pub mod ticks;
 pub mod wall_clock;

@@ -1,7 +1,8 @@
 //! ETags, and ticks of 100 ns, the unit of times in records.
 
+use lazurite_base::ticks::Ticks;
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 /// The version of a container or blob: different after every write to its content, properties or
 /// metadata.
@@ -37,46 +38,26 @@ impl fmt::Display for ETag {
     }
 }
 
-/// Ticks between the first day of year 1 and the Unix epoch.
-const TICKS_AT_UNIX_EPOCH: u64 = 621_355_968_000_000_000;
-pub(crate) const TICKS_PER_SECOND: u64 = 10_000_000;
-
-/// `time` in ticks of 100 ns since the first day of year 1, clamped to the range of the number.
+/// `time` in [`Ticks`].
 pub(crate) fn ticks(time: SystemTime) -> u64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => TICKS_AT_UNIX_EPOCH.saturating_add(duration_ticks(after)),
-        Err(before) => TICKS_AT_UNIX_EPOCH.saturating_sub(duration_ticks(before.duration())),
-    }
+    Ticks::from_system(time).0
 }
 
-fn duration_ticks(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)
-}
-
-/// The time that is `ticks` after the first day of year 1.
+/// The time with this number of [`Ticks`].
 pub(crate) fn time_of_ticks(ticks: u64) -> SystemTime {
-    let distance = |ticks: u64| {
-        Duration::new(
-            ticks / TICKS_PER_SECOND,
-            (ticks % TICKS_PER_SECOND * 100) as u32,
-        )
-    };
-    match ticks.checked_sub(TICKS_AT_UNIX_EPOCH) {
-        Some(after) => UNIX_EPOCH + distance(after),
-        None => UNIX_EPOCH - distance(TICKS_AT_UNIX_EPOCH - ticks),
-    }
+    Ticks(ticks).to_system()
 }
 
 /// Returns `time` without its fraction of a second, as in an HTTP date: clients send back the date
 /// that they received.
 pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
-    let ticks = ticks(time);
-    time_of_ticks(ticks - ticks % TICKS_PER_SECOND)
+    Ticks::from_system(time).whole_seconds().to_system()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn etag_has_the_form_tools_match() {

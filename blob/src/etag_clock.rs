@@ -2,7 +2,8 @@
 //! a restart.
 
 use crate::error::Result;
-use crate::etag::{ETag, TICKS_PER_SECOND, ticks};
+use crate::etag::{ETag, ticks};
+use lazurite_base::ticks::Ticks;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -23,7 +24,7 @@ pub(crate) struct EtagClock {
 
 /// How far the bound may be ahead of the wall clock at the start, in ticks. A bound further ahead
 /// was stored while the clock was wrong, and is ignored.
-const LEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
+const LEAD_TICKS_MAX: u64 = 60 * Ticks::PER_SECOND;
 
 impl EtagClock {
     /// The clock of a store whose bound is `recorded`.
@@ -61,7 +62,7 @@ impl EtagClock {
             let bound = self
                 .last
                 .load(Ordering::SeqCst)
-                .saturating_add(TICKS_PER_SECOND);
+                .saturating_add(Ticks::PER_SECOND);
             write(bound)?;
             self.recorded.store(bound, Ordering::SeqCst);
         }

@@ -1,17 +1,10 @@
-//! SnapshotTime: the time that identifies a snapshot or a version of a blob, to 100 ns. The
-//! calendar is that of the `time` crate.
+//! SnapshotTime: the time that identifies a snapshot or a version of a blob, to 100 ns.
 
 use crate::etag::{ticks, time_of_ticks};
+use lazurite_base::ticks::Ticks;
 use std::fmt;
 use std::time::SystemTime;
 use time::{Date, Month};
-
-const TICKS_PER_SECOND: u64 = 10_000_000;
-const SECONDS_PER_DAY: u64 = 86_400;
-/// The Julian day number of 0001-01-01.
-const JULIAN_DAY_MIN: i32 = 1_721_426;
-/// Number of days in the years 1 to 9999.
-const DAYS: i32 = 3_652_059;
 
 /// The time that identifies a snapshot or a version: unique and increasing among those of one blob.
 ///
@@ -44,12 +37,12 @@ impl SnapshotTime {
         let fraction = fraction.parse::<u64>().ok()? * 10u64.pow(7 - digits as u32);
         let month = Month::try_from(month as u8).ok()?;
         let date = Date::from_calendar_date(year as i32, month, day as u8).ok()?;
-        let days = u64::try_from(date.to_julian_day() - JULIAN_DAY_MIN).ok()?;
+        let day = Ticks::of_date(date)?;
         if hour > 23 || minute > 59 || second > 59 {
             return None;
         }
-        let seconds = days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second;
-        Some(SnapshotTime(seconds * TICKS_PER_SECOND + fraction))
+        let second = hour * 3600 + minute * 60 + second;
+        Some(SnapshotTime(day.0 + second * Ticks::PER_SECOND + fraction))
     }
 
     /// The next moment, 100 ns later.
@@ -60,15 +53,7 @@ impl SnapshotTime {
 
 impl fmt::Display for SnapshotTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seconds, fraction) = (self.0 / TICKS_PER_SECOND, self.0 % TICKS_PER_SECOND);
-        let (year, month, day) = date_of(seconds / SECONDS_PER_DAY).to_calendar_date();
-        let month = u8::from(month);
-        let second = seconds % SECONDS_PER_DAY;
-        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:07}Z"
-        )
+        f.write_str(&Ticks(self.0).to_text())
     }
 }
 
@@ -81,12 +66,6 @@ fn numbers<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> O
         *number = digits.then(|| part.parse().ok())??;
     }
     parts.next().is_none().then_some(found)
-}
-
-/// The date `days` after 0001-01-01, at most 9999-12-31.
-fn date_of(days: u64) -> Date {
-    let days = days.min(DAYS as u64 - 1) as i32;
-    Date::from_julian_day(JULIAN_DAY_MIN + days).expect("it is a day of the years 1 to 9999")
 }
 
 #[cfg(test)]
@@ -141,14 +120,14 @@ mod tests {
                 _ => 31,
             };
             for day in [1, length] {
-                let moment = SnapshotTime((days + day - 1) * SECONDS_PER_DAY * TICKS_PER_SECOND);
+                let moment = SnapshotTime((days + day - 1) * Ticks::PER_DAY);
                 let text = format!("{year:04}-{month:02}-{day:02}T00:00:00.0000000Z");
                 assert_eq!(moment.to_string(), text);
                 assert_eq!(SnapshotTime::parse(&text), Some(moment));
             }
             days += length;
         }
-        assert_eq!(days, DAYS as u64);
+        assert_eq!(days, 3_652_059);
     }
 
     proptest! {

@@ -20,9 +20,9 @@
 use crate::keys::QueueId;
 use crate::model::*;
 use crate::receipt::Receipt;
-use crate::time::Ticks;
 use bytes::Bytes;
 use lazurite_base::policies::StoredPolicy;
+use lazurite_base::ticks::Ticks;
 use lazurite_engine::Error as EngineError;
 
 const VERSION: u8 = 1;
@@ -83,10 +83,10 @@ impl QueueRow {
         out.list(&self.policies, |out, policy| {
             out.string(&policy.id);
             out.option(policy.start, |out, time| {
-                out.u64(Ticks::from_system(time).0)
+                out.u64(Ticks::from_system(time).min(Ticks::NEVER).0)
             });
             out.option(policy.expiry, |out, time| {
-                out.u64(Ticks::from_system(time).0)
+                out.u64(Ticks::from_system(time).min(Ticks::NEVER).0)
             });
             out.option(policy.permission.as_deref(), Writer::string);
         });

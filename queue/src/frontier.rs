@@ -72,7 +72,7 @@ impl Frontier {
 mod tests {
     use super::*;
     use crate::keys::MessageId;
-    use crate::time::Ticks;
+    use lazurite_base::ticks::Ticks;
 
     fn at(ticks: u64) -> Position {
         Position {

@@ -21,7 +21,7 @@
 //!
 //! `id` and `message` are 16 bytes, `ticks` 8.
 
-use crate::time::Ticks;
+use lazurite_base::ticks::Ticks;
 use lazurite_engine::{KeyRange, escape};
 use uuid::Uuid;
 

@@ -76,7 +76,7 @@ mod receipt;
 mod rows;
 mod service;
 mod sweep;
-mod time;
+
 mod visibility;
 
 pub use check::{POLICY_PERMISSIONS, queue_name as check_queue_name};

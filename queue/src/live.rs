@@ -18,7 +18,7 @@ use crate::codec::CounterRow;
 use crate::frontier::Frontier;
 use crate::keys::{MessageId, PRODUCER_CELLS, Position, QueueId, REMOVED_CELL};
 use crate::lock::{lock, try_lock};
-use crate::time::Ticks;
+use lazurite_base::ticks::Ticks;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -4,8 +4,8 @@
 use crate::codec::{self, CounterRow, DeliveryRow, MessageRow};
 use crate::keys::{self, MessageId, Position, REMOVED_CELL};
 use crate::live::Live;
-use crate::time::Ticks;
 use crate::{QueueService, Result};
+use lazurite_base::ticks::Ticks;
 use lazurite_engine::{Batch, Direction, Snapshot};
 use std::sync::atomic::Ordering;
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::keys::{self, QueueId};
 use crate::live::{ExclusiveAccess, Existence, Live, QueueGuard, Slot, Slots};
 use crate::receipt::Receipt;
-use crate::time::Ticks;
+use lazurite_base::ticks::Ticks;
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{
     Compression, Db, Direction, IdSource, Keyspace, KeyspaceOptions, Ticket, Transaction,
@@ -183,7 +183,7 @@ impl QueueService {
     /// operation and after everything that may wait: the times of one queue are then in the order
     /// of its operations, and no timeout begins before its operation does.
     pub(crate) fn now(&self) -> Ticks {
-        Ticks::from_system(self.clock.now())
+        Ticks::from_system(self.clock.now()).min(Ticks::NEVER)
     }
 
     pub(crate) fn new_receipt(&self) -> Receipt {

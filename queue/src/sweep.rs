@@ -16,8 +16,8 @@ use crate::live::{DueQueue, Existence, Live, QueueGuard, Slot};
 use crate::lock::lock;
 use crate::model::Sweep;
 use crate::rows::position_in;
-use crate::time::Ticks;
 use crate::{Error, QueueService, Result};
+use lazurite_base::ticks::Ticks;
 use lazurite_engine::{Batch, Direction, Ticket, Transaction};
 use std::sync::atomic::Ordering;
 

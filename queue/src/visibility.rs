@@ -4,8 +4,8 @@
 //! later operation changes it.
 
 use crate::model::*;
-use crate::time::Ticks;
 use crate::{Error, Result};
+use lazurite_base::ticks::Ticks;
 
 const VISIBILITY_PARAMETER: &str = "visibilitytimeout";
 

@@ -435,8 +435,8 @@ pub struct Cli {
     #[arg(long, help_heading = "Network")]
     pub attach: bool,
 
-    /// Stop when standard input ends: a program that starts the server keeps it open, so that the
-    /// server never outlives it
+    /// Stop when standard input ends. The program that starts the server holds its standard input
+    /// open, so when that program ends, the server stops too
     #[arg(long = "until-stdin-ends", help_heading = "Network")]
     pub until_stdin_ends: bool,
 

@@ -39,6 +39,15 @@ const REPEATED: &str = "To repeat it, delete what is there in part, or import wi
 /// How to repeat an import with `replace` that ended early.
 const REPEATED_REPLACING: &str =
     "It can be repeated as it is. A lease, legal hold or policy on what is there must end before.";
+
+/// How to repeat an import that ended early.
+fn repeated(existing: Existing) -> &'static str {
+    match existing {
+        Existing::Replace => REPEATED_REPLACING,
+        Existing::Refuse | Existing::Skip => REPEATED,
+    }
+}
+
 /// Maximum number of exports at a time. Each holds a copy of its content on the disk.
 const EXPORTS_MAX: usize = 2;
 const EXPORTS_UNDER_WAY: &str =
@@ -234,7 +243,8 @@ impl Transfers {
                 .map_err(|Stopping| {
                     // It is not known how much was imported.
                     let part = "A part of the archive may have been imported.";
-                    Failure::busy(format!("The server is stopping. {part} {REPEATED}"))
+                    let repeated = repeated(existing);
+                    Failure::busy(format!("The server is stopping. {part} {repeated}"))
                 })?
                 .map_err(|error| import_failure(error, existing)),
             Err(panic) => {
@@ -456,10 +466,7 @@ fn import_failure(error: ImportError, existing: Existing) -> Failure {
         }
         ImportError::NotBegun(error) => failed("ImportFailed", &error, " Nothing was imported."),
         ImportError::Begun(error) => {
-            let repeated = match existing {
-                Existing::Replace => REPEATED_REPLACING,
-                Existing::Refuse | Existing::Skip => REPEATED,
-            };
+            let repeated = repeated(existing);
             let advice = format!(" What came before it is imported. {repeated}");
             failed("ImportFailed", &error, &advice)
         }

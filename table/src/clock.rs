@@ -19,9 +19,10 @@
 //! Timestamp that is really stored.
 
 use crate::codec;
-use crate::datetime::{DateTime, TICKS_PER_SECOND};
+use crate::datetime::DateTime;
 use crate::error::Result;
 use crate::keys;
+use lazurite_base::ticks::Ticks;
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{Admission, Batch, Db, Keyspace};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -29,10 +30,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Maximum lead of the recorded bound over the wall clock, in ticks, at which a starting clock
 /// follows the bound.
-const CLOCK_AHEAD_TICKS_MAX: u64 = 60 * TICKS_PER_SECOND;
+const CLOCK_AHEAD_TICKS_MAX: u64 = 60 * Ticks::PER_SECOND;
 /// How far each record raises a bound, in ticks. A higher value saves writes; a lower value keeps
 /// Timestamps closer to the wall clock after a restart.
-const RECORDED_AHEAD_TICKS: u64 = TICKS_PER_SECOND;
+const RECORDED_AHEAD_TICKS: u64 = Ticks::PER_SECOND;
 
 #[derive(Debug)]
 pub(crate) struct Clock {

@@ -2,22 +2,17 @@
 //! the wire.
 //!
 //! The text forms are here and not in the server because `$filter`, ETags and JSON share them.
-//! Every value lies in the range of the protocol, so formatting cannot fail. The calendar is that
-//! of the `time` crate; its parser is not used, because the protocol's texts may lack the time, the
-//! seconds or the zone.
+//! Every value lies in the range of the protocol, so formatting cannot fail. The parser of the
+//! `time` crate is not used, because the protocol's texts may lack the time, the seconds or the
+//! zone.
 
+use lazurite_base::ticks::{Ticks, TicksText};
 use std::fmt;
-use std::ops::Deref;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use time::{Date, Month};
 
-/// Ticks of 100 ns in a second.
-pub(crate) const TICKS_PER_SECOND: u64 = 10_000_000;
-const TICKS_PER_DAY: u64 = 24 * 60 * 60 * TICKS_PER_SECOND;
-/// Ticks between 1601-01-01 and 1970-01-01.
-const UNIX_EPOCH_TICKS: u64 = 134_774 * TICKS_PER_DAY;
-/// The Julian day of 1601-01-01.
-const FIRST_JULIAN_DAY: i32 = 2_305_814;
+/// 1601-01-01T00:00:00Z.
+const FIRST: Ticks = Ticks(584_388 * Ticks::PER_DAY);
 
 /// An instant in UTC, to 100 ns, from 1601-01-01T00:00:00Z to 9999-12-31T23:59:59.9999999Z. Later
 /// instants are greater.
@@ -38,7 +33,7 @@ impl DateTime {
     /// 1601-01-01T00:00:00Z, the first instant that can be stored.
     pub const MIN: DateTime = DateTime(0);
     /// 9999-12-31T23:59:59.9999999Z, the last instant that can be stored.
-    pub const MAX: DateTime = DateTime(3_067_671 * TICKS_PER_DAY - 1);
+    pub const MAX: DateTime = DateTime(3_067_671 * Ticks::PER_DAY - 1);
 
     /// The instant `ticks` of 100 ns after 1601-01-01T00:00:00Z; `None` after [`DateTime::MAX`].
     pub fn from_ticks(ticks: u64) -> Option<DateTime> {
@@ -55,16 +50,13 @@ impl DateTime {
         DateTime(Self::MAX.0.min(self.0 + 1))
     }
 
+    fn since_year_1(self) -> Ticks {
+        Ticks(FIRST.0 + self.0)
+    }
+
     /// The instant as a `SystemTime`.
     pub fn to_system_time(self) -> SystemTime {
-        let seconds = Duration::from_secs(self.0 / TICKS_PER_SECOND);
-        let rest = Duration::from_nanos(self.0 % TICKS_PER_SECOND * 100);
-        let since_1601 = seconds + rest;
-        let epoch = Duration::from_secs(UNIX_EPOCH_TICKS / TICKS_PER_SECOND);
-        match since_1601.checked_sub(epoch) {
-            Some(after) => UNIX_EPOCH + after,
-            None => UNIX_EPOCH - (epoch - since_1601),
-        }
+        self.since_year_1().to_system()
     }
 
     /// Parses `YYYY-MM-DDThh:mm:ss.fffffffZ`. The time of day, the seconds and the fraction are
@@ -77,70 +69,14 @@ impl DateTime {
     }
 
     /// The form of Timestamps and ETags, always with seven digits of fraction.
-    pub fn to_full_text(self) -> DateTimeText {
-        let mut text = DateTimeText {
-            bytes: *b"0000-00-00T00:00:00.0000000Z",
-            length: FULL_TEXT_BYTES,
-        };
-        let (year, month, day) = date_after_1601(self.0 / TICKS_PER_DAY).to_calendar_date();
-        let time = self.0 % TICKS_PER_DAY;
-        let second = time / TICKS_PER_SECOND;
-        for (end, count, number) in [
-            (4, 4, year.unsigned_abs().into()),
-            (7, 2, u8::from(month).into()),
-            (10, 2, day.into()),
-            (13, 2, second / 3600),
-            (16, 2, second / 60 % 60),
-            (19, 2, second % 60),
-            (27, 7, time % TICKS_PER_SECOND),
-        ] {
-            put_digits(&mut text.bytes[end - count..end], number);
-        }
-        text
+    pub fn to_full_text(self) -> TicksText {
+        self.since_year_1().to_text()
     }
 
     /// Returns the text form of stored values: the fraction without trailing zeros, and no fraction
     /// for a whole second.
-    pub fn to_text(self) -> DateTimeText {
-        let mut text = self.to_full_text();
-        let mut end = FULL_TEXT_BYTES - 1;
-        while text.bytes[end - 1] == b'0' && end > WHOLE_SECOND_BYTES {
-            end -= 1;
-        }
-        if text.bytes[end - 1] == b'.' {
-            end -= 1;
-        }
-        text.bytes[end] = b'Z';
-        text.length = end + 1;
-        text
-    }
-}
-
-/// Length of the text with all digits of the fraction.
-const FULL_TEXT_BYTES: usize = 28;
-/// Length of the text up to and including the point after the seconds.
-const WHOLE_SECOND_BYTES: usize = 20;
-
-fn put_digits(place: &mut [u8], mut number: u64) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
-        number /= 10;
-    }
-}
-
-/// The text of an instant. Formatted without allocation, since every row in a response has at least
-/// one.
-#[derive(Debug, Clone, Copy)]
-pub struct DateTimeText {
-    bytes: [u8; FULL_TEXT_BYTES],
-    length: usize,
-}
-
-impl Deref for DateTimeText {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).expect("digits and separators are ASCII")
+    pub fn to_text(self) -> TicksText {
+        self.to_full_text().shortened()
     }
 }
 
@@ -153,13 +89,8 @@ impl From<DateTime> for SystemTime {
 /// Rounds down to a tick, and clamps to the range of the protocol.
 impl From<SystemTime> for DateTime {
     fn from(time: SystemTime) -> DateTime {
-        let ticks = |duration: Duration| duration.as_nanos() / 100;
-        let epoch = u128::from(UNIX_EPOCH_TICKS);
-        let since_1601 = match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => epoch + ticks(after),
-            Err(before) => epoch.saturating_sub(ticks(before.duration())),
-        };
-        DateTime(u64::try_from(since_1601).map_or(Self::MAX.0, |ticks| ticks.min(Self::MAX.0)))
+        let ticks = Ticks::from_system(time).0.saturating_sub(FIRST.0);
+        DateTime(ticks.min(Self::MAX.0))
     }
 }
 
@@ -168,19 +99,6 @@ impl fmt::Display for DateTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_text())
     }
-}
-
-/// Days from 1601-01-01 to `date`; negative before.
-fn days_since_1601(date: Date) -> i64 {
-    i64::from(date.to_julian_day() - FIRST_JULIAN_DAY)
-}
-
-/// The date `days` after 1601-01-01.
-fn date_after_1601(days: u64) -> Date {
-    i32::try_from(days)
-        .ok()
-        .and_then(|days| Date::from_julian_day(FIRST_JULIAN_DAY + days).ok())
-        .expect("the last instant is in the year 9999")
 }
 
 /// The rest of a text. Every method returns `None` if the text does not match.
@@ -196,10 +114,11 @@ impl Reader<'_> {
         if !self.0.is_empty() {
             return None;
         }
-        let local = days_since_1601(date) * TICKS_PER_DAY as i64 + time_ticks as i64;
         // An offset does not bring a local date before 1601 into range.
-        let ticks = (local >= 0).then(|| u64::try_from(local - offset_ticks).ok());
-        let instant = ticks.flatten().and_then(DateTime::from_ticks);
+        let day = Ticks::of_date(date).filter(|day| *day >= FIRST);
+        let local = day.map(|day| day.0 - FIRST.0 + time_ticks);
+        let ticks = local.and_then(|local| local.checked_add_signed(-offset_ticks));
+        let instant = ticks.and_then(DateTime::from_ticks);
         Some(instant.ok_or(DateTimeError::OutOfRange))
     }
 
@@ -222,7 +141,7 @@ impl Reader<'_> {
             None => (0, 0),
         };
         let valid = hour < 24 && minute < 60 && second < 60;
-        valid.then_some(((hour * 60 + minute) * 60 + second) * TICKS_PER_SECOND + fraction)
+        valid.then_some(((hour * 60 + minute) * 60 + second) * Ticks::PER_SECOND + fraction)
     }
 
     fn fraction(&mut self) -> Option<u64> {
@@ -255,7 +174,7 @@ impl Reader<'_> {
         self.skip(b":")?;
         let minutes = self.digits(2)?;
         let valid = hours <= 14 && minutes < 60;
-        valid.then_some(sign * (hours * 60 + minutes) as i64 * 60 * TICKS_PER_SECOND as i64)
+        valid.then_some(sign * (hours * 60 + minutes) as i64 * 60 * Ticks::PER_SECOND as i64)
     }
 
     fn digits(&mut self, count: usize) -> Option<u64> {

@@ -62,7 +62,7 @@ pub use check::{
     POLICY_PERMISSIONS, check_entity, check_table_name, entity_bytes, is_metrics_table,
 };
 pub use codec::ValueRef;
-pub use datetime::{DateTime, DateTimeError, DateTimeText};
+pub use datetime::{DateTime, DateTimeError};
 pub use error::{Error, InvalidInput, OutOfRangeInput, Result, UnsupportedFilter};
 pub use estimate::RowCount;
 pub use filter::{Condition, Operator as FilterOperator, conditions};

@@ -8,7 +8,6 @@ use crate::TableService;
 use crate::access::{AccessKind, AccessRange};
 use crate::check::is_metrics_table;
 use crate::codec::{Row, TableRecord, ValueRef};
-use crate::datetime::TICKS_PER_SECOND;
 use crate::error::{Error, InvalidInput, Result};
 use crate::estimate::RowCount;
 use crate::filter::Filter;
@@ -17,6 +16,7 @@ use crate::model::Entity;
 use crate::plan::{Plan, intersect};
 use crate::skip::Skipper;
 use crate::view::{EntityView, Matcher};
+use lazurite_base::ticks::Ticks;
 use lazurite_engine::{Direction, KeyRange, Keyspace, Snapshot};
 
 /// Maximum number of rows of a page, and the default.
@@ -263,7 +263,7 @@ impl TableService {
         if range.is_empty() {
             return Ok(Some(RowCount::exact(0)));
         }
-        let second = self.clock.now().ticks() / TICKS_PER_SECOND;
+        let second = self.clock.now().ticks() / Ticks::PER_SECOND;
         let range = within(prefix, &range);
         self.estimates.rows(second, snapshot, &self.entities, range)
     }

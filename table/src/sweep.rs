@@ -8,8 +8,9 @@
 use crate::TableService;
 use crate::clock::{SweepState, TimestampScan};
 use crate::codec::Row;
-use crate::datetime::{DateTime, TICKS_PER_SECOND};
+use crate::datetime::DateTime;
 use crate::error::Result;
+use lazurite_base::ticks::Ticks;
 use lazurite_engine::{Direction, KeyRange};
 use std::sync::PoisonError;
 
@@ -17,9 +18,9 @@ use std::sync::PoisonError;
 const ROWS_PER_SWEEP: usize = 10_000;
 /// Time from the start to the first scan, in ticks: until then the machine's clock may not be set
 /// yet.
-const FIRST_SCAN_AFTER: u64 = 60 * TICKS_PER_SECOND;
+const FIRST_SCAN_AFTER: u64 = 60 * Ticks::PER_SECOND;
 /// How long after a scan the next one begins if rows are still ahead of the clock, in ticks.
-const NEXT_SCAN_AFTER: u64 = 60 * 60 * TICKS_PER_SECOND;
+const NEXT_SCAN_AFTER: u64 = 60 * 60 * Ticks::PER_SECOND;
 
 impl TableService {
     /// Reads some of the rows if Timestamps of rows may be ahead of the clock, and lowers the

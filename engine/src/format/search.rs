@@ -14,7 +14,7 @@ const BYTES_MIN: usize = 1 << 30;
 #[derive(Debug)]
 pub(crate) struct SearchBudget(usize);
 
-/// The budget is spent: records after this place may have been missed.
+/// The budget is spent, so the search ended early and may have missed whole records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 

@@ -51,9 +51,9 @@ pub trait Fs: Send + Sync + Debug {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Opens a file for reading and for writing in place, creating it if absent, and allocates at
-    /// least its first `length` bytes, so that writing them takes no space. They hold zeros, or
-    /// their earlier contents.
+    /// Opens a file for reading and for writing in place, creating it if absent. Lengthens it to at
+    /// least `length` bytes: new bytes are zeros, and earlier contents stay. Where the file system
+    /// can, allocates these bytes, so that writing them takes no more space.
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>>;
     /// Renames, and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;

@@ -5,16 +5,9 @@
 //! them are shown with the first or last day of these years. The calendar is that of the `time`
 //! crate, whose formats and parsers do not fit the protocol's.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use lazurite_base::ticks::Ticks;
+use std::time::SystemTime;
 use time::{Date, Month};
-
-const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
-/// The Julian day number of 1970-01-01.
-const JULIAN_DAY_1970: i32 = 2_440_588;
-/// The Julian day number of 0001-01-01.
-const JULIAN_DAY_MIN: i32 = 1_721_426;
-/// The Julian day number of 9999-12-31.
-const JULIAN_DAY_MAX: i32 = 5_373_484;
 
 /// `Fri, 01 Mar 2024 12:34:56 GMT`: whole seconds, rounded down.
 pub fn rfc1123(time: SystemTime) -> String {
@@ -22,10 +15,10 @@ pub fn rfc1123(time: SystemTime) -> String {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    let (seconds, _) = since_epoch(time);
-    let date = date_of(seconds);
-    let second = seconds.rem_euclid(SECONDS_PER_DAY);
+    let time = Ticks::from_system(time);
+    let date = time.date();
     let (year, month, day) = date.to_calendar_date();
+    let [hour, minute, second] = time.clock().map(|number| number as i64);
     let (year, day) = (i64::from(year), i64::from(day));
     let weekday = WEEKDAYS[usize::from(date.weekday().number_days_from_monday())];
     let month = MONTHS[usize::from(u8::from(month)) - 1];
@@ -37,9 +30,9 @@ pub fn rfc1123(time: SystemTime) -> String {
         (5, day),
         (12, year / 100),
         (14, year % 100),
-        (17, second / 3600),
-        (20, second / 60 % 60),
-        (23, second % 60),
+        (17, hour),
+        (20, minute),
+        (23, second),
     ] {
         text[at] = b'0' + (number / 10 % 10) as u8;
         text[at + 1] = b'0' + (number % 10) as u8;
@@ -54,22 +47,12 @@ pub fn parse_http(text: &str) -> Option<SystemTime> {
 
 /// `2024-03-01T12:34:56.1234567Z`: always seven digits after the point, rounded down.
 pub fn iso8601(time: SystemTime) -> String {
-    let (seconds, nanos) = since_epoch(time);
-    let (year, month, day) = date_of(seconds).to_calendar_date();
-    let month = u8::from(month);
-    let second = seconds.rem_euclid(SECONDS_PER_DAY);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!(
-        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:07}Z",
-        nanos / 100
-    )
+    Ticks::from_system(time).to_text().to_string()
 }
 
 /// `2024-03-01T12:34:56Z`: whole seconds, rounded down.
 pub fn iso8601_seconds(time: SystemTime) -> String {
-    let mut text = iso8601(time);
-    text.replace_range(text.len() - ".0000000Z".len().., "Z");
-    text
+    Ticks::from_system(time).to_text().to_seconds().to_string()
 }
 
 /// Reads `YYYY-MM-DD` and `YYYY-MM-DDThh:mm[:ss[.f{1,7}]]Z`, both UTC; `None` for anything else.
@@ -79,16 +62,8 @@ pub fn parse_iso8601(text: &str) -> Option<SystemTime> {
         Some((date, clock)) => (date, clock.strip_suffix('Z')?),
         None => (text, "00:00"),
     };
-    let days = parse_date(date)?;
-    let (seconds, ticks) = parse_clock(clock)?;
-    let seconds = days * SECONDS_PER_DAY + seconds;
-    let whole = Duration::from_secs(seconds.unsigned_abs());
-    let base = if seconds < 0 {
-        UNIX_EPOCH.checked_sub(whole)?
-    } else {
-        UNIX_EPOCH.checked_add(whole)?
-    };
-    base.checked_add(Duration::from_nanos(ticks * 100))
+    let day = parse_date(date)?;
+    Some(Ticks(day.0 + parse_clock(clock)?).to_system())
 }
 
 /// Whether `text` is a day of the calendar as `YYYY-MM-DD`.
@@ -96,8 +71,8 @@ pub fn is_date(text: &str) -> bool {
     parse_date(text).is_some()
 }
 
-/// Parses `YYYY-MM-DD` as days since 1970-01-01.
-fn parse_date(text: &str) -> Option<i64> {
+/// The beginning of the day `YYYY-MM-DD`.
+fn parse_date(text: &str) -> Option<Ticks> {
     let &[a, b, c, d, b'-', e, f, b'-', g, h] = text.as_bytes() else {
         return None;
     };
@@ -106,11 +81,11 @@ fn parse_date(text: &str) -> Option<i64> {
     let year = 100 * i32::from(pair(a, b)?) + i32::from(pair(c, d)?);
     let month = Month::try_from(pair(e, f)?).ok()?;
     let date = Date::from_calendar_date(year, month, pair(g, h)?).ok()?;
-    (year >= 1).then(|| i64::from(date.to_julian_day() - JULIAN_DAY_1970))
+    Ticks::of_date(date)
 }
 
-/// Parses a time as seconds of the day and 100 ns ticks of the second.
-fn parse_clock(text: &str) -> Option<(i64, u64)> {
+/// Parses a time as ticks of the day.
+fn parse_clock(text: &str) -> Option<u64> {
     let (clock, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let mut parts = clock.split(':');
     let (hour, minute) = (digits(parts.next()?, 2)?, digits(parts.next()?, 2)?);
@@ -123,33 +98,13 @@ fn parse_clock(text: &str) -> Option<(i64, u64)> {
     let missing_digits = 7_u32.checked_sub(fraction.len() as u32)?;
     let fraction_valid = fraction.bytes().all(|byte| byte.is_ascii_digit());
     let ticks = fraction.parse::<u64>().ok()? * 10_u64.pow(missing_digits);
-    (valid && fraction_valid).then_some((hour * 3600 + minute * 60 + second, ticks))
+    let second = hour * 3600 + minute * 60 + second;
+    (valid && fraction_valid).then_some(second * Ticks::PER_SECOND + ticks)
 }
 
-fn digits(text: &str, count: usize) -> Option<i64> {
+fn digits(text: &str, count: usize) -> Option<u64> {
     let valid = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     valid.then(|| text.parse().ok())?
-}
-
-fn since_epoch(time: SystemTime) -> (i64, u32) {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
-        Err(before) => {
-            let before = before.duration();
-            let borrow = i64::from(before.subsec_nanos() > 0);
-            (
-                -(before.as_secs() as i64) - borrow,
-                (1_000_000_000 - before.subsec_nanos()) % 1_000_000_000,
-            )
-        }
-    }
-}
-
-/// The date of a time in seconds since 1970, clamped to the years 1 to 9999.
-fn date_of(seconds: i64) -> Date {
-    let days = seconds.div_euclid(SECONDS_PER_DAY) + i64::from(JULIAN_DAY_1970);
-    let days = days.clamp(JULIAN_DAY_MIN.into(), JULIAN_DAY_MAX.into());
-    Date::from_julian_day(days as i32).expect("it is a day of the years 1 to 9999")
 }
 
 #[cfg(test)]
@@ -271,7 +226,7 @@ mod tests {
         assert_eq!(iso8601(year_10000), "9999-12-31T00:00:00.0000000Z");
         assert_eq!(rfc1123(year_10000), "Fri, 31 Dec 9999 00:00:00 GMT");
         let year_0 = UNIX_EPOCH - Duration::from_secs(62_135_596_801);
-        assert_eq!(iso8601(year_0), "0001-01-01T23:59:59.0000000Z");
-        assert_eq!(iso8601_seconds(year_0), "0001-01-01T23:59:59Z");
+        assert_eq!(iso8601(year_0), "0001-01-01T00:00:00.0000000Z");
+        assert_eq!(iso8601_seconds(year_0), "0001-01-01T00:00:00Z");
     }
 }

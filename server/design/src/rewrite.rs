@@ -118,8 +118,14 @@ pub fn shape(filter: &str) -> String {
         Part::Text(_) => "?",
         Part::Other(other) => word(other),
     });
+    let parts = parts.collect::<String>();
+    // A sign or an exponent belongs to its number; filters have no arithmetic.
+    let mut shape = parts.replace("-?", "?").replace("+?", "?");
     // A text with doubled quotes has several parts, which become one `?`.
-    parts.collect::<String>().replace("??", "?")
+    while shape.contains("??") {
+        shape = shape.replace("??", "?");
+    }
+    shape
 }
 
 /// The filter with the properties of the former keys in place of `PartitionKey` and `RowKey`.
@@ -205,6 +211,8 @@ mod tests {
         for (filter, expected) in [
             ("A eq 'it''s' and B2 gt 5.5L", "A eq ? and B2 gt ?"),
             ("P eq datetime'2026-01-01T00:00:00Z'", "P eq datetime?"),
+            ("A eq 'a''b''c' and B eq -5", "A eq ? and B eq ?"),
+            ("A lt 1.5e-3 or B gt 1e+3", "A lt ? or B gt ?"),
             ("", ""),
         ] {
             assert_eq!(shape(filter), expected);

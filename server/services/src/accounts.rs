@@ -235,13 +235,13 @@ impl Accounts {
         Ok(())
     }
 
-    /// Whether this account has the public key of the development account.
+    /// Whether this account has the well-known key of the development account.
     pub fn is_well_known(&self, account: &str) -> bool {
         let keys = self.keys.get(account);
         keys.is_some_and(|keys| keys.load().is_well_known)
     }
 
-    /// Whether any account has the public key of the development account.
+    /// Whether any account has the well-known key of the development account.
     pub fn has_development_key(&self) -> bool {
         self.names().any(|name| self.is_well_known(name))
     }

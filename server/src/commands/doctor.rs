@@ -369,7 +369,8 @@ impl Target {
     }
 }
 
-/// Whether the server asks for the console's password, which is sent to no other server.
+/// Whether the server asks for the console's password. The password is sent only after a server
+/// has asked for it.
 fn asks_for_password(answer: &Answer) -> bool {
     let challenge = answer.header("www-authenticate").unwrap_or_default();
     answer.status == 401 && challenge.starts_with(&format!("Basic realm=\"{CONSOLE_REALM}\""))

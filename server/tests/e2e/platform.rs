@@ -70,7 +70,8 @@ fn code_for_one_system_stands_behind_the_seam() {
     assert!(unused.is_empty(), "no such code is in {unused:?}");
 }
 
-/// The lines with a mark, by number, except those in unit tests at the end of the file.
+/// The lines with a mark, by number, up to the unit tests at the end of the file. Comments do not
+/// count.
 fn marks(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let program = text.split("]\nmod tests {").next().unwrap();
     let lines = program.lines().map(str::trim).enumerate();

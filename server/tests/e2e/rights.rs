@@ -527,7 +527,8 @@ fn a_container_is_renamed_with_permission_to_write_and_delete_it() {
     assert_eq!(blob.is(200).text(), "body");
 }
 
-/// An incremental copy needs permission to write; permission to create is not enough.
+/// Permission to create is enough for the first incremental copy to a blob. Each later one
+/// overwrites the blob, so it needs permission to write.
 #[test]
 fn create_permission_does_not_update_an_incremental_copy() {
     let server = prepared();

@@ -21,8 +21,8 @@ const CUT_DELAY: Duration = Duration::from_millis(50);
 pub enum Ending {
     /// The connection is reset in place of the response.
     Reset,
-    /// Ends after this many bytes of the body, by default after half of them. A response without a
-    /// body is sent whole.
+    /// Breaks off after this many bytes of the body. `None`: after half of the body, or after 1 KiB
+    /// if its length is not known. A response without a body is sent whole.
     Cut(Option<u64>),
 }
 

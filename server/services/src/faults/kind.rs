@@ -44,8 +44,8 @@ enum Effect {
     },
     /// The connection is reset before the operation runs.
     Reset,
-    /// The operation runs, and the response ends after this many bytes of its body, by default
-    /// after half of them.
+    /// The operation runs, and the response breaks off after this many bytes of its body. `None`:
+    /// after half of the body, or after 1 KiB if the length of the body is not known.
     CutBody(Option<u64>),
     /// The operation runs, and the connection is reset in place of the response.
     LoseAnswer,

@@ -137,8 +137,9 @@ fn avro(start: &[u8]) -> Markup {
     }
 }
 
-/// The schema in the metadata of a file; `None` if it is cut off. Source: Apache Avro,
-/// Specification, "Maps", "Integers".
+/// The schema in the metadata of a file. `None` if the bytes end before it, or if the first block
+/// of the metadata does not have it as UTF-8. Source: Apache Avro, Specification, "Maps",
+/// "Integers".
 fn avro_schema(mut rest: &[u8]) -> Option<String> {
     let mut entries = long(&mut rest)?;
     if entries < 0 {

@@ -94,8 +94,8 @@ fn a_copy_is_refused_where_the_sas_of_its_source_does_not_open_it() {
         .is_error(403, "CannotVerifyCopySource", NOT_AUTHENTIC);
 }
 
-/// Copy Blob answers `BlobNotFound`, copies in one call `CannotVerifyCopySource`. Source: the .NET
-/// client's tests.
+/// If the source is missing, Copy Blob answers `BlobNotFound`, and every other copy answers
+/// `CannotVerifyCopySource`. Source: the .NET client's tests.
 #[test]
 fn a_missing_source_has_the_error_that_the_clients_tests_expect() {
     let server = with_container();

@@ -91,8 +91,8 @@ fn right_value(name: &str) -> &str {
     }
 }
 
-/// Checks that a request was not refused for its signature or its address, which would hide the
-/// provoked refusal.
+/// Checks that an invalid header or parameter was not refused with `AuthenticationFailed`, which
+/// would hide the refusal that it should cause. Provocations of such a refusal are exempt.
 pub(super) fn check_reason(provocation: &Provocation, label: &str, response: &Response) {
     let Provocation { what, kind, .. } = provocation;
     let is_provoked = what.contains("signature") || what.contains("credentials");
