@@ -30,16 +30,14 @@ mod program;
 mod seed;
 mod start;
 mod tls;
-mod transfers;
-mod units;
 
 pub use embedded::{Error, Lazurite, Store};
 
 use lazurite_codec as codec;
 // Imported once for the crate: `crate::auth` is the module of `lazurite_services`, and so on.
 use lazurite_services::{
-    access_log, accounts, advisor, app, auth, blob, browser_guard, clock, connection, faults,
-    http_client, local_services, observer, output, own_requests, pages, pipeline, platform,
+    access_log, accounts, advisor, app, auth, authority_files, blob, browser_guard, clock,
+    connection, faults, http_client, local_services, observer, output, pages, pipeline, platform,
     properties, request, requests, resource_names, response, service_kind, services,
     signed_request, state, table,
 };
@@ -62,7 +60,7 @@ pub fn run_program() -> ExitCode {
             // Names and texts of others are in it, which could act on a terminal.
             let lines: Vec<_> = sentence
                 .split('\n')
-                .map(commands::terminal::plain)
+                .map(lazurite_base::terminal::plain)
                 .collect();
             output::say(format!("lazurite: {}", lines.join("\n")));
             ExitCode::FAILURE

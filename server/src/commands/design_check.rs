@@ -3,16 +3,15 @@
 //! The tables are built in a fork of the store, and the queries are asked there: plans and rows are
 //! those of the real planner. The load, its heat and its price follow from the file.
 
-use crate::commands::client::Client;
-use crate::commands::terminal::{plain, print_line};
-use crate::commands::transfer::{Progress, make_table, write_lines};
 use crate::commands::what_if::trial::Trial;
-use crate::units::count as grouped;
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_base::units::count as grouped;
 use lazurite_cost::Prices;
 use lazurite_design::{
     CheckedDesign, DesignFile, Does, Measured, Pattern, Question, RecordedQuery, Rules, Table,
     TableDesign, check, filled,
 };
+use lazurite_mover::{Client, Progress, make_table, write_lines};
 use lazurite_table::{Entity, Value as TableValue};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

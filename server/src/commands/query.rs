@@ -1,10 +1,10 @@
 //! `lazurite query`: prints the entities of a table that match a filter.
 
 use crate::cli::QueryFormat;
-use crate::commands::client::{Client, encode};
-use crate::commands::terminal::{plain, print_line};
 use crate::console::csv;
 use crate::service_kind::ServiceKind;
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_mover::{Client, encode};
 use serde_json::{Map, Value};
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! `lazurite record`: what is asked of the tables of an account, as it is asked.
 
-use crate::commands::client::Client;
+use lazurite_mover::Client;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

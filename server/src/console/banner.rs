@@ -3,7 +3,7 @@
 use crate::clock::Shown;
 use crate::codec::date;
 use crate::console::context::Console;
-use crate::units::{counted, duration};
+use lazurite_base::units::{counted, duration};
 use maud::{Markup, html};
 use std::time::Duration;
 

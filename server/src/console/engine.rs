@@ -3,8 +3,8 @@
 use crate::console::context::Console;
 use crate::console::layout;
 use crate::console::respond::{Json, Page, made};
-use crate::units::{self, count, size};
 use axum::extract::State;
+use lazurite_base::units::{self, count, size};
 use lazurite_engine::Stats;
 use maud::{Markup, html};
 use serde_json::{Value, json};

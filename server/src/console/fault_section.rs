@@ -8,7 +8,7 @@ use crate::console::layout;
 use crate::faults;
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
-use crate::units::count;
+use lazurite_base::units::count;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 

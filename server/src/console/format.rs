@@ -1,7 +1,7 @@
 //! Formats times, long texts, JSON, and lists that are cut to fit a page.
 
 use crate::codec::date;
-use crate::units::size;
+use lazurite_base::units::size;
 use maud::{Markup, html};
 use serde::de::IgnoredAny;
 use std::time::SystemTime;

@@ -4,8 +4,8 @@ use crate::console::context::Console;
 use crate::console::respond::{Html, Page, Visit, made};
 use crate::console::{layout, links};
 use crate::response::error::Result;
-use crate::units;
 use axum::extract::Path;
+use lazurite_base::units;
 use maud::{Markup, html};
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 
 use crate::console::format::{self, cut};
 use crate::console::value_text::hex;
-use crate::units::{self, size};
+use lazurite_base::units::{self, size};
 use maud::{Markup, html};
 use std::borrow::Cow;
 

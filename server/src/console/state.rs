@@ -12,10 +12,10 @@ use crate::pages;
 use crate::response::error::{Failure, Result};
 use crate::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
 use crate::state::{ForkFacts, ForkSource, SnapshotFacts};
-use crate::units::{self, size};
 use axum::extract::State;
 use axum::routing::get;
 use axum::{Extension, Router};
+use lazurite_base::units::{self, size};
 use maud::{Markup, html};
 use std::sync::Arc;
 

@@ -2,13 +2,11 @@
 //! access are those of the other operations on the state.
 
 use crate::accounts::name_of_fork;
-use crate::commands::Existing;
 use crate::console::context::Console;
 use crate::console::guard::{check_site, guard_programs};
 use crate::console::respond::{HandedBody, Json, Page, Visit};
 use crate::response::error::{Failure, Result};
 use crate::state::{ForkSource, fork_not_found};
-use crate::transfers::{Destination, Exported, Transfers};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -17,6 +15,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use clap::ValueEnum;
+use lazurite_mover::{Destination, Existing, Exported, Transfers};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use crate::console::format;
 pub use crate::table::value_text::{edit_text, hex, type_name};
-use crate::units;
+use lazurite_base::units;
 use lazurite_table::{DateTime, Guid, Value};
 use maud::{Markup, html};
 

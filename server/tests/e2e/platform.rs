@@ -1,5 +1,5 @@
 //! Code for one operating system is behind one seam in each crate: `engine/src/fs/platform` and
-//! `server/src/platform`.
+//! `server/services/src/platform`.
 
 use std::path::{Path, PathBuf};
 
@@ -28,16 +28,19 @@ const SEAM: [&str; 10] = [
     "engine/src/fs/large.rs",
     "engine/src/fs/log_file.rs",
     "engine/src/fs/map.rs",
-    "server/src/platform/",
+    "server/services/src/platform/",
     "server/src/main.rs",
 ];
 
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 10] = [
     "engine",
     "table",
     "queue",
     "blob",
     "server",
+    "server/codec",
+    "server/services",
+    "server/mover",
     "server/query",
     "server/advisor",
 ];

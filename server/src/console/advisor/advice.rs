@@ -7,14 +7,14 @@ use crate::console::context::Console;
 use crate::console::format::{self, cut};
 use crate::console::respond::{Html, Page, Visit, made};
 use crate::console::{layout, links};
-use crate::units;
-use crate::units::count;
 use axum::extract::State;
 use lazurite_advisor::rules::{Rule, WINDOW_SECONDS};
 use lazurite_advisor::{
     ADVICE_MAX, Advice, EVIDENCE_MAX, Evidence, FULL_A_SECOND, RESOURCES_MAX, Report, SAMPLE_MEAN,
     Service,
 };
+use lazurite_base::units;
+use lazurite_base::units::count;
 use maud::{Markup, html};
 use std::collections::HashSet;
 use std::sync::Arc;

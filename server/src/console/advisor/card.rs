@@ -4,8 +4,8 @@ use crate::advisor;
 use crate::console::advisor::names::ADVICE;
 use crate::console::context::Console;
 use crate::console::links;
-use crate::units::count;
 use lazurite_advisor::Report;
+use lazurite_base::units::count;
 use maud::{Markup, html};
 
 /// The advisor's report about the accounts that the console shows.

@@ -8,12 +8,12 @@ use crate::console::context::Console;
 use crate::console::format::{self, cut};
 use crate::console::respond::{Html, Page, Visit, made};
 use crate::console::{layout, links};
-use crate::units;
-use crate::units::count;
 use axum::extract::State;
 use lazurite_advisor::{
     CELLS_MAX, HeatMap, MINUTES, Others, PARTITION_TARGET, PartitionLoad, Service, Splits,
 };
+use lazurite_base::units;
+use lazurite_base::units::count;
 use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -5,8 +5,8 @@ use crate::codec::date;
 use crate::console::context::Console;
 use crate::console::format::cut;
 use crate::console::links;
-use crate::units::count;
 use lazurite_advisor::{HeatMap, PartitionLoad, Service};
+use lazurite_base::units::count;
 use maud::{Markup, html};
 use std::time::{Duration, SystemTime};
 

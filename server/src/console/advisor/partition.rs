@@ -7,9 +7,9 @@ use crate::console::context::Console;
 use crate::console::respond::{Html, Page, Visit, made};
 use crate::console::{layout, links};
 use crate::response::error::{Failure, Result};
-use crate::units::count;
 use axum::extract::State;
 use lazurite_advisor::{HeatMap, PartitionLoad, Service};
+use lazurite_base::units::count;
 use maud::{Markup, html};
 use std::sync::Arc;
 

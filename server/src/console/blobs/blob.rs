@@ -13,7 +13,6 @@ use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::console::value_text::hex;
 use crate::console::{layout, links, preview};
 use crate::response::error::Result;
-use crate::units::{count, size};
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -22,6 +21,7 @@ use axum::http::header::{
     HeaderMap, HeaderValue, RANGE,
 };
 use axum::http::{Response, StatusCode};
+use lazurite_base::units::{count, size};
 use lazurite_blob::{
     Blob, BlobAddress, BlobService, BlobState, ByteRange, Conditions, DeleteBlob, DeleteSnapshots,
     TierChanged,

@@ -6,8 +6,8 @@ use crate::console::context::Console;
 use crate::console::respond::{Done, Page, SeeOther, Visit, written};
 use crate::console::{format, layout, links};
 use crate::response::error::Result;
-use crate::units::size;
 use axum::extract::{Path, State};
+use lazurite_base::units::size;
 use lazurite_blob::{
     Blob, BlobEntry, BlobService, BlobState, Conditions, CopyBlob, ListBlobs, ListedBlob,
 };

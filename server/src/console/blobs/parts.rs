@@ -8,10 +8,10 @@ use crate::console::format;
 use crate::console::respond::{Json, Page, Visit, made};
 use crate::console::value_text::hex;
 use crate::response::error::Result;
-use crate::units::{self, count, size};
 use axum::extract::{Path, State};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_base::units::{self, count, size};
 use lazurite_blob::{
     Blob, BlobAddress, BlobBlock, BlobService, BlobType, BlockList, BlockListType, Conditions,
     GetPageRanges, PageRange,

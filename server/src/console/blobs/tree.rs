@@ -11,10 +11,10 @@ use crate::console::respond::{HandedBody, Html, Page, Visit, made};
 use crate::console::{layout, links};
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
 use crate::response::error::{Failure, Result};
-use crate::units::{self, count, size};
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::http::header::CONTENT_TYPE;
+use lazurite_base::units::{self, count, size};
 use lazurite_blob::{
     BlobEntry, BlobHeaders, BlobSettings, BlockChoice, BlockSource, Checksums, Conditions,
     LeaseState, ListBlobs, ListBlobsPage, ListedBlob, PutBlob, PutBlockList, Ticket, Upload,

@@ -12,9 +12,9 @@ use crate::console::queues::text::{encoded, inner_text, state_facts, text_block}
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::console::{layout, links};
 use crate::response::error::{Failure, Result};
-use crate::units;
 use axum::Extension;
 use axum::extract::{Path, State};
+use lazurite_base::units;
 use lazurite_engine::Ticket;
 use lazurite_queue::{GetMessages, QueueService, StoredMessage, UpdateMessage};
 use maud::{Markup, html};

@@ -10,9 +10,9 @@ use crate::console::queues::text::{
 use crate::console::respond::{Done, Html, Page, SeeOther, Visit, made, written};
 use crate::console::{format, layout, links};
 use crate::response::error::Result;
-use crate::units::{count, counted};
 use axum::Extension;
 use axum::extract::{Path, State};
+use lazurite_base::units::{count, counted};
 use lazurite_queue::{
     BrowseFrom, BrowseMessages, BrowsedMessages, MessageTally, PutMessage, StoredMessage,
 };

@@ -3,9 +3,9 @@
 use crate::codec::date;
 use crate::console::form::Form;
 use crate::console::format;
-use crate::units::duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_base::units::duration;
 use lazurite_queue::StoredMessage;
 use maud::{Markup, html};
 use std::time::SystemTime;

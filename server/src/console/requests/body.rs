@@ -3,9 +3,9 @@
 use crate::console::{links, preview};
 use crate::request::body_copy::Copied;
 use crate::requests::{Record, without_secrets};
-use crate::units::{count, size};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_base::units::{count, size};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

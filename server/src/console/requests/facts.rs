@@ -8,7 +8,7 @@ use crate::requests::Record;
 use crate::response::error::{Failure, Result};
 use crate::service_kind::ServiceKind;
 use crate::table::address::Address;
-use crate::units::count;
+use lazurite_base::units::count;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use std::borrow::Cow;

@@ -5,7 +5,7 @@ use crate::console::context::Console;
 use crate::console::format::{self, cut};
 use crate::console::links;
 use crate::requests::Record;
-use crate::units::{self, count};
+use lazurite_base::units::{self, count};
 use maud::{Markup, html};
 use std::collections::HashMap;
 use std::sync::Arc;

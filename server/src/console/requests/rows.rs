@@ -5,7 +5,7 @@ use crate::console::links;
 use crate::console::requests::facts::{client, milliseconds, partition, plan, readable, version};
 use crate::observer::HowEnded;
 use crate::requests::Record;
-use crate::units::size;
+use lazurite_base::units::size;
 use maud::{Markup, html};
 use std::sync::Arc;
 
