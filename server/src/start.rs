@@ -12,8 +12,6 @@ use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
 use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
-use crate::console::context::{Console, Settings};
-use crate::console::router;
 use crate::faults::Faults;
 use crate::local_services::LocalServices;
 use crate::output::{self, LineWriter, Output};
@@ -29,6 +27,7 @@ use crate::{
     adoption, data_directory, leases, limits, log, platform, port_holder, private_files, seed,
 };
 use lazurite_base::wall_clock::{SystemWallClock, WallClock};
+use lazurite_console::{Console, Settings, router};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{Config, Durability, Environment, IdSource, RandomIds};
 use lazurite_mover::Transfers;

@@ -32,7 +32,7 @@ const SEAM: [&str; 10] = [
     "server/src/main.rs",
 ];
 
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "engine",
     "table",
     "queue",
@@ -41,6 +41,7 @@ const CRATES: [&str; 10] = [
     "server/codec",
     "server/services",
     "server/mover",
+    "server/console",
     "server/query",
     "server/advisor",
 ];
