@@ -1,5 +1,8 @@
-//! What the three services share: the wall clock, ticks and stored access policies. No engine, no HTTP.
+//! What crates of every level share: the wall clock, ticks, stored access policies, and texts for
+//! readers and terminals. No engine, no HTTP.
 
 pub mod policies;
+pub mod terminal;
 pub mod ticks;
+pub mod units;
 pub mod wall_clock;

@@ -8,11 +8,11 @@
 
 use crate::app::App;
 use crate::cli::Cli;
-use crate::commands::terminal::plain;
-use crate::commands::{Imported, azurite};
 use crate::connection::ConnectionThreads;
 use crate::local_services::{LocalAccount, while_served};
 use crate::{output, platform, private_files};
+use lazurite_base::terminal::plain;
+use lazurite_mover::{Imported, azurite};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

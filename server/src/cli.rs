@@ -12,7 +12,6 @@ pub use command::{
 };
 
 use crate::accounts::Accounts;
-use crate::commands::is_archive_name;
 use crate::initial_resources::InitialResources;
 use crate::service_kind::ServiceKind;
 use crate::state::{ForkSource, is_snapshot_name};
@@ -21,6 +20,7 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lazurite_engine::Durability;
+use lazurite_mover::is_archive_name;
 use std::fmt;
 use std::path::PathBuf;
 

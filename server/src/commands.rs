@@ -1,7 +1,6 @@
 //! The commands that the program runs instead of serving.
 
 mod advice;
-mod client;
 mod clock;
 mod design_check;
 mod doctor;
@@ -13,21 +12,12 @@ mod mcp;
 mod messages;
 mod query;
 mod record;
-mod request_error;
 mod requests;
 mod shim;
 mod state;
 mod status;
-pub mod terminal;
 mod transfer;
 mod what_if;
-
-pub use client::Client;
-pub use transfer::{
-    Error as TransferError, Existing, ImportError, Imported, LEFT_OUT_KEPT, Progress, Source,
-    UnpackLimits, azurite, choices_about_existing, export_directory, import, import_directory,
-    is_archive_name, pack_into, replace, scratch_in, unpack,
-};
 
 use crate::cli::{
     Command, CopyArguments, DesignAction, ShimAction, StoreArguments, WhatIfArguments,
@@ -35,6 +25,7 @@ use crate::cli::{
 use crate::state::Directories;
 use lazurite_design::Rules;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
+use lazurite_mover::{Client, CopyOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -155,8 +146,8 @@ impl Command {
 }
 
 impl CopyArguments {
-    fn options(&self) -> transfer::CopyOptions {
-        transfer::CopyOptions {
+    fn options(&self) -> CopyOptions {
+        CopyOptions {
             services: self.services.clone(),
             containers: self.containers.clone(),
             queues: self.queues.clone(),
@@ -193,8 +184,8 @@ impl WhatIfArguments {
 }
 
 impl StoreArguments {
-    fn client(&self) -> Result<client::Client, String> {
-        client::Client::new(self.connection_string.as_deref())
+    fn client(&self) -> Result<Client, String> {
+        Client::new(self.connection_string.as_deref())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Chooses the directory of the store: the one that `--location` names, or `.lazurite` inside it if
 //! other files are kept there.
 
-use crate::commands::azurite;
 use crate::private_files;
 use crate::state::{Directories, may_lie_beside_store};
 use lazurite_engine::{Durability, Environment, foreign_file};
+use lazurite_mover::azurite;
 use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
 

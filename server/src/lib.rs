@@ -15,8 +15,6 @@ mod adoption;
 mod announce;
 mod cli;
 mod commands;
-mod console;
-mod cookbook;
 mod data_directory;
 mod embedded;
 mod initial_resources;
@@ -30,18 +28,15 @@ mod program;
 mod seed;
 mod start;
 mod tls;
-mod transfers;
-mod units;
 
 pub use embedded::{Error, Lazurite, Store};
 
 use lazurite_codec as codec;
 // Imported once for the crate: `crate::auth` is the module of `lazurite_services`, and so on.
 use lazurite_services::{
-    access_log, accounts, advisor, app, auth, blob, browser_guard, clock, connection, faults,
-    http_client, local_services, observer, output, own_requests, pages, pipeline, platform,
-    properties, request, requests, resource_names, response, service_kind, services,
-    signed_request, state, table,
+    access_log, accounts, app, auth, authority_files, blob, clock, connection, faults, http_client,
+    local_services, output, pages, pipeline, platform, request, requests, resource_names,
+    service_kind, services, signed_request, state,
 };
 use program::Program;
 use std::process::ExitCode;
@@ -75,7 +70,7 @@ fn say_error(sentence: &str) {
     // The sentence can have names and texts of others, which could act on a terminal.
     let lines: Vec<_> = sentence
         .split('\n')
-        .map(commands::terminal::plain)
+        .map(lazurite_base::terminal::plain)
         .collect();
     output::say(format!("lazurite: {}", lines.join("\n")));
 }

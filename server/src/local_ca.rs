@@ -6,6 +6,7 @@
 //! addresses of this machine and of private networks. A second file has the certificate without the
 //! key, for users to trust.
 
+use crate::authority_files::{CERTIFICATE, directory};
 use crate::clock;
 use crate::{platform, private_files};
 use rcgen::{
@@ -19,8 +20,6 @@ use time::{Duration, OffsetDateTime};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// The file with the certificate that users trust.
-const CERTIFICATE: &str = "ca.pem";
 /// The certificate and its key. One file, so that two programs starting together use one pair.
 const IDENTITY: &str = "ca-with-key.pem";
 const NAME: &str = "Lazurite on this machine";
@@ -59,12 +58,6 @@ const PERMITTED_NETWORKS: [(&str, u8); 8] = [
 /// The beginning of the line with further permitted names. An authority without that line may
 /// certify all names: older releases made such authorities.
 const PERMITS: &str = "# permits ";
-
-/// The path of the certificate that users trust, if the user's directory is known.
-pub fn certificate_path() -> Option<PathBuf> {
-    let directory = directory(|name| std::env::var_os(name).map(PathBuf::from));
-    directory.ok().map(|directory| directory.join(CERTIFICATE))
-}
 
 /// A certificate authority with its key.
 pub struct LocalCa {
@@ -149,7 +142,7 @@ impl LocalCa {
     /// Opens the user's authority, or makes it for this machine's names and `others`. The error is
     /// a sentence.
     pub fn of_user(others: &[String]) -> Result<LocalCa, String> {
-        let directory = directory(|name| std::env::var_os(name).map(PathBuf::from))?;
+        let directory = directory()?;
         LocalCa::open(&directory, others)
     }
 
@@ -301,17 +294,6 @@ fn is_name(name: &str) -> bool {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };
     name.parse::<IpAddr>().is_ok() || labels.len() <= 253 && labels.split('.').all(is_label)
-}
-
-/// The user's directory for settings. The error is a sentence.
-fn directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, String> {
-    let set = |name: &str| variable(name).filter(|path| path.is_absolute());
-    let home = set("HOME").map(|home| home.join(platform::SETTINGS_IN_HOME));
-    let base = set("XDG_CONFIG_HOME").or_else(|| set("APPDATA")).or(home);
-    let base = base.ok_or(
-        "--https keeps its certificate authority in the user's configuration directory, and there is none: set XDG_CONFIG_HOME or HOME",
-    )?;
-    Ok(base.join("lazurite"))
 }
 
 /// The part of the text before the key.
@@ -473,18 +455,5 @@ mod tests {
         std::fs::write(scratch.path().join(IDENTITY), "nonsense").unwrap();
         let sentence = LocalCa::open(scratch.path(), &[]).err().unwrap();
         assert!(sentence.contains(IDENTITY), "{sentence}");
-    }
-
-    #[test]
-    fn the_configuration_directory_is_the_user_s() {
-        let of = |set: &[(&str, &str)]| {
-            let found = |name: &str| set.iter().find(|(found, _)| *found == name);
-            directory(|name| found(name).map(|(_, path)| PathBuf::from(path)))
-        };
-        let home = of(&[("HOME", "/home/me"), ("XDG_CONFIG_HOME", "")]).unwrap();
-        assert!(home.starts_with("/home/me") && home.ends_with("lazurite"));
-        let both = of(&[("HOME", "/home/me"), ("XDG_CONFIG_HOME", "/etc/me")]);
-        assert_eq!(both.unwrap(), Path::new("/etc/me/lazurite"));
-        assert!(of(&[]).unwrap_err().contains("XDG_CONFIG_HOME"));
     }
 }

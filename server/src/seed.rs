@@ -2,9 +2,9 @@
 //! send the requests of `lazurite import` and `lazurite export`.
 
 use crate::app::App;
-use crate::commands::{Client, Existing, import, replace};
 use crate::connection::ConnectionThreads;
 use crate::local_services::while_served;
+use lazurite_mover::{Client, Existing, import, replace};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

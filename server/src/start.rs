@@ -12,8 +12,6 @@ use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
 use crate::codec::date;
 use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
-use crate::console::context::{Console, Settings};
-use crate::console::router;
 use crate::faults::Faults;
 use crate::local_services::LocalServices;
 use crate::output::{self, LineWriter, Output};
@@ -25,14 +23,14 @@ use crate::requests::Ring;
 use crate::seed::Flag;
 use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
 use crate::tls::Tls;
-use crate::transfers::Transfers;
 use crate::{
     adoption, data_directory, leases, limits, log, platform, port_holder, private_files, seed,
-    transfers,
 };
 use lazurite_base::wall_clock::{SystemWallClock, WallClock};
+use lazurite_console::{Console, Settings, router};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{Config, Durability, Environment, IdSource, RandomIds};
+use lazurite_mover::Transfers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -589,7 +587,7 @@ fn open_directory(cli: &Cli, environment: Option<Environment>) -> Result<DataDir
     if !cli.in_memory {
         data_directory::hide_from_version_control(&cli.location);
         leases::clear(&cli.location);
-        transfers::remove_left_overs(&cli.location);
+        lazurite_mover::remove_left_overs(&cli.location);
     }
     Ok(directory)
 }

@@ -14,6 +14,7 @@ pub mod advisor;
 pub mod analytics;
 pub mod app;
 pub mod auth;
+pub mod authority_files;
 pub mod blob;
 pub mod browser_guard;
 pub mod clock;

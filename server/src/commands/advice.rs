@@ -1,7 +1,7 @@
 //! `lazurite advice`: prints the advice of a running server as text.
 
-use crate::commands::client::Client;
-use crate::commands::terminal::print_line;
+use lazurite_base::terminal::print_line;
+use lazurite_mover::Client;
 use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 
 use crate::cli::ClockAction;
 use crate::clock::duration;
-use crate::commands::doctor::{Target, connection_string};
-use crate::commands::terminal::print_line;
+use lazurite_base::terminal::print_line;
+use lazurite_mover::target::{Target, connection_string};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 

@@ -3,16 +3,15 @@
 //! The command builds the tables in a fork of the store and runs the queries there, so plans and
 //! rows come from the real planner. It computes the load, its heat and its price from the file.
 
-use crate::commands::client::Client;
-use crate::commands::terminal::{ChangingLine, plain, print_line};
-use crate::commands::transfer::{Progress, make_table, write_lines};
 use crate::commands::what_if::trial::Trial;
-use crate::units::count as grouped;
+use lazurite_base::terminal::{ChangingLine, plain, print_line};
+use lazurite_base::units::count as grouped;
 use lazurite_cost::Prices;
 use lazurite_design::{
     CheckedDesign, DesignFile, Does, Measured, Pattern, Question, Rate, RecordedQuery, Rules,
     Table, TableDesign, check, filled,
 };
+use lazurite_mover::{Client, Progress, make_table, write_lines};
 use lazurite_table::{Entity, Value as TableValue};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! `lazurite faults`: shows, sets and removes the faults of a running server.
 
 use crate::cli::FaultsAction;
-use crate::commands::doctor::{Target, connection_string};
-use crate::commands::terminal::print_line;
+use lazurite_base::terminal::print_line;
+use lazurite_mover::target::{Target, connection_string};
 use std::path::Path;
 use std::process::ExitCode;
 

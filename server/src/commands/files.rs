@@ -2,15 +2,14 @@
 //! their paths `CONTAINER/NAME`.
 
 use crate::codec::xml::Element;
-use crate::commands::client::{Call, Client, encode};
-use crate::commands::request_error::RequestError;
-use crate::commands::terminal::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
-use crate::units::size;
 use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_base::units::size;
+use lazurite_mover::{Call, Client, RequestError, encode};
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! `lazurite guide`: prints the table design cookbook, and runs its programs.
 
 use crate::cli::Language;
-use crate::commands::client::Client;
-use crate::commands::terminal::print_line;
-use crate::cookbook::{self, CONTENTS};
+use lazurite_base::terminal::print_line;
+use lazurite_console::cookbook::{self, CONTENTS};
+use lazurite_mover::Client;
 use std::io::ErrorKind;
 use std::process::{Command, ExitCode};
 

@@ -1,11 +1,11 @@
 //! `lazurite health`: asks the services on this machine for their health, like a health check
 //! inside a container.
 
-use crate::commands::doctor::{HTTPS_REQUIRED, PATIENCE};
-use crate::commands::terminal::print_line;
 use crate::http_client::{self, Reply, Upload};
 use crate::signed_request::Headers;
 use axum::http::StatusCode;
+use lazurite_base::terminal::print_line;
+use lazurite_mover::target::{HTTPS_REQUIRED, PATIENCE};
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;

@@ -7,7 +7,7 @@
 
 mod tools;
 
-use crate::commands::client::Client;
+use lazurite_mover::Client;
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::ToolCallContext;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};

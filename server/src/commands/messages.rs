@@ -1,10 +1,10 @@
 //! `lazurite peek|send`: shows the next messages of a queue, or adds one.
 
 use crate::codec::xml::Element;
-use crate::commands::client::{Call, Client, encode};
-use crate::commands::terminal::{plain, print_line};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_mover::{Call, Client, encode};
 use lazurite_queue::MESSAGE_BYTES_MAX;
 use serde_json::{Value, json};
 use std::fmt;

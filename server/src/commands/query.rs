@@ -1,10 +1,9 @@
 //! `lazurite query`: prints the entities of a table that match a filter.
 
 use crate::cli::QueryFormat;
-use crate::commands::client::{Client, encode};
-use crate::commands::terminal::{plain, print_line};
-use crate::console::csv;
 use crate::service_kind::ServiceKind;
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_mover::{Client, encode};
 use serde_json::{Map, Value};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -99,7 +98,7 @@ fn print(rows: &[EntityFields], format: QueryFormat) {
         // Files get the values unchanged. On a terminal, control characters could act.
         let is_terminal = std::io::stdout().is_terminal();
         for line in &lines {
-            let record = csv::record(line);
+            let record = csv_record(line);
             print_line(if is_terminal {
                 visible(&record)
             } else {
@@ -127,6 +126,16 @@ fn print(rows: &[EntityFields], format: QueryFormat) {
             .map(|(cell, width)| format!("{cell:<width$}"));
         print_line(padded.collect::<Vec<_>>().join("  ").trim_end());
     }
+}
+
+/// A CSV record of these cells, without a line end.
+fn csv_record(cells: &[String]) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // Cannot fail: it writes to memory.
+    let _ = writer.write_record(cells);
+    let mut line = String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default();
+    line.truncate(line.trim_end_matches('\n').len());
+    line
 }
 
 /// A CSV record for a terminal: without control characters except line feeds.

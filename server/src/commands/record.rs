@@ -1,6 +1,6 @@
 //! `lazurite record`: prints the requests to an account's tables as they arrive.
 
-use crate::commands::client::Client;
+use lazurite_mover::Client;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! `lazurite requests`: prints the last requests of a running server, and may follow new ones.
 
-use crate::commands::doctor::{Target, connection_string};
-use crate::commands::terminal::plain;
+use lazurite_base::terminal::plain;
+use lazurite_mover::target::{Target, connection_string};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::io::Write;

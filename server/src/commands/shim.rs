@@ -1,8 +1,8 @@
 //! `lazurite shim`: creates the commands of Azurite as links to this program.
 
-use crate::commands::terminal::print_line;
 use crate::platform::link_program;
 use crate::program::SHIM_NAMES;
+use lazurite_base::terminal::print_line;
 use std::env::consts::EXE_SUFFIX;
 use std::fs::{read_link, remove_file};
 use std::io::ErrorKind;

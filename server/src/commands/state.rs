@@ -1,10 +1,10 @@
 //! `lazurite state`: resets, saves, restores and forks the store of a running server.
 
 use crate::cli::{ResetArguments, StateAction};
-use crate::commands::client::encode;
-use crate::commands::doctor::{Target, connection_string};
-use crate::commands::terminal::{plain, print_line};
-use crate::units::size;
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_base::units::size;
+use lazurite_mover::encode;
+use lazurite_mover::target::{Target, connection_string};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 

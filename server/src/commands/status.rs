@@ -1,8 +1,8 @@
 //! `lazurite status`: shows a running server's version, addresses, disk space and memory.
 
-use crate::commands::doctor::{Target, connection_string};
-use crate::commands::terminal::{plain, print_line};
-use crate::units::{duration, size};
+use lazurite_base::terminal::{plain, print_line};
+use lazurite_base::units::{duration, size};
+use lazurite_mover::target::{Target, connection_string};
 use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;

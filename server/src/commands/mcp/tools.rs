@@ -1,12 +1,12 @@
 //! The tools of the MCP server.
 
 use super::McpServer;
-use crate::commands::client::{Call, Client, encode};
-use crate::commands::terminal::ChangingLine;
 use crate::commands::{design_check, files, messages, query};
 use crate::http_client::Upload;
 use crate::service_kind::ServiceKind;
+use lazurite_base::terminal::ChangingLine;
 use lazurite_cost::Prices;
+use lazurite_mover::{Call, Client, encode};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{tool, tool_router};

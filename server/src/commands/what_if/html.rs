@@ -1,7 +1,7 @@
 //! The comparison as one HTML file, with pictures of the simulation.
 
 use crate::commands::what_if::report::Report;
-use crate::units::{count, counted};
+use lazurite_base::units::{count, counted};
 use lazurite_design::{Second, Simulation};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

@@ -10,16 +10,16 @@ mod rekeyed;
 mod report;
 pub mod trial;
 
-use crate::commands::client::Client;
-use crate::commands::terminal::print_line;
 use crate::commands::what_if::rekeyed::Rekeyed;
 use crate::commands::what_if::report::{Compared, Report};
 use crate::commands::what_if::trial::Trial;
 use lazurite_advisor::Recorded;
+use lazurite_base::terminal::print_line;
 use lazurite_cost::Prices;
 use lazurite_design::{
     Design, KeyExpression, Keys, Rules, SECONDS_MAX, Usage, Workload, proposals, recorded_from_log,
 };
+use lazurite_mover::Client;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The comparison as text and as JSON.
 
-use crate::commands::terminal::plain;
-use crate::units::{count as grouped, size};
+use lazurite_base::terminal::plain;
+use lazurite_base::units::{count as grouped, size};
 use lazurite_cost::{BatchCounting, Bill, Prices};
 use lazurite_design::{
     Keys, Measured, Question, Rules, Simulation, Table, Usage, Workload, partition_name,

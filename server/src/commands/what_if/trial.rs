@@ -1,8 +1,8 @@
 //! Runs queries of a record on a table in a fork.
 
-use crate::commands::client::{Client, encode};
 use crate::service_kind::ServiceKind;
 use lazurite_design::{KeyCondition, Keys, Measured, Question, RecordedQuery, shape};
+use lazurite_mover::{Client, encode};
 use std::collections::BTreeMap;
 
 /// The table with the new keys.

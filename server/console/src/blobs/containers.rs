@@ -1,0 +1,153 @@
+//! Containers: the list, creation, and deletion after a confirmation.
+
+use crate::blobs::count::count_blobs;
+use crate::blobs::place::{Place, check_changeable};
+use crate::blobs::words::lease;
+use crate::context::Console;
+use crate::form::Form;
+use crate::lists::{self, Kind, Listed};
+use crate::respond::{Done, Page, SeeOther, Visit, made, written};
+use crate::{format, layout, links};
+use axum::Extension;
+use axum::extract::{Path, State};
+use lazurite_base::units;
+use lazurite_blob::{Conditions, LeaseAction, ListContainers, PublicAccess};
+use lazurite_services::response::error::Result;
+use maud::html;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Number of containers on a page.
+const CONTAINERS_SHOWN: u32 = 250;
+/// Maximum time for counting blobs before a deletion is confirmed.
+const COUNT_TIME_MAX: Duration = Duration::from_millis(30);
+const CONTAINERS: Kind = Kind {
+    section: "Blobs",
+    folder: "blobs",
+    title: "Containers",
+    noun: "container",
+    pattern: "[a-z0-9](-?[a-z0-9]){2,62}",
+    rule: "3 to 63 lower-case letters, digits and single hyphens",
+};
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    account: Option<Path<String>>,
+    visit: Visit,
+) -> Page {
+    lists::page(console, account, visit, &CONTAINERS, listed).await
+}
+
+fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
+    let request = ListContainers {
+        marker: Some(visit.parameter("from")),
+        max_results: Some(CONTAINERS_SHOWN),
+        system: true,
+        ..ListContainers::default()
+    };
+    let page = console
+        .services()
+        .blobs
+        .list_containers(account, &request)?;
+    Ok(Listed {
+        count: page.containers.len(),
+        next: page.next_marker,
+        table: html! {
+            thead { tr { th scope="col" { "Name" } th scope="col" { "Public access" } th scope="col" { "Lease" } th scope="col" { "Last modified" } } }
+            tbody { @for (name, container) in &page.containers {
+                tr {
+                    td { a href=(links::path(&["blobs", account, name], &[])) { (name) } }
+                    td { (access(container.public_access)) }
+                    td { (lease(container.lease.state(visit.origin.now))) }
+                    td { (format::time(container.last_modified)) }
+                }
+            } }
+        },
+    })
+}
+
+fn access(access: PublicAccess) -> &'static str {
+    match access {
+        PublicAccess::Private => "private",
+        PublicAccess::Blob => "blobs",
+        PublicAccess::Container => "container",
+    }
+}
+
+pub async fn create(
+    State(console): State<Arc<Console>>,
+    Path(account): Path<String>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let container = form.required("container")?.to_owned();
+    let path = links::path(&["blobs", &account, &container], &[]);
+    written(console, path, Done::Created, move |console| {
+        let services = console.services();
+        let blobs = &services.blobs;
+        let access = PublicAccess::Private;
+        Ok(blobs
+            .create_container(&account, &container, access, Vec::new())?
+            .1)
+    })
+    .await
+}
+
+/// The page that confirms the deletion of a container, with the number of its blobs.
+pub async fn confirm(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+) -> Page {
+    made(console, move |console| {
+        let place = Place {
+            account: &account,
+            container: &container,
+        };
+        let (blobs, is_all) = count_blobs(console, &place, "", COUNT_TIME_MAX)?;
+        let content = html! {
+            (place.trail(""))
+            h1 { "Delete " (container) }
+            p.alert role="alert" {
+                "The container has " @if !is_all { "more than " } b { (units::counted(blobs, "blob")) }
+                ", snapshots and versions not counted. All of them are deleted with it."
+            }
+            form.actions method="post" action=(links::path(&["blobs", &account, &container, "delete"], &[])) {
+                (layout::token(console))
+                button.danger { "Delete " (container) " and " @if !is_all { "more than " } (units::counted(blobs, "blob")) }
+                a.quiet.button href=(place.tree_path(&[])) { "Keep it" }
+            }
+        };
+        Ok(layout::page(console, "Blobs", &container, content))
+    })
+    .await
+}
+
+pub async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    check_changeable(&container)?;
+    let path = links::path(&["blobs", &account], &[]);
+    written(console, path, Done::Deleted, move |console| {
+        let services = console.services();
+        let blobs = &services.blobs;
+        Ok(blobs.delete_container(&account, &container, &Conditions::default())?)
+    })
+    .await
+}
+
+pub async fn break_lease(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    let path = links::path(&["blobs", &account, &container], &[]);
+    written(console, path, Done::Saved, move |console| {
+        let services = console.services();
+        let action = LeaseAction::Break(Some(0));
+        let none = Conditions::default();
+        let (_, _, ticket) = services
+            .blobs
+            .lease_container(&account, &container, action, &none)?;
+        Ok(ticket)
+    })
+    .await
+}

@@ -1,0 +1,63 @@
+//! Blobs: containers, their names as a tree that is read page by page, and one blob with its
+//! history.
+
+mod blob;
+mod change;
+mod compare;
+mod containers;
+mod count;
+mod data_files;
+mod history;
+mod parts;
+mod place;
+mod tree;
+mod words;
+
+use crate::context::Console;
+use axum::Router;
+use axum::routing::{get, post};
+use std::sync::Arc;
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new()
+        .route("/_lazurite/blobs", get(containers::page))
+        .route(
+            "/_lazurite/blobs/{account}",
+            get(containers::page).post(containers::create),
+        )
+        .route(
+            "/_lazurite/blobs/{account}/{container}",
+            get(tree::page).put(tree::upload),
+        )
+        .route(
+            "/_lazurite/blobs/{account}/{container}/delete",
+            get(containers::confirm).post(containers::delete),
+        )
+        .route(
+            "/_lazurite/blobs/{account}/{container}/lease/break",
+            post(containers::break_lease),
+        )
+        .route(
+            "/_lazurite/blobs/{account}/{container}/blob/blocks.json",
+            get(parts::json),
+        )
+        .merge(blob_routes())
+}
+
+/// The routes of one blob's pages. Its name is a query parameter.
+fn blob_routes() -> Router<Arc<Console>> {
+    let path = |name: &str| format!("/_lazurite/blobs/{{account}}/{{container}}/blob{name}");
+    Router::new()
+        .route(&path(""), get(blob::page))
+        .route(&path("/content"), get(blob::content))
+        .route(&path("/compare"), get(compare::page))
+        .route(&path("/delete"), post(blob::delete))
+        .route(&path("/snapshot"), post(history::snapshot))
+        .route(&path("/restore"), post(history::restore))
+        .route(&path("/undelete"), post(history::undelete))
+        .route(&path("/lease/break"), post(change::break_lease))
+        .route(&path("/tier"), post(change::set_tier))
+        .route(&path("/tags"), post(change::set_tags))
+        .route(&path("/metadata"), post(change::set_metadata))
+        .route(&path("/properties"), post(change::set_properties))
+}

@@ -1,0 +1,363 @@
+//! The names of a container, as a tree or as one list, and the upload of files.
+
+use crate::blobs::count::count_blobs;
+use crate::blobs::place::{Place, check_changeable};
+use crate::blobs::words::{content_type, lease};
+use crate::context::Console;
+use crate::format::{self, cut};
+use crate::respond::{HandedBody, Html, Page, Visit, made};
+use crate::{layout, links};
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::header::CONTENT_TYPE;
+use lazurite_base::units::{self, count, size};
+use lazurite_blob::{
+    BlobEntry, BlobHeaders, BlobSettings, BlockChoice, BlockSource, Checksums, Conditions,
+    LeaseState, ListBlobs, ListBlobsPage, ListedBlob, PutBlob, PutBlockList, Ticket, Upload,
+    UploadKind,
+};
+use lazurite_services::blob::upload::drain;
+use lazurite_services::connection::blocking_pool;
+use lazurite_services::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
+use lazurite_services::response::error::{Failure, Result};
+use maud::{Markup, html};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Number of entries on a page.
+const ENTRIES_SHOWN: u32 = 250;
+/// Maximum time for counting the blobs below the prefix.
+const COUNT_TIME_MAX: Duration = Duration::from_millis(10);
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        tree_page(console, &account, &container, &visit)
+    })
+    .await
+}
+
+/// The choices in the form of the page.
+struct View {
+    prefix: String,
+    is_flat: bool,
+    /// Whether to show deleted blobs that are still kept, and names with only versions left.
+    with_deleted: bool,
+}
+
+impl View {
+    fn of(visit: &Visit) -> View {
+        View {
+            prefix: visit.parameter("prefix"),
+            is_flat: visit.parameter("view") == "flat",
+            with_deleted: visit.query.has("deleted"),
+        }
+    }
+
+    /// The path of the same view from a marker on, or below another prefix.
+    fn path(&self, place: &Place<'_>, prefix: &str, from: &str) -> String {
+        let view = if self.is_flat { "flat" } else { "" };
+        let deleted = if self.with_deleted { "yes" } else { "" };
+        place.tree_path(&[
+            ("prefix", prefix),
+            ("view", view),
+            ("deleted", deleted),
+            ("from", from),
+        ])
+    }
+
+    fn request(&self, marker: String, count: u32) -> ListBlobs {
+        ListBlobs {
+            prefix: self.prefix.clone(),
+            delimiter: if self.is_flat { "" } else { "/" }.to_owned(),
+            marker: Some(marker),
+            max_results: Some(count),
+            deleted: self.with_deleted,
+            deleted_with_versions: self.with_deleted,
+            ..ListBlobs::default()
+        }
+    }
+}
+
+fn tree_page(console: &Console, account: &str, container: &str, visit: &Visit) -> Result<Html> {
+    let view = View::of(visit);
+    let place = Place { account, container };
+    let started = Instant::now();
+    let (page, rows) = listed(console, &place, &view, visit)?;
+    let took = started.elapsed();
+    let (blobs, is_all) = count_blobs(console, &place, &view.prefix, COUNT_TIME_MAX)?;
+    let services = console.services();
+    let properties = services
+        .blobs
+        .get_container_properties(account, container)?;
+    let state = properties.lease.state(visit.origin.now);
+    let content = html! {
+        (place.trail(&view.prefix))
+        h1 { (container) @if !view.prefix.is_empty() { "/" (cut(&view.prefix, 200)) } }
+        (layout::note(visit))
+        form.filter method="get" role="search" {
+            label for="prefix" { "Names beginning with" }
+            input #prefix name="prefix" value=(view.prefix) data-filter autocomplete="off" spellcheck="false";
+            label.check { input type="checkbox" name="view" value="flat" checked[view.is_flat]; " as one list" }
+            label.check { input type="checkbox" name="deleted" value="yes" checked[view.with_deleted]; " with deleted" }
+            button { "List" }
+            a.quiet.button href=(links::path(&["sas", account], &[("service", "blob"), ("name", container)])) { "Share" }
+        }
+        p.limits role="status" {
+            @if !is_all { "More than " }
+            (units::counted(blobs, "blob")) @if !view.prefix.is_empty() { " with this beginning" } ", listed in "
+            (format!("{:.1} ms", took.as_secs_f64() * 1000.0)) "."
+        }
+        (entries(&place, &view, (&page, &rows), visit))
+        (upload_form(&place, &view.prefix))
+        (container_forms(console, &place, state))
+    };
+    Ok(layout::page(console, "Blobs", container, content))
+}
+
+/// A page of names, as rows. If long names make the rows too long for a page, a shorter page of
+/// names is read instead, so that its marker leads to the first name left out.
+fn listed(
+    console: &Console,
+    place: &Place<'_>,
+    view: &View,
+    visit: &Visit,
+) -> Result<(ListBlobsPage, Vec<Markup>)> {
+    let services = console.services();
+    let from = visit.parameter("from");
+    let list = |count| {
+        let request = view.request(from.clone(), count);
+        let page = services
+            .blobs
+            .list_blobs(place.account, place.container, &request)?;
+        let rows = page
+            .entries
+            .iter()
+            .map(|entry| entry_row(place, view, entry));
+        let rows = format::fitting_rows(rows);
+        Ok::<_, Failure>((page, rows))
+    };
+    let (page, rows) = list(ENTRIES_SHOWN)?;
+    if rows.len() == page.entries.len() {
+        return Ok((page, rows));
+    }
+    list(rows.len() as u32)
+}
+
+/// The forms that break the lease of a container and delete it.
+fn container_forms(console: &Console, place: &Place<'_>, state: LeaseState) -> Markup {
+    let path = |more: &[&str]| {
+        links::path(
+            &[&["blobs", place.account, place.container], more].concat(),
+            &[],
+        )
+    };
+    html! {
+        @if matches!(state, LeaseState::Leased | LeaseState::Breaking) {
+            form.actions method="post" action=(path(&["lease", "break"])) {
+                (layout::token(console))
+                p { "The container is " (lease(state)) ". " }
+                button.danger { "Break the lease now" }
+            }
+        }
+        p.actions { a.danger.button href=(path(&["delete"])) { "Delete this container…" } }
+    }
+}
+
+fn entries(
+    place: &Place<'_>,
+    view: &View,
+    (page, rows): (&ListBlobsPage, &[Markup]),
+    visit: &Visit,
+) -> Markup {
+    html! {
+        @if page.entries.is_empty() { p.empty { "Nothing begins with this." } } @else {
+            div.scroll tabindex="0" role="region" aria-label="Names" {
+                table data-list {
+                    caption.hidden { "Names in byte order" }
+                    thead { tr { th scope="col" { "Name" } th.number scope="col" { "Size" } th scope="col" { "Type" } th scope="col" { "Last modified" } } }
+                    tbody { @for row in rows { (row) } }
+                }
+            }
+        }
+        p.limits {
+            "Showing " (count(page.entries.len() as u64)) " in the order of names"
+            @if visit.query.has("from") { ", not from the first" }
+            "."
+            @if let Some(next) = &page.next_marker {
+                " " a rel="next" href=(view.path(place, &view.prefix, next)) { "Next page" }
+            } @else { " That is the end." }
+        }
+    }
+}
+
+fn entry_row(place: &Place<'_>, view: &View, entry: &BlobEntry) -> Markup {
+    html! {
+        @match entry {
+            BlobEntry::Prefix(name) => tr {
+                td { a.directory href=(view.path(place, name, "")) { (shown_name(name, view)) } }
+                td.number {} td { "directory" } td {}
+            },
+            BlobEntry::Blob(listed) => (blob_row(place, view, listed)),
+        }
+    }
+}
+
+/// The part of a name after the prefix, cut if it is long.
+fn shown_name(name: &str, view: &View) -> Markup {
+    let rest = name.strip_prefix(&*view.prefix);
+    cut(rest.filter(|rest| !rest.is_empty()).unwrap_or(name), 300)
+}
+
+fn blob_row(place: &Place<'_>, view: &View, listed: &ListedBlob) -> Markup {
+    let deleted = listed.blob.as_ref().and_then(|blob| blob.deleted);
+    // A name with only versions left is shown as gone, too.
+    let is_gone = deleted.is_some() || listed.has_versions_only;
+    html! {
+        tr.gone[is_gone] {
+            td { a href=(place.blob_path(&[], &listed.name)) { (shown_name(&listed.name, view)) } }
+            @match &listed.blob {
+                Some(blob) => {
+                    td.number { (size(blob.length)) }
+                    td { @if is_gone { "deleted" } @else { (content_type(blob)) } }
+                    td { (format::time(deleted.map_or(blob.last_modified, |deleted| deleted.at))) }
+                },
+                None => { td.number {} td { "uncommitted" } td {} },
+            }
+        }
+    }
+}
+
+/// The upload section. A script streams the files and shows progress; without JavaScript the
+/// section is hidden.
+fn upload_form(place: &Place<'_>, prefix: &str) -> Markup {
+    html! {
+        section.upload data-upload=(place.tree_path(&[])) data-prefix=(prefix) hidden {
+            h2 { "Upload" }
+            div.fields {
+                label { "Files " input type="file" multiple; }
+                label { "A folder " input type="file" webkitdirectory; }
+            }
+            p { "or drop files and folders anywhere on this page. They replace blobs of the same name." }
+            p.limits { "A file of more than 16 MB is sent in blocks: if it breaks off, sending it again goes on behind the blocks that were sent." }
+            div.selected { span.limits data-upload-state role="status" {} button.quiet type="button" data-cancel-all hidden { "Cancel all" } }
+            ul.progress {}
+        }
+        (layout::script("upload.js"))
+        noscript { p.limits { "Uploading files needs JavaScript." } }
+    }
+}
+
+/// Stores the body of a request as a blob, or as the uncommitted block that `block` names. With
+/// `blocks`, the body is the list of the ids of the blocks that become the blob, one on each line.
+pub async fn upload(
+    State(console): State<Arc<Console>>,
+    Path((account, container)): Path<(String, String)>,
+    Extension(body): Extension<HandedBody>,
+    visit: Visit,
+) -> Page<&'static str> {
+    check_changeable(&container)?;
+    let (name, block) = (visit.parameter("name"), visit.query.get("block"));
+    let content_type = visit
+        .headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
+    let headers = BlobHeaders {
+        content_type,
+        ..BlobHeaders::default()
+    };
+    let (shared, db) = (console.clone(), console.services().writers.clone());
+    let body = body.take();
+    let ticket = if visit.query.has("blocks") {
+        let ids = collect(body, DOCUMENT_BYTES_MAX).await?;
+        let commit = move || commit_blocks(&shared, (&account, &container, &name), &ids, headers);
+        blocking_pool::change(&db, commit).await?
+    } else {
+        let kind = match block {
+            Some(_) => UploadKind::PutBlock,
+            None => UploadKind::PutBlob,
+        };
+        let upload = received(&console, kind, body).await?;
+        let stored = move || {
+            let place = (&*account, &*container, &*name);
+            match block {
+                Some(block) => put_block(&shared, place, &block, upload),
+                None => put_blob(&shared, place, upload, headers),
+            }
+        };
+        blocking_pool::change(&db, stored).await?
+    };
+    ticket.await.map_err(Failure::from)?;
+    Ok("stored\n")
+}
+
+/// Stores the body of a request as an upload.
+async fn received(console: &Console, kind: UploadKind, mut body: RequestBody) -> Result<Upload> {
+    body.reserve_chunks(512 << 10).await?;
+    let services = console.services();
+    let upload = services.blobs.begin_upload(kind, Checksums::default())?;
+    drain(upload, body, &mut None).await
+}
+
+/// The account, container and name of a blob.
+type Names<'a> = (&'a str, &'a str, &'a str);
+
+fn put_block(
+    console: &Console,
+    (account, container, blob): Names<'_>,
+    block: &str,
+    upload: Upload,
+) -> Result<Ticket> {
+    let address = Place { account, container }.current(blob);
+    let services = console.services();
+    let none = Conditions::default();
+    let put = services
+        .blobs
+        .put_block(&address, block.as_bytes(), upload, &none)?;
+    Ok(put.1)
+}
+
+fn commit_blocks(
+    console: &Console,
+    (account, container, blob): Names<'_>,
+    ids: &[u8],
+    headers: BlobHeaders,
+) -> Result<Ticket> {
+    let address = Place { account, container }.current(blob);
+    let choice = |id: &[u8]| BlockChoice {
+        source: BlockSource::Latest,
+        id: id.to_vec(),
+    };
+    let request = PutBlockList {
+        blocks: ids.split(|&byte| byte == b'\n').map(choice).collect(),
+        headers,
+        ..PutBlockList::default()
+    };
+    Ok(console
+        .services()
+        .blobs
+        .put_block_list(&address, request)?
+        .1)
+}
+
+/// Puts a block blob, replacing an existing one.
+fn put_blob(
+    console: &Console,
+    (account, container, blob): Names<'_>,
+    upload: Upload,
+    headers: BlobHeaders,
+) -> Result<Ticket> {
+    let address = Place { account, container }.current(blob);
+    let request = PutBlob {
+        upload,
+        headers,
+        metadata: Vec::new(),
+        settings: BlobSettings::default(),
+        conditions: Conditions::default(),
+    };
+    Ok(console.services().blobs.put_blob(&address, request)?.1)
+}

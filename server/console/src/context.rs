@@ -1,0 +1,170 @@
+//! The state that every page receives.
+
+use crate::edits::Edits;
+use crate::guesses::Guesses;
+use lazurite_advisor::Advisor;
+use lazurite_mover::Transfers;
+use lazurite_services::accounts::Accounts;
+use lazurite_services::clock::{self, Clock};
+use lazurite_services::pages::{Address, Addresses};
+use lazurite_services::requests::{Record, Ring};
+use lazurite_services::response::error::{Failure, Result};
+use lazurite_services::services::Services;
+use lazurite_services::state::{Stores, fork_not_found};
+use serde_json::Value;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// The settings of the console, from the flags.
+#[derive(Default)]
+pub struct Settings {
+    /// Whether there is a console. The pages for programs are served anyway.
+    pub is_on: bool,
+    /// The password of all visitors. Without one, only programs on this machine are served.
+    pub password: Option<String>,
+    /// Host names that requests may use, besides names that can only lead to this machine.
+    pub allowed_hosts: Vec<String>,
+    /// The data directory; `None` for a store in memory.
+    pub directory: Option<PathBuf>,
+    /// The value of `--durability`, for readers.
+    pub durability: &'static str,
+    /// Whether `/_lazurite/identity` issues tokens.
+    pub accepts_bearer_tokens: bool,
+}
+
+/// The state of the router.
+pub struct Console {
+    pub(super) stores: Arc<Stores>,
+    pub(super) advisor: Arc<Advisor>,
+    pub(super) requests: Arc<Ring>,
+    pub(super) edits: Edits,
+    pub(super) settings: Settings,
+    pub(super) started: Instant,
+    pub(super) guesses: Guesses,
+    /// Proves that a write comes from a page of this console. Random, and constant while the
+    /// process lives.
+    pub(super) token: String,
+    pub(super) addresses: Addresses,
+    transfers: OnceLock<Transfers>,
+    pub(super) is_closing: AtomicBool,
+}
+
+impl Console {
+    /// Error: the system provides no random numbers.
+    pub fn new(
+        stores: Arc<Stores>,
+        advisor: Arc<Advisor>,
+        requests: Arc<Ring>,
+        addresses: Addresses,
+        settings: Settings,
+    ) -> std::result::Result<Console, String> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|error| format!("no random numbers: {error}"))?;
+        Ok(Console {
+            stores,
+            advisor,
+            requests,
+            edits: Edits::default(),
+            settings,
+            guesses: Guesses::default(),
+            started: Instant::now(),
+            token: format!("{:032x}", u128::from_le_bytes(random)),
+            addresses,
+            transfers: OnceLock::new(),
+            is_closing: AtomicBool::new(false),
+        })
+    }
+
+    /// Enables exports and imports, just before the services are served.
+    pub fn set_transfers(&self, transfers: Transfers) {
+        let _ = self.transfers.set(transfers);
+    }
+
+    pub(super) fn transfers(&self) -> Result<&Transfers> {
+        let transfers = self.transfers.get();
+        transfers.ok_or_else(|| Failure::busy("The server is starting."))
+    }
+
+    /// Ends the pages that stream for as long as a visitor watches.
+    pub fn close(&self) {
+        self.is_closing.store(true, Ordering::Relaxed);
+    }
+
+    /// The addresses of the services; empty until they are known.
+    pub fn addresses(&self) -> &[Address] {
+        self.addresses.all()
+    }
+
+    /// The services of the current store.
+    pub(super) fn services(&self) -> Arc<Services> {
+        self.stores.current().services.clone()
+    }
+
+    /// The services of the fork with this name, or of the current store if it is empty.
+    pub(super) fn services_of(&self, fork: &str) -> Result<Arc<Services>> {
+        if fork.is_empty() {
+            return Ok(self.services());
+        }
+        let store = self.stores.fork(fork);
+        let store = store.ok_or_else(|| fork_not_found(fork))?;
+        Ok(store.services.clone())
+    }
+
+    pub(super) fn all_accounts(&self) -> &Accounts {
+        self.stores.accounts()
+    }
+
+    /// The accounts that the console shows. Without a password any program on this machine may open
+    /// it, so it shows only accounts with the well-known key.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &str> {
+        let accounts = self.all_accounts();
+        accounts.names().filter(|name| self.shows(name))
+    }
+
+    pub(super) fn shows(&self, account: &str) -> bool {
+        self.settings.password.is_some() || self.all_accounts().is_well_known(account)
+    }
+
+    pub(super) fn shows_all(&self) -> bool {
+        let mut names = self.all_accounts().names();
+        names.all(|name| self.shows(name))
+    }
+
+    /// True if a request may be shown, because its account is shown. A request that was refused
+    /// before its account was known could be for any account, so all accounts must be shown.
+    pub(super) fn shows_request(&self, record: &Record) -> bool {
+        match &record.account {
+            Some(account) => self.shows(account),
+            None => self.shows_all(),
+        }
+    }
+
+    /// Fails unless the account exists and is shown.
+    pub(super) fn check_account(&self, account: &str) -> Result<()> {
+        if self.accounts().any(|name| name == account) {
+            return Ok(());
+        }
+        let message = format!(
+            "The console shows no account '{account}'. It shows accounts with a key of their own only if Lazurite was started with --console-password."
+        );
+        Err(Failure::new(404, "AccountNotFound", message))
+    }
+
+    /// Moves the clock of the fork with this name, or of the current store. Waits for the disk.
+    pub(super) fn move_clock(&self, clock: &Clock, fork: &str, body: &[u8]) -> Result<Value> {
+        if fork.is_empty() {
+            self.stores.note_for_secondary()?;
+        }
+        clock::page::change(clock, body)
+    }
+}
+
+/// Shows no fields: password and token must not appear in logs.
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! One message: its text, its state, and the actions on it. Only taking the message counts as a
+//! delivery.
+//!
+//! The console uses the message's present receipt. So an action invalidates the receipt of a
+//! consumer that holds the message, and the page warns where that can happen.
+
+use crate::context::Console;
+use crate::form::Form;
+use crate::queues::acts::{TAKE_SECONDS, acts, keys_of};
+use crate::queues::moves::put_copy;
+use crate::queues::text::{encoded, inner_text, state_facts, text_block};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::{layout, links};
+use axum::Extension;
+use axum::extract::{Path, State};
+use lazurite_base::units;
+use lazurite_engine::Ticket;
+use lazurite_queue::{GetMessages, QueueService, StoredMessage, UpdateMessage};
+use lazurite_services::response::error::{Failure, Result};
+use maud::{Markup, html};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+fn message_path(account: &str, queue: &str, id: &str) -> String {
+    links::path(&["queues", account, queue, "message"], &[("id", id)])
+}
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        message_page(console, &account, &queue, &visit)
+    })
+    .await
+}
+
+fn message_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
+    let id = visit.parameter("id");
+    let services = console.services();
+    let message = services.queues.stored_message(account, queue, &id)?;
+    let is_hidden = message.visible_at > visit.origin.now;
+    let above = [
+        ("Queues", links::path(&["queues", account], &[])),
+        (queue, links::path(&["queues", account, queue], &[])),
+    ];
+    let content = html! {
+        (layout::trail(&above, &message.message_id))
+        h1 { "Message " (message.message_id) }
+        (layout::note(visit))
+        dl.facts {
+            (state_facts(&message, visit.origin.now))
+            div { dt { "Pop receipt" } dd { code { (message.pop_receipt) } } }
+        }
+        (text_block(&message, units::size(message.text.len() as u64)))
+        @if is_hidden && message.dequeue_count > 0 {
+            p.warned { "A consumer may be working on this message. Each act below gives the message a new receipt: the consumer can no longer delete or update it." }
+        }
+        (edit_form(console, account, queue, &message))
+        (acts(console, (account, queue), &message, is_hidden))
+        (layout::script("queue.js"))
+    };
+    Ok(layout::page(console, "Queues", queue, content))
+}
+
+fn edit_form(console: &Console, account: &str, queue: &str, message: &StoredMessage) -> Markup {
+    let (is_base64, text) = inner_text(&message.text);
+    html! {
+        form.fields method="post" action=(links::path(&["queues", account, queue, "message"], &[])) {
+            (layout::token(console))
+            (keys_of(message))
+            label.wide { "Text " textarea name="text" rows=(text.lines().count().clamp(3, 16)) spellcheck="false" { "\n" (text) } }
+            label.check { input type="checkbox" name="base64" value="yes" checked[is_base64]; " Store as Base64" }
+            label { "Queue to move to " input name="to" autocomplete="off" placeholder="none"; }
+            button name="act" value="save" { "Save the text" }
+            button name="act" value="move" { "Move to the other queue" }
+            p.limits { "Saving makes the message visible now, behind those that are visible already. A message that is moved keeps its expiry and begins with a dequeue count of 0." }
+        }
+    }
+}
+
+/// Performs one action on a message, unless it was changed or received since the page was made.
+pub async fn change(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let queue_path = links::path(&["queues", &account, &queue], &[]);
+    let own_path = message_path(&account, &queue, form.required("id")?);
+    let (path, done) = match form.text("act") {
+        "show" | "save" => (own_path, Done::Saved),
+        "move" => (queue_path, Done::Moved),
+        "delete" => (queue_path, Done::Deleted),
+        act => {
+            let message = format!("There is no act '{act}' on a message.");
+            return Err(Failure::new(400, "InvalidInput", message).into());
+        }
+    };
+    written(console, path, done, move |console| {
+        let services = console.services();
+        carry_out(
+            &services.queues,
+            (&account, &queue),
+            &form,
+            services.clock.now(),
+        )
+    })
+    .await
+}
+
+fn carry_out(
+    queues: &QueueService,
+    (account, queue): (&str, &str),
+    form: &Form,
+    now: SystemTime,
+) -> Result<Ticket> {
+    let (id, receipt) = (form.text("id"), form.text("receipt"));
+    let text = encoded(form);
+    let update = |text| {
+        let request = UpdateMessage {
+            message_id: id,
+            pop_receipt: receipt,
+            visibility_seconds: 0,
+            text,
+        };
+        Ok(queues.update_message(account, queue, request)?.1)
+    };
+    match form.text("act") {
+        "show" => update(None),
+        "save" => update(Some(&text)),
+        "move" => {
+            let to = form.required("to")?;
+            let message = queues.stored_message(account, queue, id)?;
+            if message.pop_receipt != receipt {
+                return Err(lazurite_queue::Error::PopReceiptMismatch.into());
+            }
+            // The copy is put before the message is deleted. A failure in between loses nothing:
+            // the message is then in both queues.
+            put_copy(queues, (account, to), &text, message.expires_at, now)?;
+            Ok(queues.delete_message(account, queue, id, receipt)?)
+        }
+        _ => Ok(queues.delete_message(account, queue, id, receipt)?),
+    }
+}
+
+pub async fn take(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let visibility_seconds = form.number("seconds")?.or(Some(TAKE_SECONDS));
+    let request = GetMessages {
+        count: Some(1),
+        visibility_seconds,
+    };
+    let db = console.services().writers.clone();
+    let (shared, names) = (console.clone(), (account.clone(), queue.clone()));
+    let taking = move || {
+        let (messages, ticket) = shared
+            .services()
+            .queues
+            .get_messages(&names.0, &names.1, request)?;
+        Ok((messages, ticket))
+    };
+    let (messages, ticket) =
+        lazurite_services::connection::blocking_pool::change(&db, taking).await?;
+    ticket.await.map_err(Failure::from)?;
+    let path = match messages.first() {
+        Some(message) => message_path(&account, &queue, &message.message_id),
+        None => links::path(&["queues", &account, &queue], &[]),
+    };
+    Ok(SeeOther(path))
+}

@@ -1,0 +1,292 @@
+//! One queue with its messages, visible and hidden. Showing them counts no delivery.
+
+use crate::context::Console;
+use crate::form::Form;
+use crate::queues::acts;
+use crate::queues::moves::{self, POISON};
+use crate::queues::text::{TEXT_BYTES_SHOWN, encoded, inner_text, state_facts, text_block};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::{format, layout, links};
+use axum::Extension;
+use axum::extract::{Path, State};
+use lazurite_base::units::{count, counted};
+use lazurite_queue::{
+    BrowseFrom, BrowseMessages, BrowsedMessages, MessageTally, PutMessage, StoredMessage,
+};
+use lazurite_services::response::error::Result;
+use maud::{Markup, html};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Maximum number of messages on a page.
+const MESSAGES_SHOWN: usize = 32;
+/// Length of the shown texts, in bytes, after which a page ends.
+const PAGE_BYTES_MAX: usize = 80 << 10;
+/// Approximate number of bytes of a message's markup.
+const MESSAGE_BYTES: usize = 1400;
+/// Maximum time on one page for counting messages by state, and for searching them.
+const TALLY_TIME_MAX: Duration = Duration::from_millis(15);
+const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
+/// Messages that expire within this time are marked.
+const SOON: Duration = Duration::from_secs(3600);
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        queue_page(console, &account, &queue, &visit)
+    })
+    .await
+}
+
+/// The choices in the form of a page of messages.
+struct View {
+    words: String,
+    from: String,
+    hidden_only: bool,
+}
+
+impl View {
+    fn of(visit: &Visit) -> View {
+        View {
+            words: visit.parameter("filter"),
+            from: visit.parameter("from"),
+            hidden_only: visit.parameter("show") == "hidden",
+        }
+    }
+
+    fn from(&self) -> BrowseFrom<'_> {
+        match (self.from.as_str(), self.hidden_only) {
+            ("", false) => BrowseFrom::Start,
+            ("", true) => BrowseFrom::Hidden,
+            (marker, _) => BrowseFrom::Next(marker),
+        }
+    }
+
+    /// The path of the same view from a marker on.
+    fn path(&self, account: &str, queue: &str, from: &str) -> String {
+        let show = if self.hidden_only { "hidden" } else { "" };
+        links::path(
+            &["queues", account, queue],
+            &[("filter", &self.words), ("show", show), ("from", from)],
+        )
+    }
+}
+
+fn queue_page(console: &Console, account: &str, queue: &str, visit: &Visit) -> Result<Html> {
+    let services = console.services();
+    let queues = &services.queues;
+    let properties = queues.get_queue_metadata(account, queue)?;
+    let view = View::of(visit);
+    let page = browsed(console, account, queue, &view)?;
+    let started = Instant::now();
+    let is_over = || started.elapsed() > TALLY_TIME_MAX;
+    let tally = queues.tally_messages(account, queue, SOON, &is_over)?;
+    let total = properties.approximate_message_count;
+    let poison = format!("{queue}{POISON}");
+    let poisoned = queues.get_queue_metadata(account, &poison).ok();
+    let content = html! {
+        (layout::trail(&[("Queues", links::path(&["queues", account], &[]))], queue))
+        h1 { (queue) }
+        (layout::note(visit))
+        dl.facts data-fresh="facts" {
+            div { dt { "Messages" } dd { (count(total)) } }
+            (tally_facts(&tally))
+            @for (name, value) in &properties.metadata { div { dt { (name) } dd { (format::cut(value, 200)) } } }
+        }
+        @if let Some(poisoned) = poisoned {
+            p { "Its poison queue " a href=(links::path(&["queues", account, &poison], &[])) { (poison) } " has " (counted(poisoned.approximate_message_count, "message")) "." }
+        }
+        (put_form(console, account, queue))
+        (search_form(account, queue, &view))
+        (messages_section(console, (account, queue), &view, &page, total, visit.origin.now))
+        (moves::form(console, account, queue))
+        (acts::take_form(console, account, queue))
+        (danger(console, account, queue, total))
+        (layout::script("queue.js"))
+    };
+    Ok(layout::page(console, "Queues", queue, content))
+}
+
+/// A page of messages that contain all the words, hidden ones included. Ends early if it is full or
+/// the time is up.
+fn browsed(console: &Console, account: &str, queue: &str, view: &View) -> Result<BrowsedMessages> {
+    let started = Instant::now();
+    let request = BrowseMessages {
+        from: view.from(),
+        count: MESSAGES_SHOWN,
+    };
+    let bytes = std::cell::Cell::new(0);
+    let accepts = |message: &StoredMessage| {
+        let has_words = has_words(message, &view.words);
+        if has_words {
+            let start = &message.text[..message.text.floor_char_boundary(TEXT_BYTES_SHOWN)];
+            bytes.set(bytes.get() + format::escaped_bytes(start) + MESSAGE_BYTES);
+        }
+        has_words
+    };
+    let is_over = || bytes.get() > PAGE_BYTES_MAX || started.elapsed() > SEARCH_TIME_MAX;
+    let services = console.services();
+    Ok(services
+        .queues
+        .browse_messages(account, queue, &request, &accepts, &is_over)?)
+}
+
+fn tally_facts(tally: &MessageTally) -> Markup {
+    let text = |number: u64| {
+        let more = if tally.is_partial { "+" } else { "" };
+        format!("{}{more}", count(number))
+    };
+    html! {
+        div { dt { "Visible" } dd { (text(tally.visible)) } }
+        div { dt { "Hidden" } dd { (text(tally.hidden)) } }
+        div { dt { "Expire within an hour" } dd { (text(tally.expiring)) } }
+    }
+}
+
+fn search_form(account: &str, queue: &str, view: &View) -> Markup {
+    html! {
+        form.filter method="get" role="search" action=(links::path(&["queues", account, queue], &[])) {
+            label for="filter" { "Search" }
+            input #filter name="filter" value=(view.words) data-filter placeholder="words in any message of the queue, decoded" autocomplete="off" spellcheck="false";
+            label.check { input type="checkbox" name="show" value="hidden" checked[view.hidden_only]; " hidden only" }
+            button { "Search" }
+        }
+    }
+}
+
+fn put_form(console: &Console, account: &str, queue: &str) -> Markup {
+    html! {
+        details open {
+            summary { "Put a message" }
+            form.fields method="post" action=(links::path(&["queues", account, queue], &[])) {
+                (layout::token(console))
+                label.wide { "Text " textarea name="text" rows="3" {} }
+                label { "Hidden for, in seconds " input type="number" name="hidden" min="0" max="604800" placeholder="0"; }
+                label { "Lifetime, in seconds " input type="number" name="lifetime" min="-1" placeholder="604800"; }
+                label.check { input type="checkbox" name="base64" value="yes"; " Send as Base64, as Functions expect it" }
+                button { "Put" }
+            }
+        }
+    }
+}
+
+/// Whether the decoded text of a message contains all words.
+fn has_words(message: &StoredMessage, words: &str) -> bool {
+    if words.trim().is_empty() {
+        return true;
+    }
+    let text = inner_text(&message.text).1.to_lowercase();
+    let words = words.to_lowercase();
+    words.split_whitespace().all(|word| text.contains(word))
+}
+
+fn messages_section(
+    console: &Console,
+    (account, queue): (&str, &str),
+    view: &View,
+    page: &BrowsedMessages,
+    total: u64,
+    now: SystemTime,
+) -> Markup {
+    html! {
+        section data-fresh="messages" {
+            h2 { "Messages" }
+            @if page.messages.is_empty() {
+                p.empty {
+                    @if !view.words.trim().is_empty() { "No message has these words, of " (count(page.examined)) " that were searched." }
+                    @else if total == 0 { "The queue is empty." }
+                    @else { "No message here." }
+                }
+            } @else {
+                ol.messages data-list { @for message in &page.messages { li tabindex="-1" { (shown(console, (account, queue), message, now)) } } }
+            }
+            p.limits {
+                "Showing " (page.messages.len()) " of " (count(total)) " in the order of delivery, hidden ones last. Looking counts no delivery."
+                @if let Some(next) = &page.next { " " a rel="next" href=(view.path(account, queue, next)) { "Next page" } }
+            }
+        }
+    }
+}
+
+fn shown(
+    console: &Console,
+    (account, queue): (&str, &str),
+    message: &StoredMessage,
+    now: SystemTime,
+) -> Markup {
+    let path = links::path(
+        &["queues", account, queue, "message"],
+        &[("id", &message.message_id)],
+    );
+    html! {
+        dl.facts {
+            (state_facts(message, now))
+            div { dt { "Id" } dd { a href=(path) { code { (message.message_id) } } } }
+        }
+        (text_block(message, String::new()))
+        (acts::acts(console, (account, queue), message, message.visible_at > now))
+    }
+}
+
+fn danger(console: &Console, account: &str, queue: &str, total: u64) -> Markup {
+    html! {
+        details.danger {
+            summary { "Clear or delete this queue" }
+            form method="post" action=(links::path(&["queues", account, queue, "clear"], &[])) {
+                (layout::token(console))
+                button.danger { "Clear " (counted(total, "message")) }
+            }
+            form method="post" action=(links::path(&["queues", account, queue, "delete"], &[])) {
+                (layout::token(console))
+                button.danger { "Delete " (queue) }
+            }
+        }
+    }
+}
+
+pub async fn put(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let text = encoded(&form);
+    let (ttl_seconds, visibility_seconds) = (form.number("lifetime")?, form.number("hidden")?);
+    let path = links::path(&["queues", &account, &queue], &[]);
+    written(console, path, Done::Put, move |console| {
+        let message = PutMessage {
+            text: &text,
+            ttl_seconds,
+            visibility_seconds,
+            ..PutMessage::default()
+        };
+        let services = console.services();
+        let queues = &services.queues;
+        Ok(queues.put_message(&account, &queue, message)?.1)
+    })
+    .await
+}
+
+pub async fn clear(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    let path = links::path(&["queues", &account, &queue], &[]);
+    written(console, path, Done::Cleared, move |console| {
+        Ok(console.services().queues.clear_messages(&account, &queue)?)
+    })
+    .await
+}
+
+pub async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, queue)): Path<(String, String)>,
+) -> Page<SeeOther> {
+    let path = links::path(&["queues", &account], &[]);
+    written(console, path, Done::Deleted, move |console| {
+        Ok(console.services().queues.delete_queue(&account, &queue)?)
+    })
+    .await
+}

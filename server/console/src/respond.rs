@@ -1,0 +1,232 @@
+//! What handlers receive and return: the connection, the query, HTML, JSON, refusals.
+
+use crate::context::Console;
+use axum::body::Body;
+use axum::extract::FromRequestParts;
+use axum::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use axum::http::request::Parts;
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use lazurite_engine::Ticket;
+use lazurite_services::connection::blocking_pool::change;
+use lazurite_services::connection::on_blocking_pool;
+pub use lazurite_services::pages::{Connection, HandedBody};
+use lazurite_services::request::context::{Query, RequestOrigin};
+use lazurite_services::response::error::{Failure, Result, common};
+use lazurite_services::response::long_responses;
+use maud::Markup;
+use serde::Serialize;
+use std::sync::Arc;
+
+/// The facts of a request that pages use.
+pub struct Visit {
+    pub origin: RequestOrigin,
+    pub host: String,
+    pub query: Query,
+    pub headers: HeaderMap,
+}
+
+impl Visit {
+    /// The value of a parameter; empty if absent.
+    pub fn parameter(&self, name: &str) -> String {
+        self.query.get(name).unwrap_or_default()
+    }
+
+    pub fn scheme(&self) -> &'static str {
+        if self.origin.secure { "https" } else { "http" }
+    }
+}
+
+impl FromRequestParts<Arc<Console>> for Visit {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(
+        parts: &mut Parts,
+        _: &Arc<Console>,
+    ) -> std::result::Result<Visit, Refusal> {
+        let connection = parts.extensions.get::<Connection>().cloned();
+        let Connection { origin, host } =
+            connection.ok_or_else(|| Failure::from(common::INTERNAL_ERROR))?;
+        Ok(Visit {
+            origin,
+            host,
+            query: Query::parse(parts.uri.query().unwrap_or_default())?,
+            headers: parts.headers.clone(),
+        })
+    }
+}
+
+/// A refusal that is rendered as a page or as JSON, whichever the client prefers.
+#[derive(Debug)]
+pub struct Refusal(pub Failure);
+
+/// The result of a handler.
+pub type Page<T = Html> = std::result::Result<T, Refusal>;
+
+impl<E: Into<Failure>> From<E> for Refusal {
+    fn from(error: E) -> Refusal {
+        Refusal(error.into())
+    }
+}
+
+/// An extension of a response: the refusal that will become its body.
+#[derive(Clone)]
+pub struct NotRendered(pub Failure);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = self.0.status;
+        for (name, value) in &self.0.headers {
+            response.headers_mut().append(name, value.clone());
+        }
+        response.extensions_mut().insert(NotRendered(self.0));
+        response
+    }
+}
+
+pub const HTML: &str = "text/html; charset=utf-8";
+pub const JSON: &str = "application/json";
+
+/// A page of the console, as a response.
+pub struct Html(pub Markup);
+
+/// Makes a page on the blocking pool, because reading and rendering may take too long for a
+/// connection thread.
+pub async fn made<T: Send + 'static>(
+    console: Arc<Console>,
+    make: impl FnOnce(&Console) -> Result<T> + Send + 'static,
+) -> Page<T> {
+    Ok(on_blocking_pool(move || make(&console)).await?)
+}
+
+/// Executes a write of a page, waits until it is as durable as an acknowledged write, and redirects
+/// the browser to `path`. The page there says what was done. Blocks no thread that serves
+/// connections.
+pub async fn written(
+    console: Arc<Console>,
+    path: String,
+    done: Done,
+    write: impl FnOnce(&Console) -> Result<Ticket> + Send + 'static,
+) -> Page<SeeOther> {
+    let db = console.services().writers.clone();
+    change(&db, move || write(&console)).await?.await?;
+    let separator = if path.contains('?') { '&' } else { '?' };
+    Ok(SeeOther(format!("{path}{separator}done={}", done.word())))
+}
+
+/// The kind of write that was done, for the note on the next page.
+#[derive(Debug, Clone, Copy)]
+pub enum Done {
+    Cleared,
+    Created,
+    Deleted,
+    Imported,
+    Moved,
+    Put,
+    Restored,
+    Saved,
+}
+
+impl Done {
+    const ALL: [Done; 8] = [
+        Done::Cleared,
+        Done::Created,
+        Done::Deleted,
+        Done::Imported,
+        Done::Moved,
+        Done::Put,
+        Done::Restored,
+        Done::Saved,
+    ];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Done::Cleared => "cleared",
+            Done::Created => "created",
+            Done::Deleted => "deleted",
+            Done::Imported => "imported",
+            Done::Moved => "moved",
+            Done::Put => "put",
+            Done::Restored => "restored",
+            Done::Saved => "saved",
+        }
+    }
+
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Done::Cleared => "Cleared.",
+            Done::Created => "Created.",
+            Done::Deleted => "Deleted.",
+            Done::Imported => "Imported.",
+            Done::Moved => "Moved.",
+            Done::Put => "Put one message.",
+            Done::Restored => "Restored.",
+            Done::Saved => "Saved.",
+        }
+    }
+
+    /// The write that the query of a page names. Other words are ignored, because a link on any
+    /// page can lead here.
+    pub fn of(visit: &Visit) -> Option<Done> {
+        let word = visit.parameter("done");
+        Done::ALL.into_iter().find(|done| done.word() == word)
+    }
+}
+
+impl IntoResponse for Html {
+    fn into_response(self) -> Response<Body> {
+        text(HTML, self.0.into_string())
+    }
+}
+
+/// A JSON document, as a response.
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response<Body> {
+        let text_of = serde_json::to_string(&self.0).unwrap_or_default();
+        text(JSON, text_of + "\n")
+    }
+}
+
+pub fn text(kind: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// A redirect to another page of the console after a write.
+pub struct SeeOther(pub String);
+
+impl IntoResponse for SeeOther {
+    fn into_response(self) -> Response<Body> {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        // Valid as a header: paths of the console are percent-encoded.
+        if let Ok(location) = HeaderValue::try_from(self.0) {
+            response.headers_mut().insert(LOCATION, location);
+        }
+        response
+    }
+}
+
+/// Sets a header unless the handler has set it.
+pub fn put_default(response: &mut Response<Body>, name: HeaderName, value: &'static str) {
+    let headers = response.headers_mut();
+    headers
+        .entry(name)
+        .or_insert(HeaderValue::from_static(value));
+}
+
+/// Makes a long document about requests. Its memory counts against the limit of all long responses
+/// until the client has received it.
+pub async fn held(
+    console: Arc<Console>,
+    make: impl FnOnce(&Console) -> Result<Response<Body>> + Send + 'static,
+) -> Page<Response<Body>> {
+    let grant = long_responses::beside_body(None).await?;
+    let response = made(console, make).await?;
+    Ok(long_responses::hold(grant, response))
+}

@@ -1,0 +1,254 @@
+//! The page State: the snapshots and forks of the store, its clock and its faults, and the actions
+//! on them.
+
+use crate::context::Console;
+use crate::form::Form;
+use crate::guard::check_shows_all;
+use crate::layout::{self, copy_button};
+use crate::respond::{Done, Page, SeeOther, Visit};
+use crate::{endpoints, fault_section, format, test_section, transfer_section};
+use axum::extract::State;
+use axum::routing::get;
+use axum::{Extension, Router};
+use lazurite_base::units::{self, size};
+use lazurite_services::connection::on_blocking_pool;
+use lazurite_services::pages;
+use lazurite_services::response::error::{Failure, Result};
+use lazurite_services::state::diff::{Change, Changes, Kind, Shown, WantedDiff};
+use lazurite_services::state::{ForkFacts, ForkSource, SnapshotFacts};
+use maud::{Markup, html};
+use std::sync::Arc;
+
+/// Maximum number of changes that the page shows.
+const CHANGES_MAX: usize = 200;
+
+pub fn routes() -> Router<Arc<Console>> {
+    Router::new().route("/_lazurite/state", get(page).post(act))
+}
+
+async fn page(State(console): State<Arc<Console>>, visit: Visit) -> Page {
+    let snapshots = console.stores.list_snapshots().await?;
+    let forks = console.stores.list_forks();
+    let compared = compared(&console, &visit).await?;
+    let content = html! {
+        h1 { "State" }
+        (layout::note(&visit))
+        p { "Programs do the same with " code { "lazurite state" } " or the paths below " code { (pages::STATE_PREFIX) } "." }
+        (snapshot_section(&console, &snapshots))
+        (fork_section(&console, &visit, &snapshots, &forks))
+        (diff_section(&visit, &snapshots, compared.as_ref()))
+        (test_section::clock_section(&console))
+        (fault_section::section(&console))
+        (transfer_section::section(&console, &snapshots))
+        details.danger {
+            summary { "Reset the store" }
+            form method="post" {
+                (layout::token(&console))
+                button.danger name="act" value="reset" { "Delete all containers, queues and tables" }
+            }
+        }
+    };
+    Ok(layout::page(&console, "State", "State", content))
+}
+
+fn snapshot_section(console: &Console, snapshots: &[SnapshotFacts]) -> Markup {
+    html! {
+        section {
+            h2 { "Snapshots" }
+            @if snapshots.is_empty() {
+                p.empty { "There is no snapshot." }
+            } @else {
+                div.scroll tabindex="0" role="region" aria-label="Snapshots" { table {
+                    caption.hidden { "Snapshots" }
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "Time" } th.number scope="col" { "Bytes" } th scope="col" { "Actions" } } }
+                    tbody { @for snapshot in snapshots { (snapshot_row(console, snapshot)) } }
+                } }
+            }
+            details open {
+                summary { "Keep the store as it is now" }
+                form.fields method="post" {
+                    (layout::token(console))
+                    label { "Name " input name="name" required maxlength="64" pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*" autocomplete="off"; }
+                    button name="act" value="snapshot" { "Keep" }
+                }
+            }
+        }
+    }
+}
+
+fn snapshot_row(console: &Console, snapshot: &SnapshotFacts) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (snapshot.name) }
+            td { (format::time(snapshot.made_at)) }
+            td.number { @if let Some(bytes) = snapshot.bytes { (size(bytes)) } @else { "in memory" } }
+            td.acts { form method="post" {
+                (layout::token(console))
+                input type="hidden" name="name" value=(snapshot.name);
+                button.quiet name="act" value="restore" { "Restore" } " "
+                button.quiet.danger name="act" value="delete" { "Delete" }
+            } }
+        }
+    }
+}
+
+fn fork_section(
+    console: &Console,
+    visit: &Visit,
+    snapshots: &[SnapshotFacts],
+    forks: &[ForkFacts],
+) -> Markup {
+    html! {
+        section {
+            h2 { "Forks" }
+            @if forks.is_empty() {
+                p.empty { "There is no fork." }
+            } @else {
+                div.scroll tabindex="0" role="region" aria-label="Forks" { table {
+                    caption.hidden { "Forks" }
+                    thead { tr { th scope="col" { "Name" } th scope="col" { "From" } th scope="col" { "Idle for" } th scope="col" { "Actions" } } }
+                    tbody { @for fork in forks { (fork_row(console, visit, fork)) } }
+                } }
+            }
+            details {
+                summary { "Make a fork" }
+                form.fields method="post" {
+                    (layout::token(console))
+                    label { "Name " input name="name" maxlength="40" pattern="[a-z0-9\\-]+" placeholder="a random one" autocomplete="off"; }
+                    label { "From " select name="from" {
+                        option value="" { "the store as it is now" }
+                        @for snapshot in snapshots { option { (snapshot.name) } }
+                    } }
+                    button name="act" value="fork" { "Make" }
+                }
+            }
+        }
+    }
+}
+
+fn fork_row(console: &Console, visit: &Visit, fork: &ForkFacts) -> Markup {
+    let account = console.accounts().next().unwrap_or_default();
+    let connection = endpoints::connection_string(console, visit, account, Some(&fork.name));
+    html! {
+        tr {
+            th scope="row" { (fork.name) }
+            td { (fork.source.snapshot().unwrap_or("the store")) }
+            td { (units::duration(fork.idle)) }
+            td.acts { form method="post" {
+                (layout::token(console))
+                input type="hidden" name="name" value=(fork.name);
+                (copy_button(&connection)) " "
+                button name="act" value="release" { "End" }
+            } (transfer_section::export_fork(console, &fork.name)) }
+        }
+    }
+}
+
+/// The comparison that the form asks for, limited to the accounts that the console shows.
+async fn compared(console: &Console, visit: &Visit) -> Result<Option<Changes>> {
+    if visit.parameter("compare").is_empty() {
+        return Ok(None);
+    }
+    let accounts = console.accounts().map(str::to_owned).collect();
+    let wanted = WantedDiff::read(|name| visit.parameter(name), accounts)?;
+    let limit = wanted.limit.min(CHANGES_MAX);
+    let compared = console.stores.diff(WantedDiff { limit, ..wanted });
+    compared.await.map(Some)
+}
+
+fn diff_section(visit: &Visit, snapshots: &[SnapshotFacts], changes: Option<&Changes>) -> Markup {
+    let side = |label: &str, name: &str| {
+        let chosen = visit.parameter(name);
+        html! {
+            label { (label) " " select name=(name) {
+                option value="now" { "the store as it is now" }
+                @for snapshot in snapshots { option selected[snapshot.name == chosen] { (snapshot.name) } }
+            } }
+        }
+    };
+    html! {
+        section {
+            h2 { "Differences" }
+            form.fields method="get" {
+                (side("Between", "from"))
+                (side("and", "to"))
+                button name="compare" value="1" { "Compare" }
+            }
+            @if let Some(changes) = changes { (change_table(changes)) }
+        }
+    }
+}
+
+fn change_table(changes: &Changes) -> Markup {
+    html! {
+        @if changes.count == 0 {
+            p.empty { "Nothing differs." }
+        } @else {
+            p { (units::counted(changes.count, "change")) @if changes.is_truncated() { ", of which " (changes.listed.len()) " are shown" } "." }
+            div.scroll tabindex="0" role="region" aria-label="Differences" { table {
+                caption.hidden { "Differences" }
+                thead { tr { th scope="col" { "Change" } th scope="col" { "Kind" } th scope="col" { "Name" } th scope="col" { "Values" } } }
+                tbody { @for change in &changes.listed { (change_row(change)) } }
+            } }
+        }
+    }
+}
+
+fn change_row(change: &Change) -> Markup {
+    let text = |shown: &Option<Shown>| {
+        shown
+            .as_ref()
+            .map_or("nothing".to_owned(), |shown| shown.text.clone())
+    };
+    html! {
+        tr {
+            td { (change.kind.word()) }
+            td { (change.resource.kind) }
+            th scope="row" { (change.resource.to_string()) }
+            td {
+                @if change.kind == Kind::Changed {
+                    @for value in &change.differences {
+                        div { (value.part) " " (value.name) ": " code { (text(&value.old)) } " → " code { (text(&value.new)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn act(
+    State(console): State<Arc<Console>>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    check_shows_all(&console)?;
+    let (shared, asked) = (console.clone(), form.clone());
+    let done = on_blocking_pool(move || test_section::carry_out(&shared, &asked).transpose());
+    let done = match done.await? {
+        Some(done) => done,
+        None => carry_out(&console, &form).await?,
+    };
+    Ok(SeeOther(format!("/_lazurite/state?done={}", done.word())))
+}
+
+async fn carry_out(console: &Console, form: &Form) -> Result<Done> {
+    let stores = &console.stores;
+    let name = form.text("name").to_owned();
+    match form.text("act") {
+        "reset" => stores.reset().await.map(|()| Done::Cleared),
+        "snapshot" => stores.take_snapshot(name).await.map(|_| Done::Created),
+        "restore" => stores.restore(name).await.map(|()| Done::Restored),
+        "delete" => stores.delete_snapshot(name).await.map(|()| Done::Deleted),
+        "fork" => {
+            let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let source = given(form.text("from")).map_or(ForkSource::Now, ForkSource::Snapshot);
+            let made = stores.fork_from(given(&name), source).await;
+            made.map(|_| Done::Created)
+        }
+        "release" => stores.release_fork(&name).map(|()| Done::Deleted),
+        _ => Err(Failure::new(
+            400,
+            "InvalidInput",
+            "The form has no such action.",
+        )),
+    }
+}

@@ -1,0 +1,373 @@
+//! The page of one entity: a form with all eight types.
+
+use crate::context::Console;
+use crate::form::Form;
+use crate::format::{self, cut};
+use crate::layout;
+use crate::links::{self, entity_path};
+use crate::respond::{Done, Html, Page, SeeOther, Visit, made, written};
+use crate::tables::transactions;
+use crate::value_text::{CELL_BYTES_SHOWN, TYPES, display, edit_text, parse, type_name};
+use axum::Extension;
+use axum::extract::{Path, State};
+use lazurite_base::units;
+use lazurite_services::response::error::{Failure, Result};
+use lazurite_table::{ETag, Entity, IfMatch, Operation, Value, Write};
+use maud::{Markup, html};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Maximum length in bytes of a value that the form shows at once.
+const VALUE_BYTES_MAX: usize = 4 << 10;
+/// Number of empty rows in the form, for new properties.
+const EMPTY_ROWS: usize = 3;
+
+pub async fn new(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+) -> Page {
+    let content = html! {
+        (entity_trail(&account, &table, "New entity"))
+        h1 { "New entity" }
+        (entity_form(&console, &account, &table, None, &FormPart::default()))
+    };
+    Ok(layout::page(&console, "Tables", "New entity", content))
+}
+
+fn entity_trail(account: &str, table: &str, name: &str) -> Markup {
+    let tables = ("Tables", links::path(&["tables", account], &[]));
+    layout::trail(
+        &[
+            tables,
+            (table, links::path(&["tables", account, table], &[])),
+        ],
+        name,
+    )
+}
+
+pub async fn page(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    visit: Visit,
+) -> Page {
+    made(console, move |console| {
+        entity_page(console, &account, &table, &visit)
+    })
+    .await
+}
+
+fn entity_page(console: &Console, account: &str, table: &str, visit: &Visit) -> Result<Html> {
+    let (partition_key, row_key) = (visit.parameter("pk"), visit.parameter("rk"));
+    let services = console.services();
+    let tables = &services.tables;
+    let entity = tables.get_entity(account, table, &partition_key, &row_key)?;
+    let content = html! {
+        (entity_trail(account, table, &entity.row_key))
+        h1 { (cut(&entity.partition_key, 200)) " / " (cut(&entity.row_key, 200)) }
+        (layout::note(visit))
+        (transactions::note(visit, account, table))
+        dl.facts {
+            div { dt { "Timestamp" } dd { (entity.timestamp.to_full_text().to_string()) } }
+            div { dt { "ETag" } dd { code { (entity.etag().to_text()) } } }
+            div { dt { "Size" } dd { (units::size(lazurite_table::entity_bytes(&entity) as u64)) } }
+        }
+        (entity_form(console, account, table, Some(&entity), &FormPart::of(visit)))
+        details.danger {
+            summary { "Delete this entity" }
+            form method="post" action=(links::path(&["tables", account, table, "entity", "delete"], &[])) {
+                (layout::token(console))
+                (keys_of(&entity))
+                p { "Deletes it only if it is unchanged since this page was made." }
+                button.danger { "Delete the entity" }
+            }
+        }
+    };
+    Ok(layout::page(console, "Tables", &entity.row_key, content))
+}
+
+fn keys_of(entity: &Entity) -> Markup {
+    html! {
+        input type="hidden" name="pk" value=(entity.partition_key);
+        input type="hidden" name="rk" value=(entity.row_key);
+        input type="hidden" name="etag" value=(entity.etag().to_text());
+    }
+}
+
+/// The part of an entity that a form shows.
+#[derive(Default)]
+struct FormPart {
+    /// The name of a property whose value is shown whatever its length.
+    loaded: String,
+    /// The index of the first property that is shown.
+    from: usize,
+}
+
+impl FormPart {
+    fn of(visit: &Visit) -> FormPart {
+        FormPart {
+            loaded: visit.parameter("load"),
+            from: visit.parameter("from").parse().unwrap_or(0),
+        }
+    }
+
+    /// The index of the first property shown, and as many rows from there on as fit into a page.
+    fn rows(&self, account: &str, table: &str, entity: &Entity) -> (usize, Vec<Markup>) {
+        let rows_from = |from: usize| {
+            let properties = entity.properties.iter().skip(from);
+            let rows = properties.map(|(name, value)| {
+                let text = edit_text(value);
+                if text.len() > VALUE_BYTES_MAX && *name != self.loaded {
+                    long_row((account, table), entity, name, value)
+                } else {
+                    property_row(name, type_name(value), &text)
+                }
+            });
+            (from, format::fitting_rows(rows))
+        };
+        let last = entity.properties.len().saturating_sub(1);
+        let (from, rows) = rows_from(self.from.min(last));
+        let mut names = entity.properties.iter().map(|(name, _)| name);
+        let loaded = names.position(|name| *name == self.loaded);
+        match loaded.filter(|loaded| !(from..from + rows.len()).contains(loaded)) {
+            Some(loaded) => rows_from(loaded),
+            None => (from, rows),
+        }
+    }
+}
+
+/// A note on which properties a form shows, if not all. The others are not changed.
+fn form_limits(path: &str, shown: Range<usize>, count: usize) -> Markup {
+    if shown.len() == count {
+        return html! {};
+    }
+    html! {
+        input type="hidden" name="from" value=(shown.start);
+        input type="hidden" name="until" value=(shown.end);
+        p.limits {
+            "Showing properties " (shown.start + 1) " to " (shown.end) " of " (count) "; the others stay as they are."
+            @if shown.start > 0 { " " a href=(path) { "First properties" } }
+            @if shown.end < count { " " a rel="next" href=(format!("{path}&from={}", shown.end)) { "Next properties" } }
+        }
+    }
+}
+
+fn entity_form(
+    console: &Console,
+    account: &str,
+    table: &str,
+    entity: Option<&Entity>,
+    part: &FormPart,
+) -> Markup {
+    let count = entity.map_or(0, |entity| entity.properties.len());
+    let shown = entity.map(|entity| part.rows(account, table, entity));
+    let (from, rows) = shown.unwrap_or_default();
+    let path =
+        entity.map(|entity| entity_path(account, table, &entity.partition_key, &entity.row_key));
+    html! {
+        form method="post" action=(links::path(&["tables", account, table, "entity"], &[])) {
+            (layout::token(console))
+            @match entity {
+                Some(entity) => (keys_of(entity)),
+                None => div.fields {
+                    label { "PartitionKey " input name="pk" autocomplete="off"; }
+                    label { "RowKey " input name="rk" autocomplete="off"; }
+                },
+            }
+            div.scroll {
+                table.edit {
+                    caption.hidden { "Properties" }
+                    thead { tr { th scope="col" { "Property" } th scope="col" { "Type" } th scope="col" { "Value" } } }
+                    tbody {
+                        @for row in &rows { (row) }
+                        @for _ in 0..EMPTY_ROWS { (property_row("", "String", "")) }
+                    }
+                }
+            }
+            @if let Some(path) = path { (form_limits(&path, from..from + rows.len(), count)) }
+            p.limits { "A property without a name is left out: a null is a property that does not exist. Binary is in hexadecimal digits. A filter finds values of the type that it is written with: after a change from String to Int32, Age eq '30' no longer finds the entity, and Age eq 30 does." }
+            p.warned role="status" data-type-hint hidden {}
+            (layout::script("table.js"))
+            button { @if entity.is_some() { "Save" } @else { "Insert" } }
+        }
+    }
+}
+
+/// The row of a property whose value is too long to show. Saving the form keeps it.
+fn long_row((account, table): (&str, &str), entity: &Entity, name: &str, value: &Value) -> Markup {
+    let path = entity_path(account, table, &entity.partition_key, &entity.row_key);
+    html! {
+        tr {
+            td { input type="hidden" name="keep" value=(name); (name) }
+            td { (type_name(value)) }
+            td {
+                code { (display(value, CELL_BYTES_SHOWN)) } " "
+                a href=(format!("{path}&load={}", links::encode(name))) { "Load the value of " (name) }
+            }
+        }
+    }
+}
+
+fn property_row(name: &str, type_name: &str, value: &str) -> Markup {
+    let label = if name.is_empty() {
+        "new property"
+    } else {
+        name
+    };
+    let rows = value.lines().count().clamp(1, 12);
+    html! {
+        tr {
+            td { input name="name" value=(name) aria-label=(format!("Name of {label}")) autocomplete="off"; }
+            td { select name="type" aria-label=(format!("Type of {label}")) { @for known in TYPES { option selected[known == type_name] { (known) } } } }
+            // Browsers drop a line break at the beginning of a text area.
+            td { textarea name="value" rows=(rows) aria-label=(format!("Value of {label}")) { "\n" (value) } }
+        }
+    }
+}
+
+/// The properties of a form. Browsers send line breaks as CR LF, so the stored value is kept if the
+/// form's differs only in line breaks.
+fn properties(form: &Form, before: Option<&Entity>) -> Result<Vec<(String, Value)>> {
+    let fields = form
+        .all("name")
+        .zip(form.all("type"))
+        .zip(form.all("value"));
+    // Long values that were not loaded stay as they are, and so do properties that the form did not
+    // show.
+    let stored = before.map_or(&[][..], |entity| &entity.properties);
+    let number = |name: &str| form.get(name).and_then(|text| text.parse().ok());
+    let from = number("from").unwrap_or(0);
+    let until = number("until");
+    let until = until.unwrap_or(stored.len());
+    let has = |field: &str, name: &str| form.all(field).any(|value| value == name);
+    let is_kept = |(index, (name, _)): &(usize, &(String, Value))| {
+        !(from..until).contains(index) && !has("name", name) || has("keep", name)
+    };
+    let kept = stored.iter().enumerate().filter(is_kept);
+    let (kept, behind): (Vec<_>, Vec<_>) = kept.partition(|(index, _)| *index < until);
+    let owned = |(_, property): (usize, &(String, Value))| property.clone();
+    let mut properties: Vec<_> = kept.into_iter().map(owned).collect();
+    for ((name, type_name), text) in fields.filter(|((name, _), _)| !name.is_empty()) {
+        let text = text.replace("\r\n", "\n");
+        let value = parse(type_name, &text).ok_or_else(|| {
+            let message = format!(
+                "'{}' is not a value of the type {type_name} (property {name}).",
+                &text[..text.floor_char_boundary(100)]
+            );
+            Failure::new(400, "InvalidInput", message)
+        })?;
+        let old = before.and_then(|entity| entity.property(name));
+        let is_unchanged = match (&value, old) {
+            (Value::String(new), Some(Value::String(old))) => old.replace("\r\n", "\n") == *new,
+            _ => false,
+        };
+        let value = old.filter(|_| is_unchanged).cloned().unwrap_or(value);
+        properties.push((name.to_owned(), value));
+    }
+    properties.extend(behind.into_iter().map(owned));
+    Ok(properties)
+}
+
+pub async fn save(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
+    let etag = form.get("etag").map(ETag::parse).transpose()?;
+    let id = console.edits.next_id();
+    let from = form.get("from").unwrap_or("0");
+    let path = entity_path(&account, &table, &partition_key, &row_key);
+    let path = format!("{path}&edit={id}&from={}", links::encode(from));
+    written(console, path, Done::Saved, move |console| {
+        let (write, before) = match etag {
+            None => (Write::Insert, None),
+            Some(etag) => {
+                let services = console.services();
+                let before =
+                    services
+                        .tables
+                        .get_entity(&account, &table, &partition_key, &row_key)?;
+                (Write::Update(IfMatch::ETag(etag)), Some(before))
+            }
+        };
+        let entity = Entity::new(partition_key, row_key, properties(&form, before.as_ref())?);
+        transactions::edit(
+            console,
+            (&account, &table),
+            id,
+            vec![Operation { write, entity }],
+        )
+    })
+    .await
+}
+
+pub async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let (partition_key, row_key) = (form.text("pk").to_owned(), form.text("rk").to_owned());
+    let etag = ETag::parse(form.text("etag"))?;
+    let id = console.edits.next_id();
+    let path = links::path(&["tables", &account, &table], &[("edit", &id.to_string())]);
+    written(console, path, Done::Deleted, move |console| {
+        let operation = Operation {
+            write: Write::Delete(IfMatch::ETag(etag)),
+            entity: Entity::new(partition_key, row_key, Vec::new()),
+        };
+        transactions::edit(console, (&account, &table), id, vec![operation])
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_of_a_form_do_not_change_a_value() {
+        let stored = vec![("Note".to_owned(), Value::String("a\r\nb".to_owned()))];
+        let entity = Entity::new("p", "r", stored.clone());
+        let form =
+            Form::parse(b"name=Note&type=String&value=a%0D%0Ab&name=&type=String&value=").unwrap();
+        assert_eq!(properties(&form, Some(&entity)).unwrap(), stored);
+        let changed = properties(&form, None).unwrap();
+        assert_eq!(changed[0].1, Value::String("a\nb".to_owned()));
+        assert!(properties(&Form::parse(b"name=N&type=Int32&value=x").unwrap(), None).is_err());
+    }
+
+    #[test]
+    fn a_value_that_was_not_loaded_is_kept() {
+        let long = (
+            "Long".to_owned(),
+            Value::String("a".repeat(VALUE_BYTES_MAX + 1)),
+        );
+        let entity = Entity::new("p", "r", vec![long.clone()]);
+        let form = Form::parse(b"keep=Long&name=N&type=Int32&value=1").unwrap();
+        let saved = properties(&form, Some(&entity)).unwrap();
+        assert_eq!(saved, [long, ("N".to_owned(), Value::Int32(1))]);
+        assert_eq!(properties(&form, None).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn properties_that_a_form_does_not_show_are_kept_in_their_places() {
+        let property = |name: &str, number| (name.to_owned(), Value::Int32(number));
+        let stored = ["A", "B", "C", "D"].map(|name| property(name, 1)).to_vec();
+        let entity = Entity::new("p", "r", stored);
+        let form = |text: &str| {
+            let form = Form::parse(text.as_bytes()).unwrap();
+            properties(&form, Some(&entity)).unwrap()
+        };
+        assert_eq!(
+            form("from=1&until=3&name=B&type=Int32&value=2&name=New&type=Int32&value=3"),
+            [("A", 1), ("B", 2), ("New", 3), ("D", 1)].map(|(name, number)| property(name, number))
+        );
+        // A property in the form replaces the stored one.
+        assert_eq!(
+            form("from=0&until=1&name=D&type=Int32&value=2").len(),
+            3,
+            "D, B and C"
+        );
+        assert_eq!(form("from=x&until=").len(), 0);
+    }
+}

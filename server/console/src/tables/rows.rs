@@ -1,0 +1,446 @@
+//! Many rows of a table at once: selected rows are changed or deleted, and files of CSV or JSON are
+//! read and written.
+
+use crate::context::Console;
+use crate::form::Form;
+use crate::respond::{Done, Page, SeeOther, Visit, text, written};
+use crate::tables::{entity_json, transactions};
+use crate::value_text::{TYPES, edit_text, parse};
+use crate::{csv, layout, links};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::Response;
+use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame};
+use lazurite_services::connection::on_blocking_pool;
+use lazurite_services::response::error::{Failure, Result};
+use lazurite_table::{ETag, Entity, IfMatch, Operation, Query, Write};
+use maud::{Markup, html};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+/// Maximum number of columns of a CSV file.
+const COLUMNS_MAX: usize = 2000;
+
+/// The forms below the grid.
+pub fn forms(console: &Console, account: &str, table: &str, filter: &str) -> Markup {
+    let path =
+        |name: &str, query: &[(&str, &str)]| links::path(&["tables", account, table, name], query);
+    let found = if filter.is_empty() {
+        "the table"
+    } else {
+        "what the filter finds"
+    };
+    html! {
+        details {
+            summary { "Import or export as CSV or JSON" }
+            p.actions {
+                a.button href=(path("export.csv", &[("filter", filter)])) download { "Export " (found) " as CSV" }
+                a.button href=(path("export.json", &[("filter", filter)])) download { "Export " (found) " as JSON" }
+            }
+            form.fields method="post" action=(path("import", &[])) {
+                (layout::token(console))
+                label.wide.only-script hidden { "A file " input type="file" accept=".csv,.json,text/csv,application/json" data-text-into="text"; }
+                label.wide { "CSV, or a JSON array of entities " textarea name="text" rows="4" required placeholder="PartitionKey,RowKey,Age,Age@type" spellcheck="false" {} }
+                p.limits { "At most 4 MB at a time. Each entity is inserted or replaced; those of a partition go together, a hundred at a time." }
+                button { "Import" }
+            }
+        }
+    }
+}
+
+/// The buttons of the form around the grid, which act on the selected rows.
+pub fn acts(account: &str, table: &str) -> Markup {
+    let path = |name: &str| links::path(&["tables", account, table, "rows", name], &[]);
+    html! {
+        p.selected { button.danger { "Delete the selected rows" } span.limits data-selected role="status" {} }
+        details {
+            summary { "Change a property of the selected rows" }
+            div.fields {
+                label { "Property " input name="name" autocomplete="off" list="properties"; }
+                label { "Type " select name="type" { @for known in TYPES { option { (known) } } } }
+                label { "Value " input name="value" autocomplete="off"; }
+                button formaction=(path("change")) { "Change the selected rows" }
+                button.quiet formaction=(path("convert")) { "Convert to this type" }
+            }
+            p.limits { "Converting writes each value as text and reads it as the new type: 30 becomes '30', and '007' becomes 7. A Double has 15 to 17 digits. A filter finds values of the type that it is written with." }
+            p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if nobody has changed one since this page was made." }
+        }
+    }
+}
+
+/// The value of the box that selects an entity: its keys and ETag.
+pub fn selection(entity: &Entity) -> String {
+    serde_json::json!([
+        entity.partition_key,
+        entity.row_key,
+        entity.etag().to_text()
+    ])
+    .to_string()
+}
+
+/// The keys and the ETag of each selected row.
+fn selected(form: &Form) -> Result<Vec<(String, String, ETag)>> {
+    let keys = |row: &str| {
+        let wrong = |_| Failure::new(400, "InvalidInput", "A selected row cannot be read.");
+        let (partition_key, row_key, etag): (String, String, String) =
+            serde_json::from_str(row).map_err(wrong)?;
+        Ok((partition_key, row_key, ETag::parse(&etag)?))
+    };
+    form.all("row").map(keys).collect()
+}
+
+/// Deletes the selected rows, unless one was changed in the meantime.
+pub async fn delete(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let operation = |(partition_key, row_key, etag)| Operation {
+        write: Write::Delete(IfMatch::ETag(etag)),
+        entity: Entity::new(partition_key, row_key, Vec::new()),
+    };
+    let operations = selected(&form)?.into_iter().map(operation).collect();
+    edited(console, (account, table), &form, Done::Deleted, move |_| {
+        Ok(operations)
+    })
+    .await
+}
+
+/// Sets a property of the selected rows, unless one was changed in the meantime.
+pub async fn change(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let name = form.required("name")?.to_owned();
+    let kind = form.text("type");
+    let value = parse(kind, form.text("value")).ok_or_else(|| {
+        let message = format!("The value is not one of the type {kind}.");
+        Failure::new(400, "InvalidInput", message)
+    })?;
+    let operation = |(partition_key, row_key, etag)| Operation {
+        write: Write::Merge(IfMatch::ETag(etag)),
+        entity: Entity::new(partition_key, row_key, vec![(name.clone(), value.clone())]),
+    };
+    let operations = selected(&form)?.into_iter().map(operation).collect();
+    edited(console, (account, table), &form, Done::Saved, move |_| {
+        Ok(operations)
+    })
+    .await
+}
+
+/// Gives a property of the selected rows another type. A row without the property does not change.
+/// Errors: `400` for a value that the type does not allow.
+pub async fn convert(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let (name, kind) = (
+        form.required("name")?.to_owned(),
+        form.text("type").to_owned(),
+    );
+    let rows = selected(&form)?;
+    let names = (account.clone(), table.clone());
+    edited(
+        console,
+        (account, table),
+        &form,
+        Done::Saved,
+        move |console| {
+            let services = console.services();
+            let mut operations = Vec::new();
+            for (partition_key, row_key, etag) in rows {
+                let entity =
+                    services
+                        .tables
+                        .get_entity(&names.0, &names.1, &partition_key, &row_key)?;
+                let Some(value) = entity.property(&name) else {
+                    continue;
+                };
+                let converted = parse(&kind, &edit_text(value)).ok_or_else(|| {
+                    let message =
+                        format!("{name} of the row {row_key} has no value of the type {kind}.");
+                    Failure::new(400, "InvalidInput", message)
+                })?;
+                operations.push(Operation {
+                    write: Write::Merge(IfMatch::ETag(etag)),
+                    entity: Entity::new(partition_key, row_key, vec![(name.clone(), converted)]),
+                });
+            }
+            Ok(operations)
+        },
+    )
+    .await
+}
+
+/// Makes an edit of rows, recorded so that it can be undone, and redirects to the grid.
+async fn edited(
+    console: Arc<Console>,
+    (account, table): (String, String),
+    form: &Form,
+    done: Done,
+    operations: impl FnOnce(&Console) -> Result<Vec<Operation>> + Send + 'static,
+) -> Page<SeeOther> {
+    let id = console.edits.next_id();
+    let query = [("filter", form.text("filter")), ("edit", &id.to_string())];
+    let path = links::path(&["tables", &account, &table], &query);
+    written(console, path, done, move |console| {
+        transactions::edit(console, (&account, &table), id, operations(console)?)
+    })
+    .await
+}
+
+pub async fn import(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    Extension(form): Extension<Form>,
+) -> Page<SeeOther> {
+    let path = links::path(&["tables", &account, &table], &[]);
+    written(console, path, Done::Imported, move |console| {
+        let text = form.text("text");
+        let entities = if text.trim_start().starts_with('[') {
+            entity_json::entities(text)?
+        } else {
+            csv::entities(text)?
+        };
+        let operation = |entity| Operation {
+            write: Write::InsertOrReplace,
+            entity,
+        };
+        let operations: Vec<_> = entities.into_iter().map(operation).collect();
+        transactions::execute(console, &account, &table, &operations).outcome
+    })
+    .await
+}
+
+/// A page of entities, and the keys at which the next page begins.
+type Rows = (Vec<Entity>, Option<(String, String)>);
+
+/// The query whose result is exported.
+#[derive(Clone)]
+struct Source {
+    console: Arc<Console>,
+    account: String,
+    table: String,
+    filter: String,
+}
+
+impl Source {
+    fn page(&self, from: Option<&(String, String)>) -> Result<Rows> {
+        let query = Query {
+            filter: Some(&self.filter),
+            top: None,
+            continuation: from
+                .map(|(partition_key, row_key)| (partition_key.as_str(), row_key.as_str())),
+            ..Query::default()
+        };
+        let tables = &self.console.services().tables;
+        let page = tables.query_entities(&self.account, &self.table, &query, &|| false)?;
+        Ok((page.entities, page.next))
+    }
+
+    /// The names of all properties, in the order of their first occurrence.
+    fn columns(&self) -> Result<Vec<String>> {
+        let mut columns = Vec::new();
+        let mut known = std::collections::HashSet::new();
+        let mut from = None;
+        loop {
+            let (entities, next) = self.page(from.as_ref())?;
+            for (name, _) in entities.into_iter().flat_map(|entity| entity.properties) {
+                if known.insert(name.clone()) {
+                    columns.push(name);
+                }
+            }
+            if columns.len() > COLUMNS_MAX {
+                let message = format!(
+                    "These entities have more than {COLUMNS_MAX} different properties. Narrow them with a filter."
+                );
+                return Err(Failure::new(400, "TooManyColumns", message));
+            }
+            from = next;
+            if from.is_none() {
+                return Ok(columns);
+            }
+        }
+    }
+}
+
+/// The format of a file; for CSV, with its columns.
+#[derive(Clone)]
+enum FileForm {
+    Csv(Arc<[String]>),
+    Json,
+}
+
+impl FileForm {
+    fn header(&self) -> String {
+        match self {
+            FileForm::Csv(columns) => csv::header(columns),
+            FileForm::Json => "[".to_owned(),
+        }
+    }
+
+    /// The text of some entities. `is_first`: it is the first text after the beginning of the file.
+    fn lines(&self, entities: &[Entity], is_first: bool) -> String {
+        match self {
+            FileForm::Csv(columns) => entities
+                .iter()
+                .map(|entity| csv::line(entity, columns))
+                .collect(),
+            FileForm::Json => {
+                let lines = entities.iter().enumerate().map(|(index, entity)| {
+                    let separator = if is_first && index == 0 { "\n" } else { ",\n" };
+                    format!("{separator}{}", entity_json::line(entity))
+                });
+                lines.collect()
+            }
+        }
+    }
+
+    fn footer(&self) -> &'static str {
+        match self {
+            FileForm::Csv(_) => "",
+            FileForm::Json => "\n]\n",
+        }
+    }
+}
+
+fn source(console: Arc<Console>, account: String, table: String, visit: &Visit) -> Source {
+    let filter = visit.parameter("filter");
+    Source {
+        console,
+        account,
+        table,
+        filter,
+    }
+}
+
+/// `/_lazurite/tables/ACCOUNT/TABLE/export.csv`: all entities that a filter finds, read while they
+/// are sent.
+pub async fn export_csv(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    visit: Visit,
+) -> Page<Response<Body>> {
+    let disposition = format!("attachment; filename=\"{table}.csv\"");
+    let source = source(console, account, table, &visit);
+    let reading = source.clone();
+    let columns = on_blocking_pool(move || reading.columns()).await?;
+    let form = FileForm::Csv(columns.into());
+    Ok(exported(
+        source,
+        form,
+        "text/csv; charset=utf-8",
+        disposition,
+    ))
+}
+
+/// `/_lazurite/tables/ACCOUNT/TABLE/export.json`: the entities as a JSON array.
+pub async fn export_json(
+    State(console): State<Arc<Console>>,
+    Path((account, table)): Path<(String, String)>,
+    visit: Visit,
+) -> Page<Response<Body>> {
+    let disposition = format!("attachment; filename=\"{table}.json\"");
+    let source = source(console, account, table, &visit);
+    let reading = source.clone();
+    // Reports an invalid filter before the file begins.
+    let _ = on_blocking_pool(move || reading.page(None)).await?;
+    Ok(exported(
+        source,
+        FileForm::Json,
+        "application/json",
+        disposition,
+    ))
+}
+
+fn exported(
+    source: Source,
+    form: FileForm,
+    kind: &'static str,
+    disposition: String,
+) -> Response<Body> {
+    let export = Export {
+        first: Some(Bytes::from(form.header())),
+        source,
+        form,
+        is_begun: false,
+        next: None,
+        is_ended: false,
+        reading: None,
+    };
+    let mut response = text(kind, Body::new(export));
+    if let Ok(disposition) = HeaderValue::try_from(disposition) {
+        response
+            .headers_mut()
+            .insert(CONTENT_DISPOSITION, disposition);
+    }
+    response
+}
+
+type Reading = Pin<Box<dyn Future<Output = Result<(Bytes, Option<(String, String)>)>> + Send>>;
+
+/// The text of an export, page by page.
+struct Export {
+    source: Source,
+    form: FileForm,
+    first: Option<Bytes>,
+    /// Whether any entity was sent.
+    is_begun: bool,
+    next: Option<(String, String)>,
+    is_ended: bool,
+    reading: Option<Reading>,
+}
+
+impl Export {
+    fn read(&self) -> Reading {
+        let (source, form, from) = (self.source.clone(), self.form.clone(), self.next.clone());
+        let is_first = !self.is_begun;
+        Box::pin(on_blocking_pool(move || {
+            let (entities, next) = source.page(from.as_ref())?;
+            let mut lines = form.lines(&entities, is_first);
+            if next.is_none() {
+                lines.push_str(form.footer());
+            }
+            Ok((Bytes::from(lines), next))
+        }))
+    }
+}
+
+impl HttpBody for Export {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        task: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, std::io::Error>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        if self.is_ended {
+            return Poll::Ready(None);
+        }
+        let mut reading = self.reading.take().unwrap_or_else(|| self.read());
+        let read = match reading.as_mut().poll(task) {
+            Poll::Pending => {
+                self.reading = Some(reading);
+                return Poll::Pending;
+            }
+            Poll::Ready(read) => read,
+        };
+        // The table may have been deleted meanwhile. Then the file ends early, and the connection
+        // breaks off.
+        let (lines, next) =
+            read.map_err(|failure| std::io::Error::other(failure.message.into_owned()))?;
+        self.is_ended = next.is_none();
+        self.is_begun |= !lines.is_empty();
+        self.next = next;
+        Poll::Ready(Some(Ok(Frame::data(lines))))
+    }
+}
