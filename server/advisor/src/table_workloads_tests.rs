@@ -158,11 +158,12 @@ fn designs_that_the_guide_advises_have_no_hot_partition() {
             workload.query(&filter, 500, 500);
         }
     };
-    let designs: [(&str, &dyn Fn(&mut Workload)); 4] = [
-        ("log tail", &log_tail),
-        ("high volume delete", &high_volume_delete),
-        ("compound key", &compound_key),
-        ("one to many", &one_to_many),
+    type Design = fn(&mut Workload);
+    let designs: [(&str, Design); 4] = [
+        ("log tail", log_tail),
+        ("high volume delete", high_volume_delete),
+        ("compound key", compound_key),
+        ("one to many", one_to_many),
     ];
     for (name, design) in designs {
         let mut workload = Workload::new(1);

@@ -188,7 +188,9 @@ mod tests {
         // end of the message. A table and a queue are created once.
         let index = &written["patterns"][0];
         let writes = index["writes"].as_u64().unwrap();
-        assert_eq!(index["designs"][1]["write_requests"], 6 * writes + 2);
+        assert_eq!(index["designs"][2]["write_requests"], 6 * writes + 2);
+        // Without the queue, the original and the copy.
+        assert_eq!(index["designs"][1]["write_requests"], 2 * writes + 1);
         let sentence = |at: usize| written["patterns"][at]["break_even"].as_str().unwrap();
         // A write costs 6 requests instead of 1, two of which go to a queue and cost more. A scan
         // costs 1,000 pages instead of a request. The tests of `lazurite-cost` compute crossings by
