@@ -38,7 +38,7 @@ const CRATES: [&str; 11] = [
     "queue",
     "blob",
     "server",
-    "server/codec",
+    "server/protocol",
     "server/services",
     "server/mover",
     "server/console",

@@ -4,14 +4,14 @@
 //! for accounts with the well-known key. Below the path of an account, clients with its key get the
 //! pages of that account; the record of requests is for them alone.
 
-use crate::accounts::Accounts;
 use crate::advisor::log_new;
 use crate::browser_guard;
-use crate::response::error::{Failure, Result};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::{Method, Response};
 use lazurite_advisor::{Advisor, HeatMap, Report};
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::response::error::{Failure, Result};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::time::SystemTime;

@@ -1,9 +1,9 @@
 //! The snapshot or version and the conditions, which most operations share.
 
 use crate::blob::encryption;
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result};
 use lazurite_blob::{BlobState, Conditions, ETags, Guid, SnapshotTime, TagCondition};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result};
 use std::borrow::Cow;
 
 /// The conditional headers. Source: Specifying conditional headers for Blob service operations.

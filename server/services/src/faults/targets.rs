@@ -7,8 +7,8 @@
 //! clock of the store. Entries that no longer fit are forgotten, which allows more than the target.
 
 use crate::faults::HEADER;
-use crate::response::error::{Failure, Result};
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use lazurite_protocol::response::error::{Failure, Result};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

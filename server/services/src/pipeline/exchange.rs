@@ -9,18 +9,18 @@ use crate::memory::MemoryGrant;
 use crate::observer::ExchangeFacts;
 use crate::pages;
 use crate::pipeline::observers::Observers;
-use crate::properties::ServiceProperties;
 use crate::request::body::{Reception, RequestBody};
-use crate::request::context::{self, ApiVersion};
-use crate::response::common_headers::CommonHeaders;
-use crate::response::error::Failure;
-use crate::response::error::common::CommonError;
 use crate::state::{Store, StoreGuard};
 use axum::body::Body;
 use axum::http::header::{ACCEPT, HeaderValue, ORIGIN, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{Request, Response};
 use hyper::body::Incoming;
+use lazurite_protocol::properties::ServiceProperties;
+use lazurite_protocol::request::context::{self, ApiVersion};
+use lazurite_protocol::response::common_headers::CommonHeaders;
+use lazurite_protocol::response::error::Failure;
+use lazurite_protocol::response::error::common::CommonError;
 use std::sync::Arc;
 
 /// `Ok` passes the request to the next step; an error ends the pipeline.

@@ -3,9 +3,9 @@
 use super::McpServer;
 use crate::commands::{design_check, files, messages, query};
 use crate::http_client::Upload;
-use crate::service_kind::ServiceKind;
 use lazurite_cost::Prices;
 use lazurite_mover::{Call, Client, encode};
+use lazurite_protocol::service_kind::ServiceKind;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{tool, tool_router};
