@@ -1,16 +1,16 @@
 //! The announcement that the server is ready: the port file, the lines that tools wait for, a
 //! banner, and warnings about its exposure.
 
-use crate::accounts::{Accounts, DEVELOPMENT_KEY};
 use crate::auth::identity;
 use crate::cli::Cli;
 use crate::output::{self, LineWriter};
 use crate::pages::Address;
 use crate::private_files;
 use crate::program::Program;
-use crate::request::context::ServiceKind;
 use lazurite_engine::Durability;
 use lazurite_engine::Recovered;
+use lazurite_protocol::accounts::{Accounts, DEVELOPMENT_KEY};
+use lazurite_protocol::request::context::ServiceKind;
 use std::net::IpAddr;
 use std::path::Path;
 use tokio::net::TcpListener;

@@ -11,9 +11,7 @@ pub use command::{
     ResetArguments, ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 
-use crate::accounts::Accounts;
 use crate::initial_resources::InitialResources;
-use crate::service_kind::ServiceKind;
 use crate::state::{ForkSource, is_snapshot_name};
 use clap::builder::NonEmptyStringValueParser;
 use clap::error::ErrorKind;
@@ -21,6 +19,8 @@ use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use lazurite_engine::Durability;
 use lazurite_mover::is_archive_name;
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::service_kind::ServiceKind;
 use std::fmt;
 use std::path::PathBuf;
 

@@ -335,7 +335,7 @@ mod tests {
         is(&blob("PUT", "/con/b", kind), " 201 ");
         let stats = "/?restype=service&comp=stats";
         let secondary = format!("{}-secondary", store.blob_endpoint());
-        let time = crate::codec::date::rfc1123(begin + Duration::from_secs(40));
+        let time = lazurite_protocol::date::rfc1123(begin + Duration::from_secs(40));
         let time = format!("<lastsynctime>{}</lastsynctime>", time.to_lowercase());
         is(&exchange(&secondary, "GET", stats, ""), &time);
     }

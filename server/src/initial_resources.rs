@@ -1,8 +1,8 @@
 //! Containers, queues and tables from flags, which are created at start unless they exist.
 
-use crate::resource_names::{check_container_name, check_queue_name, check_table_name};
 use crate::services::Services;
 use lazurite_blob::ContainerSettings;
+use lazurite_protocol::resource_names::{check_container_name, check_queue_name, check_table_name};
 
 /// The names of the initial resources, by kind.
 #[derive(Debug, Clone, Copy)]

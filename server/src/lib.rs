@@ -31,12 +31,10 @@ mod tls;
 
 pub use embedded::{Error, Lazurite, Store};
 
-use lazurite_codec as codec;
 // Imported once for the crate: `crate::auth` is the module of `lazurite_services`, and so on.
 use lazurite_services::{
-    access_log, accounts, app, auth, authority_files, blob, clock, connection, faults, http_client,
-    local_services, output, pages, pipeline, platform, request, requests, resource_names,
-    service_kind, services, signed_request, state,
+    access_log, app, auth, authority_files, blob, clock, connection, faults, http_client,
+    local_services, output, pages, pipeline, platform, requests, services, signed_request, state,
 };
 use program::Program;
 use std::process::ExitCode;

@@ -4,10 +4,10 @@
 //! names the program behaves as they expect; flags mean the same under every name.
 
 use crate::cli::Cli;
-use crate::service_kind::ServiceKind;
 use clap::builder::{BoolishValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory};
+use lazurite_protocol::service_kind::ServiceKind;
 use std::path::Path;
 
 /// The version of Azurite whose flags, log lines and addresses the server has.

@@ -5,12 +5,10 @@
 //! standard error.
 
 use crate::access_log::{AccessLog, Form};
-use crate::accounts::Accounts;
 use crate::announce;
 use crate::app::App;
 use crate::blob::Fetcher;
 use crate::cli::{Cli, LogFormat};
-use crate::codec::date;
 use crate::connection::{ConnectionThreads, Connections, Endpoint, Opening};
 use crate::faults::Faults;
 use crate::local_services::LocalServices;
@@ -18,7 +16,6 @@ use crate::output::{self, LineWriter, Output};
 use crate::pages::{Address, Addresses, Pages};
 use crate::pipeline;
 use crate::program::Program;
-use crate::request::context::{RequestIds, ServiceKind};
 use crate::requests::Ring;
 use crate::seed::Flag;
 use crate::state::{self, DataDirectory, ForkSettings, Shared, Stores};
@@ -31,6 +28,9 @@ use lazurite_console::{Console, Settings, router};
 use lazurite_engine::fs::MemoryFs;
 use lazurite_engine::{Config, Durability, Environment, IdSource, RandomIds};
 use lazurite_mover::Transfers;
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::date;
+use lazurite_protocol::request::context::{RequestIds, ServiceKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use crate::context::Console;
 use lazurite_base::units::{counted, duration};
-use lazurite_codec::date;
+use lazurite_protocol::date;
 use lazurite_services::clock::Shown;
 use maud::{Markup, html};
 use std::time::Duration;

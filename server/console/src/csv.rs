@@ -5,7 +5,7 @@
 use crate::value_text::{edit_text, parse, type_name};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::{Entity, Value};
 use std::borrow::Cow;
 

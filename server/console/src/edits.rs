@@ -1,7 +1,7 @@
 //! The last edits of entities on pages of the console, so that they can be undone: rows before and
 //! after, in bounded memory.
 
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::{Entity, IfMatch, Operation, Write, entity_bytes};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

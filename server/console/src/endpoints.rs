@@ -2,9 +2,9 @@
 
 use crate::context::Console;
 use crate::respond::Visit;
-use lazurite_services::accounts::{DEVELOPMENT_KEY, name_of_fork};
+use lazurite_protocol::accounts::{DEVELOPMENT_KEY, name_of_fork};
+use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::pages::Address;
-use lazurite_services::service_kind::ServiceKind;
 
 /// Replaces a key that is not public in connection strings.
 pub const KEY_OMITTED: &str = "YOUR-KEY";

@@ -6,9 +6,9 @@ use crate::form::Form;
 use crate::format::{self, cut};
 use crate::layout;
 use lazurite_base::units::count;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::faults;
-use lazurite_services::response::error::{Failure, Result};
-use lazurite_services::service_kind::ServiceKind;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 

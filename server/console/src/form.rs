@@ -1,6 +1,6 @@
 //! Parses the forms of browsers, `application/x-www-form-urlencoded`.
 
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use percent_encoding::percent_decode_str;
 
 /// Maximum number of fields: an entity has three for each of its 252 properties.

@@ -1,7 +1,7 @@
 //! Formats times, long texts, JSON, and lists that are cut to fit a page.
 
 use lazurite_base::units::size;
-use lazurite_codec::date;
+use lazurite_protocol::date;
 use maud::{Markup, html};
 use serde::de::IgnoredAny;
 use std::time::SystemTime;

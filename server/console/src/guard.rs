@@ -26,11 +26,11 @@ use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use lazurite_protocol::request::context::Query;
+use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_services::browser_guard;
 use lazurite_services::pages::CONSOLE_REALM;
 use lazurite_services::request::body::{DOCUMENT_BYTES_MAX, collect};
-use lazurite_services::request::context::Query;
-use lazurite_services::response::error::{Failure, Result, common};
 use sha2::Sha256;
 use std::sync::Arc;
 

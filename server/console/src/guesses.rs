@@ -1,7 +1,7 @@
 //! Counts wrong passwords, and delays the refusals of clients that guess.
 
 use axum::http::header::{HeaderValue, RETRY_AFTER};
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};

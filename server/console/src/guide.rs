@@ -10,7 +10,7 @@ use axum::extract::{Path, State};
 use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::http::{HeaderValue, Response};
 use axum::routing::get;
-use lazurite_services::response::error::Failure;
+use lazurite_protocol::response::error::Failure;
 use maud::{PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 use std::sync::Arc;

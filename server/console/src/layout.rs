@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use axum::routing::get;
-use lazurite_codec::date;
+use lazurite_protocol::date;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use crate::respond::{Html, Page, Visit, made};
 use crate::{layout, links};
 use axum::extract::Path;
 use lazurite_base::units;
-use lazurite_services::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use maud::{Markup, html};
 use std::sync::Arc;
 

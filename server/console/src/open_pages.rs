@@ -10,11 +10,11 @@ use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::{MethodRouter, any, get};
 use axum::{Extension, Router};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::advisor;
 use lazurite_services::auth::identity;
 use lazurite_services::browser_guard;
 use lazurite_services::pages::{PREFIX, RefusedAsService};
-use lazurite_services::response::error::{Failure, Result};
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<Console>> {

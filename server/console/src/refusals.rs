@@ -7,8 +7,8 @@ use axum::extract::Request;
 use axum::http::Response;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use axum::middleware::Next;
+use lazurite_protocol::response::error::Failure;
 use lazurite_services::pages::accepts_html;
-use lazurite_services::response::error::Failure;
 use maud::{Markup, html};
 
 /// Gives refusals their bodies: a page or JSON, whichever the client prefers.

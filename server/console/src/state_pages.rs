@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post, put};
 use axum::{Extension, Router};
-use lazurite_services::accounts::name_of_fork;
+use lazurite_protocol::accounts::name_of_fork;
 use lazurite_services::pages::Address;
 use lazurite_services::request::body::{DOCUMENT_BYTES_MAX, collect};
 use lazurite_services::state::diff::WantedDiff;

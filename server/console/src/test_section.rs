@@ -7,9 +7,9 @@ use crate::fault_section::{self, ADD_FAULT};
 use crate::form::Form;
 use crate::layout;
 use crate::respond::Done;
-use lazurite_codec::date;
+use lazurite_protocol::date;
+use lazurite_protocol::response::error::Result;
 use lazurite_services::faults;
-use lazurite_services::response::error::Result;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

@@ -4,9 +4,9 @@ use crate::client::{Call, Client, Reply};
 use crate::error::{Error, Result};
 use crate::fields::cannot_be_sent;
 use crate::request_error::RequestError;
-use lazurite_codec::xml::Element;
+use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml::Element;
 use lazurite_services::http_client::Upload;
-use lazurite_services::service_kind::ServiceKind;
 use std::time::{Duration, Instant};
 
 /// Maximum number of times a request is sent while the answer is 429 or 503, the first included.

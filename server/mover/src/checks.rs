@@ -4,12 +4,12 @@ use crate::fields::{check_texts, metadata_headers, text_field, texts_field};
 use crate::files::Source;
 use crate::policies;
 use lazurite_base::policies::BrokenRule;
-use lazurite_codec::xml;
-use lazurite_services::properties::document::Change;
-use lazurite_services::request::metadata;
-use lazurite_services::resource_names;
-use lazurite_services::response::error::Failure;
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::properties::document::Change;
+use lazurite_protocol::request::metadata;
+use lazurite_protocol::resource_names;
+use lazurite_protocol::response::error::Failure;
+use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ impl SettingsRules {
         let failed = |reason: String| format!("policies: {reason}");
         let document =
             xml::parse(document.as_bytes()).map_err(|error| failed(error.to_string()))?;
-        let stored = lazurite_codec::policies::read(&document);
+        let stored = lazurite_protocol::policies::read(&document);
         let stored = stored.ok_or_else(|| failed("a time is not one of ISO 8601".to_owned()))?;
         lazurite_base::policies::check(&stored, self.permissions)
             .map_err(|BrokenRule(reason)| failed(without_full_stop(reason)))

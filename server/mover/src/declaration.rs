@@ -21,9 +21,9 @@
 use crate::checks::{check_container_name, check_metadata_texts, check_service_properties};
 use crate::fields::{at, properties_path};
 use crate::files::Target;
-use lazurite_services::properties::cors;
-use lazurite_services::resource_names::{check_queue_name, check_table_name};
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::properties::cors;
+use lazurite_protocol::resource_names::{check_queue_name, check_table_name};
+use lazurite_protocol::service_kind::ServiceKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};

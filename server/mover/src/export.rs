@@ -7,7 +7,7 @@ use crate::fields::{FORMAT, MANIFEST, properties_path};
 use crate::files::Target;
 use crate::progress::Progress;
 use crate::{blobs, queues, tables};
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::path::Path;
 use std::sync::atomic::Ordering;

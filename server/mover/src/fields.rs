@@ -1,7 +1,7 @@
 //! The fields in the files of an export, and the headers made of them.
 
 use crate::client::encode;
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::io;

@@ -13,7 +13,7 @@ use crate::progress::{LEFT_OUT_KEPT, Progress};
 use crate::resource_kind::ResourceKind;
 use crate::resources::is_in_use;
 use crate::{blobs, queues, tables};
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::Value;
 use std::path::Path;
 

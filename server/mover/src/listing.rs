@@ -1,6 +1,6 @@
 //! Items of the listings of services.
 
-use lazurite_codec::xml::Element;
+use lazurite_protocol::xml::Element;
 use serde_json::{Map, Value};
 
 /// Adds the metadata of a listed item, if it has any.

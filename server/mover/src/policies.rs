@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::fields::{header, text_field};
 use crate::resource_kind::ResourceKind;
-use lazurite_codec::xml::{Element, Writer};
+use lazurite_protocol::xml::{Element, Writer};
 use serde_json::{Map, Value, json};
 
 /// The fields of a policy, in JSON and in XML.

@@ -3,8 +3,8 @@
 use crate::asking::ask;
 use crate::client::{Client, encode};
 use crate::error::Result;
-use lazurite_services::resource_names;
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::resource_names;
+use lazurite_protocol::service_kind::ServiceKind;
 use std::fmt;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

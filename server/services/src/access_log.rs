@@ -7,9 +7,9 @@
 
 use crate::observer::{Answer, End, ExchangeFacts, HowEnded, Observer};
 use crate::output::LineWriter;
-use crate::request::target::redact;
 use crate::requests::{plan_of, push_headers, text_in};
 use axum::http::header::HeaderMap;
+use lazurite_protocol::target::redact;
 use std::fmt::Write;
 use std::time::{Duration, SystemTime};
 
@@ -114,7 +114,7 @@ impl Line<'_> {
         let ExchangeFacts { origin, .. } = self.exchange;
         let why = self.exchange.refusal.as_deref();
         serde_json::json!({
-            "time": crate::codec::date::iso8601(origin.now),
+            "time": lazurite_protocol::date::iso8601(origin.now),
             "request_id": origin.request_id,
             "batch": self.exchange.batch,
             "peer": origin.peer.ip().to_string(),
@@ -213,7 +213,7 @@ impl Observer for AccessLogLine {
 
 /// The time in UTC as access logs write it: `21/Nov/2026:03:58:31 +0000`.
 fn log_date(now: SystemTime) -> String {
-    let text = crate::codec::date::rfc1123(now);
+    let text = lazurite_protocol::date::rfc1123(now);
     let (day, month, year, clock) = (&text[5..7], &text[8..11], &text[12..16], &text[17..25]);
     format!("{day}/{month}/{year}:{clock} +0000")
 }
@@ -221,21 +221,21 @@ fn log_date(now: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::context::{RequestOrigin, ServiceKind};
     use crate::requests::WhyRefused;
     use axum::http::{Method, StatusCode};
+    use lazurite_protocol::request::context::{RequestOrigin, ServiceKind};
     use std::sync::Arc;
 
     #[test]
     fn dates_are_those_of_the_common_log_format() {
-        let time = crate::codec::date::parse_iso8601("2026-11-21T03:58:31Z").unwrap();
+        let time = lazurite_protocol::date::parse_iso8601("2026-11-21T03:58:31Z").unwrap();
         assert_eq!(log_date(time), "21/Nov/2026:03:58:31 +0000");
     }
 
     fn line(form: impl FnOnce(&Line<'_>) -> String, how: HowEnded) -> String {
         let origin = RequestOrigin {
-            now: crate::codec::date::parse_iso8601("2026-11-21T03:58:31Z").unwrap(),
-            ..crate::request::context::tests::origin(ServiceKind::Blob)
+            now: lazurite_protocol::date::parse_iso8601("2026-11-21T03:58:31Z").unwrap(),
+            ..lazurite_protocol::testing::origin(ServiceKind::Blob)
         };
         let target = "/a/c/b?sig=c2VjcmV0".parse().unwrap();
         let why = WhyRefused {

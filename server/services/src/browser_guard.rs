@@ -1,11 +1,11 @@
 //! Keeps web pages out. The development key is public, so any page in a browser on this machine
 //! could sign requests. Such requests have a foreign host name or a foreign origin.
 
-use crate::response::error::{Failure, Result};
 use axum::http::Uri;
 use axum::http::header::{
     ACCEPT_LANGUAGE, HeaderMap, HeaderName, HeaderValue, ORIGIN, REFERER, USER_AGENT,
 };
+use lazurite_protocol::response::error::{Failure, Result};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 use std::sync::LazyLock;

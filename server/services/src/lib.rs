@@ -1,15 +1,15 @@
 //! The three services over HTTP: connections, the steps of a request, authentication, the handlers
 //! of Blob, Queue and Table, and the stores behind them. Knows no flags, no console and no command.
+//! The form of requests and answers is left to the crate of the protocol.
 //!
 //! A part of the crate `lazurite`, with the same releases. Not an interface for other crates.
 
 #![allow(
     missing_docs,
-    reason = "items are public for one other crate of this program, and have the comments of private ones"
+    reason = "items are public for other crates of this program, and have the comments of private ones"
 )]
 
 pub mod access_log;
-pub mod accounts;
 pub mod advisor;
 pub mod analytics;
 pub mod app;
@@ -33,12 +33,8 @@ pub mod properties;
 pub mod queue;
 pub mod request;
 pub mod requests;
-pub mod resource_names;
 pub mod response;
-pub mod service_kind;
 pub mod services;
 pub mod signed_request;
 pub mod state;
 pub mod table;
-
-use lazurite_codec as codec;

@@ -4,14 +4,14 @@
 //! These listeners are separate from the server's, which may speak only HTTPS, and close when the
 //! work ends.
 
-use crate::accounts::name_of_fork;
 use crate::app::App;
 use crate::connection::{ConnectionThreads, Endpoint, Opening};
 use crate::own_requests::{OWN_SECRET, SECRET};
 use crate::pipeline;
-use crate::service_kind::ServiceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_protocol::accounts::name_of_fork;
+use lazurite_protocol::service_kind::ServiceKind;
 use std::fmt::Write;
 use std::sync::{Arc, Weak};
 use std::time::Duration;

@@ -14,6 +14,7 @@
 //!   requests, those whose credential holds the least are served first, so that a client that fills
 //!   the memory delays itself.
 
+use lazurite_protocol::response::error::Failure;
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
@@ -262,6 +263,13 @@ impl State {
             served.push((waiting, MemoryGrant { holder, bytes }));
         }
         served
+    }
+}
+
+impl From<MemoryExhausted> for Failure {
+    fn from(_: MemoryExhausted) -> Failure {
+        let message = "Too many large requests and answers are under way. Try again later.";
+        Failure::new(503, "ServerBusy", message)
     }
 }
 

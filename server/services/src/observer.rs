@@ -5,14 +5,14 @@
 //! to see. It neither changes nor delays the exchange. Figures come from the end: how many bytes
 //! were sent, how long that took, and whether the client took all of them.
 
-use crate::auth::Caller;
-use crate::properties::ServiceProperties;
-use crate::request::context::{Context, RequestOrigin};
 use crate::request::operation::Logged;
 use crate::requests::WhyRefused;
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, HeaderMap};
 use axum::http::{Method, Response, StatusCode, Uri};
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::properties::ServiceProperties;
+use lazurite_protocol::request::context::{Context, RequestOrigin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -2,13 +2,13 @@
 //! pages that the steps of a request depend on.
 
 use crate::request::body::RequestBody;
-use crate::request::context::{RequestOrigin, ServiceKind};
-use crate::response::error::{Failure, Result};
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{ACCEPT, HeaderMap};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response};
+use lazurite_protocol::request::context::{RequestOrigin, ServiceKind};
+use lazurite_protocol::response::error::{Failure, Result};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tower_service::Service as _;

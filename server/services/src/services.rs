@@ -1,6 +1,5 @@
 //! An open store and its services, which the parts of the server share.
 
-use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::connection::blocking_pool::Writers;
 use crate::faults::Faults;
@@ -8,6 +7,7 @@ use crate::faults::targets::{Meter, Usage};
 use lazurite_base::wall_clock::WallClock;
 use lazurite_blob::BlobService;
 use lazurite_engine::{Db, Durability, RandomIds, Recovered, Stats};
+use lazurite_protocol::accounts::Accounts;
 use lazurite_queue::QueueService;
 use lazurite_table::TableService;
 use std::path::Path;

@@ -1,13 +1,13 @@
 //! Requests that the program itself sends to a service: signed with Shared Key, and for the Table
 //! service with Shared Key Lite.
 
-use crate::auth::shared_key::LINES;
 use crate::clock;
-use crate::codec::date;
-use crate::service_kind::ServiceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use lazurite_protocol::auth::shared_key::LINES;
+use lazurite_protocol::date;
+use lazurite_protocol::service_kind::ServiceKind;
 use percent_encoding::percent_decode_str;
 use sha2::Sha256;
 

@@ -1,9 +1,9 @@
 //! The commands of the program besides serving, with their help.
 
-use crate::service_kind::ServiceKind;
 use crate::state::diff::LIMIT_DEFAULT;
 use clap::{Args, Subcommand, ValueEnum};
 use lazurite_mover::Existing;
+use lazurite_protocol::service_kind::ServiceKind;
 use std::path::PathBuf;
 
 /// A command, instead of serving.

@@ -5,12 +5,12 @@
 //! SAS, and clock. Each finding is one line: the problem, the reason, the remedy.
 
 use crate::clock;
-use crate::codec::date;
 use crate::signed_request::Headers;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_base::terminal::print_line;
 use lazurite_mover::target::{Answer, Credentials, Endpoint, SERVICES, Target, connection_string};
+use lazurite_protocol::date;
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,15 +1,15 @@
 //! `lazurite ls|tree|cat|put|rm`: lists the contents of the services, and reads and writes blobs by
 //! their paths `CONTAINER/NAME`.
 
-use crate::codec::xml::Element;
 use crate::http_client::Upload;
-use crate::service_kind::ServiceKind;
 use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_base::terminal::{plain, print_line};
 use lazurite_base::units::size;
 use lazurite_mover::{Call, Client, RequestError, encode};
+use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml::Element;
 use serde_json::{Value, json};
 use std::io::{self, Read, Write};
 use std::path::Path;

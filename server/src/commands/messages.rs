@@ -1,10 +1,10 @@
 //! `lazurite peek|send`: shows the next messages of a queue, or adds one.
 
-use crate::codec::xml::Element;
 use crate::http_client::Upload;
-use crate::service_kind::ServiceKind;
 use lazurite_base::terminal::{plain, print_line};
 use lazurite_mover::{Call, Client, encode};
+use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml::Element;
 use lazurite_queue::MESSAGE_BYTES_MAX;
 use serde_json::{Value, json};
 use std::fmt;
@@ -72,7 +72,7 @@ fn text_of_standard_input() -> Result<String, String> {
 /// Adds a message with this text.
 pub fn put(client: &Client, queue: &str, text: &str) -> Result<(), String> {
     let mut body = String::from("<QueueMessage><MessageText>");
-    crate::codec::xml::escape_into(&mut body, text);
+    lazurite_protocol::xml::escape_into(&mut body, text);
     body.push_str("</MessageText></QueueMessage>");
     let headers = vec![("Content-Type".to_owned(), "application/xml".to_owned())];
     let call = Call {

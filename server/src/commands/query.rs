@@ -1,9 +1,9 @@
 //! `lazurite query`: prints the entities of a table that match a filter.
 
 use crate::cli::QueryFormat;
-use crate::service_kind::ServiceKind;
 use lazurite_base::terminal::{plain, print_line};
 use lazurite_mover::{Client, encode};
+use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::io::IsTerminal;
 use std::process::ExitCode;

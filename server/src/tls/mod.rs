@@ -1,11 +1,11 @@
 //! HTTPS: the certificate and key of every listener, from the PEM files or the PFX file of the
 //! command line, or from the user's own authority.
 
-use crate::accounts::Accounts;
 use crate::cli::{Cli, TlsVersion};
 use crate::connection::Opening;
 use crate::local_ca::LocalCa;
 use crate::private_files;
+use lazurite_protocol::accounts::Accounts;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};

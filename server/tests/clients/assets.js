@@ -7,7 +7,7 @@ const { it } = require("node:test");
 
 /** A script of the console as a module, whatever this version of Node.js takes a `.js` file for. */
 const script = (name) => {
-  const text = fs.readFileSync(path.join(__dirname, "../../src/console/assets", name), "utf8");
+  const text = fs.readFileSync(path.join(__dirname, "../../console/src/assets", name), "utf8");
   return import(`data:text/javascript,${encodeURIComponent(text)}`);
 };
 

@@ -5,7 +5,7 @@ use crate::format::cut;
 use crate::links;
 use lazurite_advisor::{HeatMap, PartitionLoad, Service};
 use lazurite_base::units::count;
-use lazurite_codec::date;
+use lazurite_protocol::date;
 use lazurite_services::advisor;
 use maud::{Markup, html};
 use std::time::{Duration, SystemTime};

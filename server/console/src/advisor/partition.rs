@@ -9,7 +9,7 @@ use crate::{layout, links};
 use axum::extract::State;
 use lazurite_advisor::{HeatMap, PartitionLoad, Service};
 use lazurite_base::units::count;
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use maud::{Markup, html};
 use std::sync::Arc;
 

@@ -22,10 +22,10 @@ use lazurite_blob::{
     Blob, BlobAddress, BlobService, BlobState, ByteRange, Conditions, DeleteBlob, DeleteSnapshots,
     TierChanged,
 };
-use lazurite_codec::date;
+use lazurite_protocol::date;
+use lazurite_protocol::response::error::Result;
 use lazurite_services::blob::{content_body, header_text};
 use lazurite_services::connection::on_blocking_pool;
-use lazurite_services::response::error::Result;
 use maud::{Markup, html};
 use std::sync::Arc;
 

@@ -12,8 +12,8 @@ use lazurite_blob::{
     AccessTier, Blob, BlobAddress, BlobHeaders, BlobService, BlobType, Conditions, LeaseAction,
     LeaseState, RehydratePriority, Ticket,
 };
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::blob::header_text::shown;
-use lazurite_services::response::error::{Failure, Result};
 use maud::{Markup, html};
 use std::sync::Arc;
 

@@ -11,8 +11,8 @@ use crate::{layout, preview};
 use axum::extract::{Path, State};
 use lazurite_base::units;
 use lazurite_blob::{Blob, BlobAddress, BlobService, BlobState, ByteRange, Conditions};
+use lazurite_protocol::response::error::Result;
 use lazurite_services::blob::header_text;
-use lazurite_services::response::error::Result;
 use maud::{Markup, html};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn values(blob: &Blob, visit: &Visit) -> Vec<(String, String)> {
         header_text::shown(kept.as_deref().unwrap_or_default()).into_owned()
     };
     let tier = blob.tiering.tier(visit.origin.now);
-    let modified = lazurite_codec::date::iso8601_seconds(blob.last_modified);
+    let modified = lazurite_protocol::date::iso8601_seconds(blob.last_modified);
     let fixed = [
         ("Size", format!("{} bytes", units::count(blob.length))),
         ("Content-Type", content_type(blob).to_owned()),

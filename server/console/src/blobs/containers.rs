@@ -12,7 +12,7 @@ use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
 use lazurite_blob::{Conditions, LeaseAction, ListContainers, PublicAccess};
-use lazurite_services::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use maud::html;
 use std::sync::Arc;
 use std::time::Duration;

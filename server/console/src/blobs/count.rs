@@ -3,7 +3,7 @@
 use crate::blobs::place::Place;
 use crate::context::Console;
 use lazurite_blob::{BlobEntry, ListBlobs};
-use lazurite_services::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use std::time::{Duration, Instant};
 
 /// Number of blobs in one step of the count.

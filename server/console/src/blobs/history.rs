@@ -10,7 +10,7 @@ use lazurite_base::units::size;
 use lazurite_blob::{
     Blob, BlobEntry, BlobService, BlobState, Conditions, CopyBlob, ListBlobs, ListedBlob,
 };
-use lazurite_services::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use maud::{Markup, html};
 use std::sync::Arc;
 

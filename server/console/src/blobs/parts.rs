@@ -15,7 +15,7 @@ use lazurite_blob::{
     Blob, BlobAddress, BlobBlock, BlobService, BlobType, BlockList, BlockListType, Conditions,
     GetPageRanges, PageRange,
 };
-use lazurite_services::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 use crate::respond::Visit;
 use crate::{layout, links};
 use lazurite_blob::{BlobAddress, BlobState, Conditions, ETags, SnapshotTime};
-use lazurite_services::properties::LOGS_CONTAINER;
-use lazurite_services::response::error::{Failure, Result, common};
+use lazurite_protocol::properties::LOGS_CONTAINER;
+use lazurite_protocol::response::error::{Failure, Result, common};
 use maud::Markup;
 
 /// Refuses the container of the service's logs, as the service itself does.

@@ -16,10 +16,10 @@ use lazurite_blob::{
     LeaseState, ListBlobs, ListBlobsPage, ListedBlob, PutBlob, PutBlockList, Ticket, Upload,
     UploadKind,
 };
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::blob::upload::drain;
 use lazurite_services::connection::blocking_pool;
 use lazurite_services::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect};
-use lazurite_services::response::error::{Failure, Result};
 use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -8,8 +8,8 @@ use crate::respond::{Done, Page, SeeOther, Visit, written};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units::count;
+use lazurite_protocol::response::error::Result;
 use lazurite_queue::ListQueues;
-use lazurite_services::response::error::Result;
 use maud::html;
 use std::sync::Arc;
 

@@ -10,10 +10,10 @@ use crate::{format, layout, links};
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units::{count, counted};
+use lazurite_protocol::response::error::Result;
 use lazurite_queue::{
     BrowseFrom, BrowseMessages, BrowsedMessages, MessageTally, PutMessage, StoredMessage,
 };
-use lazurite_services::response::error::Result;
 use maud::{Markup, html};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

@@ -5,7 +5,7 @@ use crate::format;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_base::units::duration;
-use lazurite_codec::date;
+use lazurite_protocol::date;
 use lazurite_queue::StoredMessage;
 use maud::{Markup, html};
 use std::time::SystemTime;

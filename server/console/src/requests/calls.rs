@@ -1,6 +1,6 @@
 //! The calls of the client libraries, by operation.
 
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
 
 /// The languages of [`CALLS`].
 pub const LANGUAGES: [&str; 6] = ["Python", "JavaScript", ".NET", "Java", "Go", "Rust"];

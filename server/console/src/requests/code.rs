@@ -4,9 +4,9 @@ use crate::links::encode;
 use crate::requests::body;
 use crate::requests::calls::{CALLS, LANGUAGES, beginning};
 use crate::requests::facts::resource;
-use lazurite_services::request::context::Query;
+use lazurite_protocol::request::context::Query;
+use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::requests::Record;
-use lazurite_services::service_kind::ServiceKind;
 use lazurite_services::table::address::Address;
 use std::borrow::Cow;
 

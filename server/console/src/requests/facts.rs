@@ -3,11 +3,11 @@
 use crate::context::Console;
 use crate::links;
 use lazurite_base::units::count;
-use lazurite_codec::date;
-use lazurite_services::request::context::Query;
+use lazurite_protocol::date;
+use lazurite_protocol::request::context::Query;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::requests::Record;
-use lazurite_services::response::error::{Failure, Result};
-use lazurite_services::service_kind::ServiceKind;
 use lazurite_services::table::address::Address;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};

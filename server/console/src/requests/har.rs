@@ -11,7 +11,7 @@ use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_codec::date;
+use lazurite_protocol::date;
 use lazurite_services::requests::{Header, Record};
 use serde_json::{Value, json};
 use std::sync::Arc;

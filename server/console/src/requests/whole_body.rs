@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::Response;
 use axum::http::header::{CONTENT_DISPOSITION, HeaderValue};
-use lazurite_services::response::error::Failure;
+use lazurite_protocol::response::error::Failure;
 use std::sync::Arc;
 
 /// `/_lazurite/requests/ID/body/request` or `response`: shows the kept part of a body, as a text or

@@ -11,7 +11,7 @@ use crate::value_text::{CELL_BYTES_SHOWN, TYPES, display, edit_text, parse, type
 use axum::Extension;
 use axum::extract::{Path, State};
 use lazurite_base::units;
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::{ETag, Entity, IfMatch, Operation, Value, Write};
 use maud::{Markup, html};
 use std::ops::Range;

@@ -5,8 +5,8 @@
 use crate::value_text::{edit_text, type_name};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_codec::odata::read_entity;
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::odata::read_entity;
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::{Entity, Value};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};

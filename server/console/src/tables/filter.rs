@@ -2,7 +2,7 @@
 //! of `$filter`. Source: Querying tables and entities, "Constructing filter strings".
 
 use crate::value_text::{edit_text, hex, parse};
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::Value;
 
 /// The operators of a filter, with their symbols.

@@ -7,7 +7,7 @@ use crate::tables::filter::{OPERATORS, term, terms, with_term};
 use crate::value_text::TYPES;
 use crate::{format, links};
 use axum::extract::{Path, State};
-use lazurite_services::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use lazurite_services::table::plan_name;
 use lazurite_table::{AccessKind, Query};
 use maud::{Markup, html};

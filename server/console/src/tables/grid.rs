@@ -9,7 +9,7 @@ use crate::tables::{filter_builder, rows, transactions};
 use crate::value_text::{CELL_BYTES_SHOWN, display, type_name};
 use axum::extract::{Path, State};
 use lazurite_base::units::count;
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::table::plan_name;
 use lazurite_table::{AccessKind, Entity, Query, Value};
 use maud::{Markup, html};

@@ -7,7 +7,7 @@ use crate::lists::{self, Kind, Listed};
 use crate::respond::{Done, Page, SeeOther, Visit, written};
 use axum::Extension;
 use axum::extract::{Path, State};
-use lazurite_services::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use lazurite_table::TableQuery;
 use maud::html;
 use std::sync::Arc;

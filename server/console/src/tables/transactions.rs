@@ -5,7 +5,7 @@ use crate::edits::{Change, Edit, after};
 use crate::links;
 use crate::respond::{Done, Visit};
 use lazurite_engine::Ticket;
-use lazurite_services::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_table::{DateTime, Entity, Operation};
 use maud::{Markup, html};
 

@@ -2,7 +2,7 @@
 
 use crate::azurite::conversion::{Conversion, Document};
 use crate::checks::check_metadata_texts;
-use lazurite_services::properties::cors;
+use lazurite_protocol::properties::cors;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};

@@ -4,10 +4,10 @@ use crate::azurite::conversion::{Conversion, DATABASES, Document, QUEUE_EXTENTS}
 use crate::azurite::documents::{self, Policy, SERVICES};
 use crate::azurite::extents::{Extents, Range};
 use crate::azurite::staging::SortedLines;
-use lazurite_codec::date;
-use lazurite_codec::xml::is_xml_character;
+use lazurite_protocol::date;
+use lazurite_protocol::resource_names::check_queue_name;
+use lazurite_protocol::xml::is_xml_character;
 use lazurite_services::clock::system_time;
-use lazurite_services::resource_names::check_queue_name;
 use serde::Deserialize;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use crate::azurite::conversion::{Conversion, DATABASES, Document};
 use crate::azurite::documents::{self, Policy, SERVICES};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_services::resource_names::check_table_name;
+use lazurite_protocol::resource_names::check_table_name;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

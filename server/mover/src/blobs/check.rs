@@ -11,8 +11,8 @@ use crate::resource_kind::ResourceKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{AccessTier, BlobType, PAGE_BLOB_BYTES_MAX};
-use lazurite_codec::date;
-use lazurite_services::resource_names::check_container_name;
+use lazurite_protocol::date;
+use lazurite_protocol::resource_names::check_container_name;
 use serde_json::{Map, Value};
 
 /// Reads and checks all lines and settings. Errors: all that an import refuses without asking the

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::fields::{Resource, header, in_query, metadata_headers, text_field};
 use crate::listing::{put_metadata, text};
 use crate::resource_kind::ResourceKind;
-use lazurite_codec::xml::Element;
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml::Element;
 use serde_json::{Map, Value};
 
 /// All containers with their settings, without policies.

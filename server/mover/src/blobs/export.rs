@@ -12,9 +12,9 @@ use crate::parallel::{Hand, in_parallel};
 use crate::policies;
 use crate::progress::Progress;
 use crate::resource_kind::ResourceKind;
-use lazurite_codec::xml::Element;
+use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml::Element;
 use lazurite_services::http_client::Upload;
-use lazurite_services::service_kind::ServiceKind;
 use serde_json::Value;
 use std::io::{self, Write};
 

@@ -5,8 +5,8 @@ use crate::fields::{cannot_be_sent, header, in_query, metadata_headers, text_fie
 use crate::listing::{put_metadata, text};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazurite_codec::date;
-use lazurite_codec::xml::Element;
+use lazurite_protocol::date;
+use lazurite_protocol::xml::Element;
 use lazurite_services::clock::system_time;
 use serde_json::{Map, Value};
 

@@ -11,8 +11,8 @@ use crate::fields::{header, in_query, text_field};
 use crate::import_run::Import;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_services::http_client::Upload;
-use lazurite_services::service_kind::ServiceKind;
 use std::io::Read;
 
 /// Maximum content for a single request. Longer content is sent in blocks.

@@ -24,7 +24,7 @@ use crate::resources::is_in_use;
 use crate::tables::entities::tables;
 use journal::Journal;
 use lazurite_base::terminal::plain;
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
 use run::CopyRun;
 pub use run::Options;
 use serde_json::{Map, Value, json};

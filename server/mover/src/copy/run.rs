@@ -8,7 +8,7 @@ use crate::fields::Resource;
 use crate::progress::Progress;
 use crate::resource_kind::ResourceKind;
 use crate::{policies, resources};
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -6,7 +6,7 @@ use crate::import_run::Import;
 use crate::queues::line::Line;
 use crate::queues::messages::{clear, messages_in, put_message};
 use crate::resource_kind::ResourceKind;
-use lazurite_services::resource_names::check_queue_name;
+use lazurite_protocol::resource_names::check_queue_name;
 
 /// Like `blobs::check`, for queues.
 pub fn check(import: &Import<'_>) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::checks::check_names;
 use crate::fields::text_field;
-use lazurite_codec::xml::{escape_into, is_xml_character};
+use lazurite_protocol::xml::{escape_into, is_xml_character};
 use lazurite_queue::PutMessage;
 use serde_json::{Map, Value};
 

@@ -7,10 +7,10 @@ use crate::fields::{Resource, header, in_query, metadata_headers};
 use crate::listing::{put_metadata, text};
 use crate::queues::line::Line;
 use crate::resource_kind::ResourceKind;
-use lazurite_codec::date;
-use lazurite_codec::xml::Element;
+use lazurite_protocol::date;
+use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_protocol::xml::Element;
 use lazurite_services::http_client::Upload;
-use lazurite_services::service_kind::ServiceKind;
 use serde_json::{Map, Value, json};
 
 /// A lifetime of this length counts as unlimited: a thousand years.

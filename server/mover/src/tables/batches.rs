@@ -8,7 +8,7 @@ use crate::parallel::{Hand, on_threads};
 use crate::progress::Progress;
 use crate::request_error::Refusal;
 use crate::tables::entities::{Fields, JSON, keys_of};
-use lazurite_services::service_kind::ServiceKind;
+use lazurite_protocol::service_kind::ServiceKind;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -8,9 +8,7 @@ mod pages;
 
 pub use pages::{Page, answer, answer_owner, heat_map, report};
 
-use crate::auth::Caller;
 use crate::observer::{Answer, End, ExchangeFacts, Observer, Routing};
-use crate::request::context::{Context, ServiceKind, decode};
 use crate::table::address::Address;
 use axum::body::Body;
 use axum::http::Response;
@@ -19,6 +17,8 @@ use lazurite_advisor::rules::{LARGE_BYTES, LARGE_PROPERTIES, RETURN_DEQUEUE_COUN
 use lazurite_advisor::{
     Advice, Advisor, Delivered, EntitySize, Keys, QueryFacts, Request, Service,
 };
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::request::context::{Context, ServiceKind, decode};
 use lazurite_table::Entity;
 
 /// A request in which this header is `ignore` is not watched. Tools that measure a store send it,

@@ -4,14 +4,14 @@
 //! advice and heat map without credentials, but only about accounts with the well-known key.
 //! Clients with the key of an account get all three pages of that account, below its path.
 
-use crate::accounts::Accounts;
 use crate::advisor::log_new;
 use crate::browser_guard;
-use crate::response::error::{Failure, Result};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use axum::http::{Method, Response};
 use lazurite_advisor::{Advisor, HeatMap, Report};
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::response::error::{Failure, Result};
 use serde::Serialize;
 use std::net::IpAddr;
 use std::time::SystemTime;

@@ -4,12 +4,12 @@
 
 use crate::analytics::inputs::Inputs;
 use crate::connection::blocking_pool::on_blocking_pool;
-use crate::properties::LOGS_CONTAINER;
 use crate::properties::metrics_tables::{CAPACITY_TABLE, Grain};
-use crate::request::context::ServiceKind;
-use crate::response::error::Result;
 use crate::services::Services;
 use lazurite_blob::{Blob, BlobEntry, BlobService, ListBlobs, ListContainers};
+use lazurite_protocol::properties::LOGS_CONTAINER;
+use lazurite_protocol::request::context::ServiceKind;
+use lazurite_protocol::response::error::Result;
 use lazurite_table::{Entity, Error, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,17 +1,18 @@
 //! One request as an entry of a log: its facts and its lines.
 
-use crate::auth::Caller;
-use crate::codec::date;
 use crate::observer::{
     CLIENT_CLOSED_REQUEST, End, ExchangeFacts, HowEnded, Routing, content_length,
 };
 use crate::properties::metrics_tables::Grain;
-use crate::properties::{LogVersion, Metrics, ServiceProperties};
-use crate::request::context::{Context, ServiceKind, decode};
-use crate::request::operation::{LogClass, Logged};
-use crate::request::target::redact;
-use crate::response::error::common;
+use crate::request::operation::Logged;
 use axum::http::HeaderMap;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::date;
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::properties::{LogVersion, Metrics, ServiceProperties};
+use lazurite_protocol::request::context::{Context, ServiceKind, decode};
+use lazurite_protocol::response::error::common;
+use lazurite_protocol::target::redact;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
@@ -175,7 +176,7 @@ impl Side {
 fn text(headers: &HeaderMap, name: &str) -> String {
     headers
         .get(name)
-        .map(crate::request::context::text_of)
+        .map(lazurite_protocol::request::context::text_of)
         .unwrap_or_default()
 }
 
@@ -195,7 +196,9 @@ impl Entry {
     fn begin(context: &Context, operation: Logged, properties: &ServiceProperties) -> Entry {
         let headers = &context.headers;
         let conditions = CONDITIONS.iter().filter_map(|name| {
-            let value = headers.get(name).map(crate::request::context::text_of)?;
+            let value = headers
+                .get(name)
+                .map(lazurite_protocol::request::context::text_of)?;
             Some(format!("{name}={value}"))
         });
         Entry {
@@ -480,8 +483,8 @@ fn rfc850(date: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::context::tests::request;
     use axum::http::{Method, Response};
+    use lazurite_protocol::testing::request;
 
     fn logged(name: &'static str) -> Logged {
         let class = LogClass::Write;
@@ -514,7 +517,7 @@ mod tests {
             answer = answer.header(*name, *value);
         }
         let answer = answer.body(()).unwrap();
-        let origin = crate::request::context::tests::origin(ServiceKind::Blob);
+        let origin = lazurite_protocol::testing::origin(ServiceKind::Blob);
         let exchange = ExchangeFacts {
             status: answer.status(),
             answered_after: Duration::from_millis(190),

@@ -6,11 +6,12 @@
 //! `20261122T1300`. Its RowKey is its subject, such as `user;All` or `user;GetBlob`. Source:
 //! Storage Analytics metrics; Storage Analytics metrics table schema.
 
-use crate::accounts::Accounts;
 use crate::analytics::entry::{Entry, Outcome};
+use crate::properties::PropertiesStore;
 use crate::properties::metrics_tables::{Grain, table_of};
-use crate::properties::{PropertiesStore, ServiceProperties};
-use crate::request::context::ServiceKind;
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::properties::ServiceProperties;
+use lazurite_protocol::request::context::ServiceKind;
 use lazurite_table::{Entity, Error, Result, TableService, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};

@@ -1,9 +1,9 @@
 //! The observer that makes the entries of logs and metrics.
 
 use crate::analytics::{Analytics, Entry};
-use crate::auth::Caller;
 use crate::observer::{Answer, End, ExchangeFacts, Observer, Routing};
-use crate::properties::ServiceProperties;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::properties::ServiceProperties;
 
 impl Observer for Box<Entry> {
     type Sink = Analytics;

@@ -9,16 +9,16 @@ use crate::analytics::entry::Entry;
 use crate::analytics::inputs::Inputs;
 use crate::analytics::metrics::PendingMetrics;
 use crate::analytics::{capacity, metrics};
-use crate::codec::date;
 use crate::connection::blocking_pool::on_blocking_pool;
-use crate::properties::{LOGS_CONTAINER, LogVersion};
-use crate::request::context::ServiceKind;
-use crate::request::operation::LogClass;
-use crate::response::error::Failure;
 use lazurite_blob::{
     BlobAddress, BlobEntry, BlobHeaders, BlobService, BlobSettings, BlobState, Checksums,
     Conditions, DeleteBlob, DeleteSnapshots, ETags, Error, ListBlobs, PutBlob, Result, UploadKind,
 };
+use lazurite_protocol::date;
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::properties::{LOGS_CONTAINER, LogVersion};
+use lazurite_protocol::request::context::ServiceKind;
+use lazurite_protocol::response::error::Failure;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

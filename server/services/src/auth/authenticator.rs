@@ -1,13 +1,13 @@
 //! Finds the caller of a request.
 
-use crate::auth::signature::failed;
 use crate::auth::stored_policy::stored_policy;
-use crate::auth::{Caller, bearer, sas, shared_key};
-use crate::request::context::{Context, read};
-use crate::response::error::{Failure, Result, common};
 use crate::services::Services;
 use axum::http::header::AUTHORIZATION;
 use lazurite_base::policies::StoredPolicy;
+use lazurite_protocol::auth::signature::failed;
+use lazurite_protocol::auth::{Caller, bearer, sas, shared_key};
+use lazurite_protocol::request::context::{Context, read};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,15 +1,15 @@
 //! The operation Get User Delegation Key.
 
-use crate::auth::Caller;
-use crate::auth::delegation::DelegationKey;
-use crate::auth::signature::failed;
 use crate::request::body::{self, RequestBody};
-use crate::request::context::Context;
-use crate::response::error::Result;
-use crate::response::headers::{parse_xml, xml};
 use crate::services::Services;
 use axum::body::Body;
 use axum::http::Response;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::auth::delegation::DelegationKey;
+use lazurite_protocol::auth::signature::failed;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::Result;
+use lazurite_protocol::response::headers::{parse_xml, xml};
 use std::sync::Arc;
 
 /// Answers Get User Delegation Key. Only bearers of tokens may ask: the key contains their ids.

@@ -10,17 +10,17 @@
 //! (`/metadata/identity/oauth2/token`); Use managed identities for App Service ("REST endpoint
 //! reference").
 
-use crate::accounts::Accounts;
-use crate::request::address::address;
 use crate::request::body::{self, RequestBody};
-use crate::request::context::{Query, RequestOrigin};
-use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{Method, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::request::address::address;
+use lazurite_protocol::request::context::{Query, RequestOrigin};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use serde_json::{Value, json};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -213,7 +213,7 @@ fn refusal(error: &str, detail: &str) -> Response<Body> {
 }
 
 fn document(status: u16, value: &Value) -> Response<Body> {
-    let mut response = crate::response::headers::empty(status);
+    let mut response = lazurite_protocol::response::headers::empty(status);
     *response.body_mut() = Body::from(value.to_string());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

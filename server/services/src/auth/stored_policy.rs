@@ -1,11 +1,11 @@
 //! Stored access policies, which a SAS may refer to by name.
 
 use crate::connection::blocking_pool;
-use crate::request::blob_names::blob_names;
-use crate::request::context::{Context, ServiceKind, decode};
-use crate::response::error::Result;
 use crate::services::Services;
 use lazurite_base::policies::StoredPolicy;
+use lazurite_protocol::request::blob_names::blob_names;
+use lazurite_protocol::request::context::{Context, ServiceKind, decode};
+use lazurite_protocol::response::error::Result;
 
 /// Reads the stored access policy `name` of the resource that a request addresses. `None` if there
 /// is no such resource or policy. Reads one record.

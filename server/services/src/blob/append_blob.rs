@@ -7,12 +7,12 @@ use crate::blob::upload::{check_before_body, is_structured, put_structure, recei
 use crate::blob::validators::with_validators;
 use crate::blob::write::{refuse_overwrite, settings};
 use crate::request::body::RequestBody;
-use crate::request::metadata::metadata;
-use crate::response::error::Result;
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{AppendBlock, AppendBlockOutcome, BlobService, PutAppendBlob, UploadKind};
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::Result;
+use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 
 pub async fn put_append_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {
     refuse_body(body).await?;

@@ -2,7 +2,7 @@
 //! accept any endpoint, so they may be given this one. Source: Azure Files REST API, "Operations on
 //! shares" and "Operations on directories".
 
-use crate::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 
 /// Refuses a request for an Azure Files share or for a directory in one.
 pub fn refuse(restype: &str) -> Result<()> {

@@ -2,16 +2,16 @@
 //! its own answer. Not a transaction. Source: Blob Batch.
 
 use crate::blob::request::Request;
-use crate::codec::multipart::{self, SubRequest};
-use crate::request::blob_names::blob_names;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held, parsed};
-use crate::request::context::{Context, RequestOrigin};
 use crate::request::limits::check_sizes;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put};
 use crate::response::long_responses;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, Response, request::Parts};
+use lazurite_protocol::multipart::{self, SubRequest};
+use lazurite_protocol::request::blob_names::blob_names;
+use lazurite_protocol::request::context::{Context, RequestOrigin};
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put};
 
 /// Maximum number of requests in a batch.
 const REQUESTS_MAX: usize = 256;

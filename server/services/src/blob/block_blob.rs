@@ -10,12 +10,7 @@ use crate::blob::validators::with_validators;
 use crate::blob::write::{
     blob_headers, check_md5_of_content, overwrite_refused, refuse_overwrite, settings,
 };
-use crate::codec::xml::{self as xml_codec, Writer};
 use crate::request::body::{RequestBody, collect, parsed};
-use crate::request::context::Context;
-use crate::request::metadata::metadata;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -24,6 +19,11 @@ use lazurite_blob::{
     BlobBlock, BlobHeaders, BlobService, BlockChoice, BlockList, BlockListType, BlockSource,
     COMMITTED_BLOCKS_MAX, Conditions, PutBlob, PutBlockList, PutBlockOutcome, UploadKind, Written,
 };
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put, xml};
+use lazurite_protocol::xml::{self as xml_codec, Writer};
 
 /// Enough for 50,000 ids of 64 bytes with their markup.
 const BLOCK_LIST_BYTES_MAX: usize = 8 << 20;

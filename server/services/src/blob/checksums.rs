@@ -1,14 +1,16 @@
 //! Checksums of bodies: those that a request claims, and those that a response shows.
 
 use crate::blob::request::Request;
-use crate::request::checksums;
-use crate::response::error::Result;
-use crate::response::headers::{CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, put, put_static};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Checksummer, Checksums, Error};
+use lazurite_protocol::request::checksums;
+use lazurite_protocol::response::error::Result;
+use lazurite_protocol::response::headers::{
+    CONTENT_MD5, REQUEST_SERVER_ENCRYPTED, put, put_static,
+};
 
 /// The checksums of the body that the request claims.
 pub fn claimed(request: &Request) -> Result<Checksums> {

@@ -1,9 +1,9 @@
 //! Inputs that most operations share: the snapshot or version, and the conditions.
 
 use crate::blob::encryption;
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result};
 use lazurite_blob::{BlobState, Conditions, ETags, Guid, SnapshotTime, TagCondition};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result};
 use std::borrow::Cow;
 
 /// The conditions in the request's headers, with the lease id and the encryption that the request

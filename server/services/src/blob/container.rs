@@ -4,18 +4,18 @@ use crate::blob::encryption;
 use crate::blob::request::Request;
 use crate::faults::targets::Named;
 use crate::request::body::RequestBody;
-use crate::request::metadata::metadata;
 use crate::request::policies::collect_policies;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put, put_metadata, put_static, xml};
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put, put_metadata, put_static, xml};
 
 use crate::blob::conditions::optional_id;
 use crate::blob::lease::put_lease;
 use crate::blob::validators::with_validators;
-use crate::codec::policies;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{Container, ContainerSettings, PublicAccess, SnapshotTime, Written};
+use lazurite_protocol::policies;
 
 pub async fn create_container(request: Request) -> Result<Response<Body>> {
     let (default, denies) = encryption::scope_of_container(&request.context)?;

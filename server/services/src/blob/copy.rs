@@ -20,9 +20,6 @@ use crate::blob::upload::begin;
 use crate::blob::validators::with_validators;
 use crate::blob::write::{check_md5_of_content, refuse_overwrite, settings};
 use crate::connection::blocking_pool::on_blocking_pool;
-use crate::request::metadata::metadata;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::empty;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
@@ -30,6 +27,9 @@ use lazurite_blob::{
     Checksums, Conditions, CopyBlob, CopyOutcome, CopyStatus, ETags, Error, Guid, Metadata,
     PageUpdate, PutBlob, PutPage, Tags, Ticket, Upload, UploadKind,
 };
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::empty;
 
 /// Copy Blob. A copy within this server completes at once: the blobs share the content.
 pub async fn copy_blob(request: Request) -> Result<Response<Body>> {

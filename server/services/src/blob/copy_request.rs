@@ -6,12 +6,12 @@ use crate::blob::request::Request;
 use crate::blob::tier::rehydrate_priority;
 use crate::blob::validators::with_validators;
 use crate::blob::write::settings;
-use crate::request::metadata::metadata;
-use crate::response::error::Result;
-use crate::response::headers::{empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{Conditions, CopyBlob, CopyOutcome};
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::Result;
+use lazurite_protocol::response::headers::{empty, put};
 
 pub fn copy_request(
     request: &Request,

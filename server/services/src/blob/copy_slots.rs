@@ -2,8 +2,8 @@
 //! the slots limit their number. When no slot is free, the copy is refused with `ServerBusy` before
 //! it sends or changes anything.
 
-use crate::response::error::{Failure, Result};
 use lazurite_blob::Guid;
+use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};

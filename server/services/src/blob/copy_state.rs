@@ -1,7 +1,7 @@
 //! The state of a copy, in the headers of responses and in listings.
 
-use crate::codec::date;
 use lazurite_blob::{CopyState, CopyStatus};
+use lazurite_protocol::date;
 
 /// The status of a copy as on the wire.
 pub fn status_text(status: CopyStatus) -> &'static str {

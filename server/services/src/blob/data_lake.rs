@@ -4,9 +4,9 @@
 //! Data Lake Storage that requests for blobs would ignore. Source: Azure Data Lake Storage Gen2
 //! REST API, "Filesystem" and "Path".
 
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result};
 use axum::http::Method;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result};
 
 /// Parameters that mark a request of Data Lake Storage, whatever its `comp`.
 const PARAMETERS: [&str; 2] = ["resource", "action"];
@@ -84,7 +84,8 @@ fn feature(context: &Context) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::context::{ServiceKind, tests::request};
+    use lazurite_protocol::request::context::ServiceKind;
+    use lazurite_protocol::testing::request;
 
     fn outcome(method: &str, target: &str, headers: &[(&str, &str)]) -> Option<(u16, String)> {
         let context = request(ServiceKind::Blob, method, target, "myaccount", headers);

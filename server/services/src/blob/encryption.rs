@@ -2,14 +2,14 @@
 //! Source: Provide an encryption key on a request to Blob Storage; Encryption scopes for Blob
 //! Storage.
 
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::put;
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Blob, CustomerKey, Encryption};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::put;
 use std::borrow::Cow;
 
 const KEY_SHA256: &str = "x-ms-encryption-key-sha256";

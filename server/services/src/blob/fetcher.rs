@@ -6,12 +6,12 @@ use crate::blob::copy_allow_list::{
 use crate::blob::copy_slots::CopySlots;
 use crate::connection::socket::prepare;
 use crate::http_client::{self, Stream, Upload};
-use crate::response::error::{Failure, Result};
 use axum::http::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Request, Response, Uri, uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use lazurite_blob::Guid;
+use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
 use std::fmt;
 use std::io;

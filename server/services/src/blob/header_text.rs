@@ -5,8 +5,8 @@
 //! byte above 0x7F becomes a character of the private use area: 0xF700 plus the byte. Text that
 //! already has such characters is treated as bytes too, so that different values stay different.
 
-use crate::request::context::{Context, text_of};
 use axum::http::header::HeaderValue;
+use lazurite_protocol::request::context::{Context, text_of};
 use std::borrow::Cow;
 
 /// Added to a byte, this gives the character that stands for it.

@@ -2,13 +2,13 @@
 
 use crate::blob::request::Request;
 use crate::blob::validators::with_validators;
-use crate::codec::date;
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{Blob, BlobService, Expiry, ImmutabilityMode, ImmutabilityPolicy};
+use lazurite_protocol::date;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put};
 use std::time::Duration;
 
 pub const UNTIL: &str = "x-ms-immutability-policy-until-date";

@@ -1,7 +1,7 @@
 //! Groups of headers and parameters of the Blob service. The rows of `operations.rs` combine them
 //! into the inputs of their operations.
 
-use crate::request::inputs::{CHECKSUMS, Inputs, headers, parameters, union};
+use lazurite_protocol::request::inputs::{CHECKSUMS, Inputs, headers, parameters, union};
 
 /// The inputs of an operation on a blob: `groups`, and a snapshot or version. If the operation does
 /// not accept a snapshot or version, the service refuses it.

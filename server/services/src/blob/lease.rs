@@ -3,14 +3,14 @@
 use crate::blob::conditions::{optional_id, parse_id};
 use crate::blob::request::Request;
 use crate::blob::validators::with_validators;
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result};
-use crate::response::headers::{LEASE_STATE, LEASE_STATUS, empty, put};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     BlobService, Conditions, Lease, LeaseAction, LeaseDuration, LeaseOutcome, LeaseState, Written,
 };
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{LEASE_STATE, LEASE_STATUS, empty, put};
 use std::time::SystemTime;
 
 pub async fn lease_blob(request: Request) -> Result<Response<Body>> {

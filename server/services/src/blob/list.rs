@@ -9,14 +9,14 @@ use crate::blob::listed::{
 use crate::blob::parameters::{include, max_results};
 use crate::blob::request::Request;
 use crate::blob::tags::write_tags;
-use crate::codec::date;
-use crate::codec::xml::{Writer, is_xml_character};
-use crate::response::error::{Failure, Result};
-use crate::response::headers::{write_metadata, xml};
-use crate::response::listed_urls::ListedUrls;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{BlobEntry, BlobService, Container, ListBlobs, ListContainers, ListedBlob};
+use lazurite_protocol::date;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{write_metadata, xml};
+use lazurite_protocol::response::listed_urls::ListedUrls;
+use lazurite_protocol::xml::{Writer, is_xml_character};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::time::SystemTime;
 

@@ -3,8 +3,6 @@
 
 use crate::blob::listed::{Properties, Shown, hides_metadata, write_properties, write_state};
 use crate::blob::request::Request;
-use crate::codec::date;
-use crate::response::headers::put;
 use arrow_array::builder::{
     ArrayBuilder, BooleanBuilder, MapBuilder, StringBuilder, TimestampSecondBuilder, UInt64Builder,
 };
@@ -15,6 +13,8 @@ use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CONTENT_TYPE;
 use lazurite_blob::{BlobEntry, ListedBlob};
+use lazurite_protocol::date;
+use lazurite_protocol::response::headers::put;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -7,11 +7,11 @@ use crate::blob::immutability::protection_texts;
 use crate::blob::lease::texts;
 use crate::blob::read::blob_type;
 use crate::blob::tier::tier_texts;
-use crate::codec::date;
-use crate::codec::xml::Writer;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use lazurite_blob::{Blob, BlobHeaders, Deleted, Encryption, Lease, ListedBlob, SnapshotTime};
+use lazurite_protocol::date;
+use lazurite_protocol::xml::Writer;
 use std::time::SystemTime;
 
 /// The optional parts of a blob that a listing shows in addition to its properties.

@@ -7,13 +7,13 @@
 //! otherwise. A client can resume a download on the same condition: the blob has the same ETag.
 
 use crate::blob::request::Request;
-use crate::response::error::{Failure, Result};
 use crate::services::Services;
 use bytes::Bytes;
 use lazurite_blob::{
     Blob, BlobAddress, BlobReader, BlobState, ByteRange, Conditions, CustomerKey, Download, ETag,
     ETags, Error,
 };
+use lazurite_protocol::response::error::{Failure, Result};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -21,17 +21,18 @@ use crate::blob::{
     list, page_blob, query, read, service, tags, tier, write,
 };
 use crate::properties;
-use crate::request::blob_names::blob_names;
-use crate::request::context::Context;
-use crate::request::inputs::{CHECKSUMS, headers, parameters, union};
 use crate::request::operation::{
-    ANY, Anonymous, Asked, BodyRule, Index, LogClass, LogName, LongResponse, OWNER, Operation,
-    Permissions, Resource, Since, Unmatched, account_sas, any_sas,
+    ANY, Anonymous, Asked, BodyRule, Index, LogName, LongResponse, OWNER, Operation, Permissions,
+    Resource, Since, Unmatched, account_sas, any_sas,
 };
-use crate::request::permissions::{Letters::All, RequiredPermissions};
-use crate::response::error::{Failure, Result, common};
 use crate::response::ready_response;
 use axum::http::Method;
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::request::blob_names::blob_names;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::request::inputs::{CHECKSUMS, headers, parameters, union};
+use lazurite_protocol::request::permissions::{Letters::All, RequiredPermissions};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use std::sync::LazyLock;
 
 pub type Row = Operation<Request>;

@@ -8,18 +8,18 @@ use crate::blob::request::Request;
 use crate::blob::upload::{check_before_body, is_structured, put_structure, receive, refuse_body};
 use crate::blob::validators::with_validators;
 use crate::blob::write::{blob_headers, refuse_overwrite, replaced_headers, settings};
-use crate::codec::xml::Writer;
 use crate::request::body::RequestBody;
-use crate::request::context::{Context, Query};
-use crate::request::metadata::metadata;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     Blob, BlobHeaders, BlobService, GetPageRanges, PageRanges, PageUpdate, PutPage, PutPageBlob,
     SequenceAction, SequenceConditions, SnapshotTime, UploadKind, Written,
 };
+use lazurite_protocol::request::context::{Context, Query};
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static, xml};
+use lazurite_protocol::xml::Writer;
 use std::ops::Range;
 
 pub async fn put_page_blob(request: Request, body: RequestBody) -> Result<Response<Body>> {

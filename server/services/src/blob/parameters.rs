@@ -1,7 +1,7 @@
 //! Query parameters that several listings share.
 
 use crate::blob::request::Request;
-use crate::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 
 /// The items of `include`, in lower case. Error: an unknown item.
 pub fn include(request: &Request, known: &[&str]) -> Result<Vec<String>> {

@@ -7,7 +7,6 @@ use crate::blob::remote_source::{Found, RemoteSource};
 use crate::blob::request::Request;
 use crate::blob::write::refuse_overwrite;
 use crate::connection::blocking_pool;
-use crate::response::error::{Failure, Result, common};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
@@ -15,6 +14,7 @@ use lazurite_blob::{
     UploadKind, Written,
 };
 use lazurite_engine::Error as StoreError;
+use lazurite_protocol::response::error::{Failure, Result, common};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -4,11 +4,11 @@
 use crate::blob::immutability::{LEGAL_HOLD, MODE, UNTIL};
 use crate::blob::request::{Request, State};
 use crate::connection::blocking_pool;
-use crate::request::context::{ApiVersion, Context};
 use crate::request::operation::{Anonymous, Operation};
-use crate::request::permissions::{Letters, RequiredPermissions};
-use crate::response::error::{Result, common};
 use lazurite_blob::PublicAccess;
+use lazurite_protocol::request::context::{ApiVersion, Context};
+use lazurite_protocol::request::permissions::{Letters, RequiredPermissions};
+use lazurite_protocol::response::error::{Result, common};
 
 /// The permissions to read a blob.
 pub const READ_BLOB: RequiredPermissions = RequiredPermissions::same("o", Letters::Any("r"));

@@ -4,11 +4,8 @@
 use crate::blob::long_read::{LongRead, Reopen, long_read};
 use crate::blob::read::{DOWNLOAD_CHUNK_BYTES, put_blob_headers, range};
 use crate::blob::request::Request;
-use crate::codec::xml::Element;
 use crate::connection::blocking_pool::on_blocking_pool;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, parse_xml, put, put_static};
 use crate::response::streamed::{ChunkSource, streamed_to_end};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -19,6 +16,9 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use lazurite_blob::{Blob, ByteRange};
 use lazurite_engine::{IdSource, RandomIds};
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, parse_xml, put, put_static};
+use lazurite_protocol::xml::Element;
 use lazurite_query::{
     ARROW_FIELDS_MAX, ArrowField, ArrowType, Content, Dialect, Format, Input, PRECISION_MAX, Query,
     Refused, Running, Signal, Source, Status,

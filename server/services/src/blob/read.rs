@@ -9,15 +9,7 @@ use crate::blob::lease::put_lease;
 use crate::blob::long_read::{LongRead, long_read};
 use crate::blob::request::{Request, STRUCTURED_BODY};
 use crate::blob::tier::tier_texts;
-use crate::codec::date;
-use crate::codec::structured::{self, Encoder};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
-use crate::request::context::text_of;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{
-    BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata, put_static,
-    put_value,
-};
 use crate::response::streamed::{ChunkSource, Room, streamed};
 use axum::body::Body;
 use axum::http::header::{
@@ -30,6 +22,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use lazurite_blob::{Blob, BlobHeaders, BlobService, BlobType, ByteRange, Checksummer, Conditions};
+use lazurite_protocol::date;
+use lazurite_protocol::request::context::text_of;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{
+    BLOB_TYPE, CONTENT_MD5, CREATION_TIME, SERVER_ENCRYPTED, empty, put, put_metadata, put_static,
+    put_value,
+};
+use lazurite_protocol::structured::{self, Encoder};
 use std::borrow::Cow;
 use std::time::SystemTime;
 

@@ -11,8 +11,6 @@ use crate::blob::request::Request;
 use crate::blob::tags::read_tags;
 use crate::blob::upload::{begin, drain};
 use crate::request::body::{Bounds, RequestBody, collect};
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::parse_xml;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{StatusCode, Uri};
 use base64::Engine as _;
@@ -21,6 +19,8 @@ use hyper::body::{Body as HttpBody, Incoming};
 use lazurite_blob::{
     BlobHeaders, BlobService, ByteRange, Checksums, CustomerKey, Metadata, Tags, Upload, UploadKind,
 };
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::parse_xml;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ fn is_of(headers: &HeaderMap, range: Option<ByteRange>) -> bool {
 fn refused(status: StatusCode, headers: &HeaderMap) -> Failure {
     let code = headers
         .get("x-ms-error-code")
-        .map(crate::request::context::text_of);
+        .map(lazurite_protocol::request::context::text_of);
     let code = code.unwrap_or_else(|| "InvalidSource".to_owned());
     // Any other status, such as that of a redirect, becomes 400.
     let own_status = match status.as_u16() {
@@ -241,7 +241,10 @@ impl Found {
     pub fn metadata(&self) -> Metadata {
         let pairs = self.headers.iter().filter_map(|(name, value)| {
             let name = name.as_str().strip_prefix("x-ms-meta-")?;
-            Some((name.to_owned(), crate::request::context::text_of(value)))
+            Some((
+                name.to_owned(),
+                lazurite_protocol::request::context::text_of(value),
+            ))
         });
         pairs.collect()
     }

@@ -1,16 +1,17 @@
 //! A routed request of the Blob service.
 
-use crate::auth::{Authenticator, Caller};
+use crate::auth::Authenticator;
 use crate::blob::conditions::conditions;
 use crate::blob::fetcher::Fetcher;
 use crate::blob::sub_requests::SubRequests;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::properties::PropertiesStore;
-use crate::request::context::{Context, RequestIds};
-use crate::response::error::{Failure, Result};
 use crate::services::Services;
 use axum::http::header::{HeaderName, HeaderValue};
 use lazurite_blob::{BlobAddress, BlobService, BlobState, Conditions, Error};
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::request::context::{Context, RequestIds};
+use lazurite_protocol::response::error::{Failure, Result};
 use std::sync::Arc;
 use std::time::SystemTime;
 

@@ -1,7 +1,7 @@
 //! The operation Get Account Information, for the Blob service.
 
-use crate::response::headers::{empty, put_static};
 use crate::response::{ResponseFuture, ready_response};
+use lazurite_protocol::response::headers::{empty, put_static};
 
 /// Answers Get Account Information. Source: Get Account Information, "Response headers".
 pub fn get_account_information() -> ResponseFuture {

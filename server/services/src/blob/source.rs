@@ -2,8 +2,6 @@
 //! or content on another server. Source: Copy Blob; Copy Blob From URL; Put Blob From URL; Put
 //! Block From URL; "Authorization".
 
-use crate::auth::policy::authorize;
-use crate::auth::{Caller, bearer};
 use crate::blob::conditions::{blob_state, conditions_named};
 use crate::blob::copy_allow_list::is_this_machine;
 use crate::blob::encryption::{OF_SOURCE, customer_key};
@@ -14,14 +12,16 @@ use crate::blob::permissions::{
 use crate::blob::remote_source::RemoteSource;
 use crate::blob::request::Request;
 use crate::browser_guard;
-use crate::request::blob_names::blob_names;
-use crate::request::checksums;
-use crate::request::context::{Context, RequestOrigin, ServiceKind, decode};
-use crate::request::permissions::RequiredPermissions;
-use crate::response::error::{Failure, Result, common};
 use axum::http::uri::Authority;
 use axum::http::{Request as HttpRequest, Uri};
 use lazurite_blob::{BlobAddress, BlobState, ByteRange, Checksums, Conditions, PublicAccess};
+use lazurite_protocol::auth::policy::authorize;
+use lazurite_protocol::auth::{Caller, bearer};
+use lazurite_protocol::request::blob_names::blob_names;
+use lazurite_protocol::request::checksums;
+use lazurite_protocol::request::context::{Context, RequestOrigin, ServiceKind, decode};
+use lazurite_protocol::request::permissions::RequiredPermissions;
+use lazurite_protocol::response::error::{Failure, Result, common};
 
 /// Maximum length of a source URL in bytes. Source: Copy Blob, "Request headers".
 const URL_BYTES_MAX: usize = 2 * 1024;

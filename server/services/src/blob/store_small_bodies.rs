@@ -6,8 +6,8 @@
 //! for another thread.
 
 use crate::connection::blocking_pool;
-use crate::response::error::{Result, common};
 use lazurite_blob::Upload;
+use lazurite_protocol::response::error::{Result, common};
 use std::cell::RefCell;
 use tokio::sync::oneshot;
 

@@ -1,9 +1,9 @@
 //! The interface by which a batch gets the responses to the requests inside it.
 
-use crate::request::context::Context;
-use crate::response::error::Result;
 use axum::http::Response;
 use bytes::Bytes;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::Result;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -4,16 +4,16 @@ use crate::blob::checksums::{check_document, claimed};
 use crate::blob::conditions::conditions_named;
 use crate::blob::parameters::{include, max_results};
 use crate::blob::request::Request;
-use crate::codec::xml::{Element, Writer};
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use crate::request::context::decode;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, parse_xml, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{
     BlobService, Conditions, FindBlobsByTags, FindBlobsByTagsPage, TagQuery, Tags,
 };
+use lazurite_protocol::request::context::decode;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, parse_xml, put, xml};
+use lazurite_protocol::xml::{Element, Writer};
 
 /// Reads the conditions. In operations on tags, conditions on the blob have their own header names,
 /// such as `x-ms-blob-if-match`. Source: Set Blob Tags, "Request headers".

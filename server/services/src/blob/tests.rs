@@ -1,7 +1,8 @@
 use crate::blob::operations::route;
-use crate::request::context::tests::request;
-use crate::request::context::{Context, ServiceKind};
-use crate::request::operation::{LogClass, Logged};
+use crate::request::operation::Logged;
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::request::context::{Context, ServiceKind};
+use lazurite_protocol::testing::request;
 
 fn context(method: &str, target: &str, headers: &[(&str, &str)]) -> Context {
     let account = "devstoreaccount1";

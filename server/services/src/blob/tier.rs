@@ -1,13 +1,13 @@
 //! Set Blob Tier, and the headers with tiers in responses.
 
 use crate::blob::request::Request;
-use crate::codec::date;
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result};
-use crate::response::headers::empty;
 use axum::body::Body;
 use axum::http::Response;
 use lazurite_blob::{AccessTier, Blob, BlobService, BlobType, RehydratePriority, TierOutcome};
+use lazurite_protocol::date;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::empty;
 use std::time::SystemTime;
 
 pub async fn set_blob_tier(request: Request) -> Result<Response<Body>> {

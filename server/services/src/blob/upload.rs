@@ -5,17 +5,17 @@ use crate::blob::encryption::{OWN, customer_key};
 use crate::blob::request::{Request, STRUCTURED_BODY};
 use crate::blob::store_small_bodies::store_small_body;
 use crate::blob::write::refuse_overwrite;
-use crate::codec::structured::{self, Decoder, Malformed};
 use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::put;
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Buf;
 use lazurite_blob::{
     BlobAddress, BlobService, Checksums, Conditions, CustomerKey, Upload, UploadKind, WrittenPart,
 };
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::put;
+use lazurite_protocol::structured::{self, Decoder};
 
 /// Maximum number of bytes that an upload holds in memory: one part that is being filled, and one
 /// that is being written.
@@ -150,22 +150,6 @@ fn structure(request: &Request) -> Result<Option<Decoder>> {
     } else {
         let detail = "A structured body has checksums of its own; Content-MD5 and x-ms-content-crc64 cannot be added.";
         Err(common::INVALID_INPUT.with("ExtendedErrorDetail", detail))
-    }
-}
-
-impl From<Malformed> for Failure {
-    fn from(malformed: Malformed) -> Failure {
-        match malformed {
-            Malformed::Framing(detail) => common::INVALID_INPUT.with("ExtendedErrorDetail", detail),
-            Malformed::Checksum {
-                specified,
-                calculated,
-            } => lazurite_blob::Error::Crc64Mismatch {
-                specified,
-                calculated,
-            }
-            .into(),
-        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Headers that the responses to all writes share: ETag, Last-Modified, version, encryption scope.
 
 use crate::blob::encryption;
-use crate::codec::date;
-use crate::response::headers::put;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LAST_MODIFIED};
 use lazurite_blob::Written;
+use lazurite_protocol::date;
+use lazurite_protocol::response::headers::put;
 
 /// Adds the headers of a write to its response.
 pub fn with_validators(mut response: Response<Body>, written: &Written) -> Response<Body> {

@@ -6,20 +6,20 @@
 //! container, and read-only. Source: Static website hosting in Azure Storage; Set Blob Service
 //! Properties, "StaticWebsite".
 
-use crate::accounts::Accounts;
-use crate::auth::Caller;
 use crate::blob::read;
 use crate::blob::request::{Request, State};
 use crate::blob::sub_requests::SubRequests;
-use crate::properties::{StaticWebsite, WEBSITE_CONTAINER};
-use crate::request::context::{Context, RequestOrigin, decode};
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put_static};
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, Response, StatusCode, Uri};
 use lazurite_blob::BlobState;
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::properties::{StaticWebsite, WEBSITE_CONTAINER};
+use lazurite_protocol::request::context::{Context, RequestOrigin, decode};
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put_static};
 use std::sync::Arc;
 
 /// The account of a website's host name: `ACCOUNT.web.…`, or `ACCOUNT.z6.web.…` with any number.

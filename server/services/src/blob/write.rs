@@ -8,11 +8,6 @@ use crate::blob::request::Request;
 use crate::blob::tags::tags_of_header;
 use crate::blob::tier::access_tier;
 use crate::blob::validators::with_validators;
-use crate::request::checksums::{md5, no_md5};
-use crate::request::context::Context;
-use crate::request::metadata::metadata;
-use crate::response::error::{Failure, Result};
-use crate::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 use axum::body::Body;
 use axum::http::Response;
 use base64::Engine as _;
@@ -21,6 +16,11 @@ use lazurite_blob::{
     BlobHeaders, BlobService, BlobSettings, BlobState, DeleteBlob, DeleteSnapshots, Tags,
     TierChanged,
 };
+use lazurite_protocol::request::checksums::{md5, no_md5};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{REQUEST_SERVER_ENCRYPTED, empty, put, put_static};
 
 const CONTENT_MD5_OF_BLOB: &str = "x-ms-blob-content-md5";
 

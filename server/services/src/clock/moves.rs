@@ -1,12 +1,12 @@
 //! The clock of the store, which a test moves forward or freezes.
 
 use crate::clock::system_time;
-use crate::codec::date;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{DATE, HeaderValue};
 use lazurite_base::wall_clock::WallClock;
 use lazurite_engine::{Batch, Db, Error, Keyspace, KeyspaceOptions};
+use lazurite_protocol::date;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};

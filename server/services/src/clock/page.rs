@@ -1,8 +1,8 @@
 //! `/_lazurite/clock`: shows and moves the clock, in JSON.
 
 use crate::clock::{Clock, Move, Refused, duration};
-use crate::codec::date;
-use crate::response::error::{Failure, Result};
+use lazurite_protocol::date;
+use lazurite_protocol::response::error::{Failure, Result};
 use serde_json::{Value, json};
 
 /// The state of the clock as JSON.

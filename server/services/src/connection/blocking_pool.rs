@@ -6,8 +6,8 @@
 //! on the blocking pool, and so do writes while the store makes writers wait. No thread waits for a
 //! sync: callers await the ticket.
 
-use crate::response::error::{Result, common};
 use lazurite_engine::{Db, Ticket};
+use lazurite_protocol::response::error::{Result, common};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::sync::Semaphore;

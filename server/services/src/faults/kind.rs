@@ -3,8 +3,8 @@
 
 use crate::clock::duration;
 use crate::faults::Ending;
-use crate::response::error::{Failure, Result};
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use lazurite_protocol::response::error::{Failure, Result};
 use std::time::Duration;
 
 /// The header with which a request asks for a fault of its own.

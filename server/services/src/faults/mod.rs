@@ -22,10 +22,10 @@ pub use ending::Ending;
 pub use kind::{Fault, HEADER};
 pub use rules::Faults;
 
-use crate::auth::Caller;
 use crate::browser_guard;
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result, common};
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
 
 /// The fault of a request, if it has one. Errors: the header is malformed, or not accepted from
 /// this caller.

@@ -4,10 +4,10 @@ use crate::faults::Faults;
 use crate::faults::kind::Kind;
 use crate::faults::rules::Rule;
 use crate::faults::targets::Targets;
-use crate::request::context::ServiceKind;
 use crate::request::operation::Operation;
-use crate::response::error::{Failure, Result};
 use crate::{blob, queue, table};
+use lazurite_protocol::request::context::ServiceKind;
+use lazurite_protocol::response::error::{Failure, Result};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -2,7 +2,7 @@
 
 use crate::faults::kind::{Fault, Kind};
 use crate::faults::targets::Targets;
-use crate::request::context::{Context, ServiceKind};
+use lazurite_protocol::request::context::{Context, ServiceKind};
 use percent_encoding::percent_decode_str;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -7,8 +7,8 @@
 //! may be used at once. The names of deleted resources become free again by the clock of the store.
 
 use crate::faults::HEADER;
-use crate::response::error::{Failure, Result};
 use axum::http::header::{HeaderName, HeaderValue, RETRY_AFTER};
+use lazurite_protocol::response::error::{Failure, Result};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -1,9 +1,9 @@
 //! Answers the owner of an account who requests the advisor's pages below the account's path.
 
 use crate::advisor;
-use crate::auth::Caller;
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;
+use lazurite_protocol::auth::Caller;
 
 pub fn answer(call: &mut Call<'_, '_>) -> Step {
     let context = &call.context;

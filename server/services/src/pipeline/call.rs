@@ -1,13 +1,13 @@
 //! A request to a service: account, resource, version and the requested operation.
 
-use crate::auth::Caller;
 use crate::pipeline::exchange::{Exchange, Stop};
 use crate::pipeline::route::Route;
 use crate::properties::Properties;
-use crate::request::context::Context;
 use crate::request::operation::Facts;
 use crate::state::Store;
 use axum::http::Method;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::request::context::Context;
 use std::sync::Arc;
 
 pub struct Call<'e, 'a> {

@@ -1,13 +1,13 @@
 //! Authenticates the request. Refuses pages of other origins unless a CORS rule allows them.
 
-use crate::auth::Caller;
 use crate::browser_guard;
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;
-use crate::properties::{ServiceProperties, cors};
-use crate::request::context::Context;
-use crate::response::error::Result;
 use crate::state::Store;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::properties::{ServiceProperties, cors};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::Result;
 
 pub fn authenticate(call: &mut Call<'_, '_>) -> Step {
     let (properties, host) = (call.properties(), &call.exchange.host);

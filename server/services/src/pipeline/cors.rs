@@ -2,8 +2,8 @@
 
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;
-use crate::properties::cors;
 use axum::http::Method;
+use lazurite_protocol::properties::cors;
 use std::sync::Arc;
 
 pub fn apply(call: &mut Call<'_, '_>) -> Step {

@@ -1,12 +1,12 @@
 //! The headers that do not depend on the operation, and the case of metadata names.
 
 use crate::pipeline::exchange::Exchange;
-use crate::properties::cors;
-use crate::request::context::ApiVersion;
-use crate::response::headers;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONNECTION, HeaderValue};
+use lazurite_protocol::properties::cors;
+use lazurite_protocol::request::context::ApiVersion;
+use lazurite_protocol::response::headers;
 
 pub fn put(exchange: &mut Exchange<'_>, response: &mut Response<Body>) {
     let (answer, facts) = (&exchange.answer, &exchange.facts);

@@ -3,7 +3,7 @@
 
 use crate::browser_guard;
 use crate::pipeline::exchange::{Exchange, Step};
-use crate::request::context;
+use lazurite_protocol::request::context;
 
 pub fn check(exchange: &mut Exchange<'_>) -> Step {
     let parts = &exchange.parts;

@@ -2,21 +2,21 @@
 //! are hashed and answered may be at most a few times the bytes that were sent. Half of the inputs
 //! are composed of parts of requests, so that they pass the first check.
 
-use crate::accounts::Accounts;
 use crate::browser_guard;
-use crate::codec::{date, multipart, xml};
 use crate::connection::framing::{FramingReader, RawHead};
-use crate::properties::{StaticWebsite, cors};
-use crate::request::blob_names;
-use crate::request::context::{ApiVersion, Context, Query, RequestOrigin, ServiceKind};
-use crate::request::target::redact;
-use crate::response::common_headers::CommonHeaders;
-use crate::response::error::Failure;
 use crate::{auth, blob};
 use axum::http::{HeaderName, HeaderValue, Request, Uri};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::properties::{StaticWebsite, cors};
+use lazurite_protocol::request::blob_names;
+use lazurite_protocol::request::context::{ApiVersion, Context, Query, RequestOrigin, ServiceKind};
+use lazurite_protocol::response::common_headers::CommonHeaders;
+use lazurite_protocol::response::error::Failure;
+use lazurite_protocol::target::redact;
+use lazurite_protocol::{date, multipart, xml};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -145,7 +145,7 @@ fn text() -> impl Strategy<Value = String> {
 fn accounts() -> Accounts {
     Accounts::parse(&format!(
         "other:AAAA;devstoreaccount1:{}",
-        crate::accounts::DEVELOPMENT_KEY
+        lazurite_protocol::accounts::DEVELOPMENT_KEY
     ))
     .unwrap()
 }
@@ -187,9 +187,9 @@ fn bytes_of(failure: &Failure) -> usize {
 
 /// Like [`read`], but also checks that the cost is bounded by the request's `bytes` bytes.
 fn read_within_bounds(context: &Context, bytes: usize) {
-    let before = auth::hashed_bytes();
+    let before = lazurite_protocol::auth::signature::hashed_bytes();
     let answered = read(context);
-    let work = auth::hashed_bytes() - before + answered;
+    let work = lazurite_protocol::auth::signature::hashed_bytes() - before + answered;
     let most = WORK_FACTOR_MAX * bytes + WORK_BYTES_FREE;
     assert!(work <= most, "{work} of {most} for {}", context.target);
 }
@@ -299,7 +299,7 @@ proptest! {
         for bytes in [&bytes[..], text.as_bytes(), list.as_bytes()] {
             let _ = xml::parse(bytes);
             let _ = xml::read_list(bytes, "L", |_, _| Ok::<(), xml::Malformed>(()));
-            let _ = crate::codec::odata::read_entity(bytes);
+            let _ = lazurite_protocol::odata::read_entity(bytes);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Refuses writes to a store, or to a part of one, that is being reset or replaced: they would be
 //! acknowledged and then lost.
 
-use crate::response::error::Result;
 use crate::state::{Store, Write};
+use lazurite_protocol::response::error::Result;
 
 /// Runs an operation on a store. An operation that changes state passes its `write`. It is refused
 /// with `503` if the store is retired, or its target is reset, before it begins or while it runs:

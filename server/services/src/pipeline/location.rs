@@ -2,8 +2,8 @@
 
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Step;
-use crate::request::context::Context;
-use crate::response::error::{Result, common};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Result, common};
 
 pub fn check(call: &mut Call<'_, '_>) -> Step {
     Ok(check_location(&call.context, call.operation.changes_state)?)

@@ -1,10 +1,10 @@
 //! Shows the observers each request once its operation is known, and its response.
 
-use crate::auth::Caller;
 use crate::observer::{Answer, CLIENT_CLOSED_REQUEST, Routing};
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::{Exchange, Step};
 use axum::http::StatusCode;
+use lazurite_protocol::auth::Caller;
 
 /// Passes the operation to the observers.
 pub fn route(call: &mut Call<'_, '_>) -> Step {

@@ -1,16 +1,16 @@
 //! Runs the operation. If it changes state, counts it as a write of its target, so that a reset can
 //! wait for it.
 
-use crate::auth::{Caller, bearer};
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::Stop;
 use crate::pipeline::in_service::while_in_service;
 use crate::pipeline::route::Route;
-use crate::request::context::Context;
-use crate::response::error::{Result, common};
 use crate::state::{Store, Write, WriteTarget};
 use axum::body::Body;
 use axum::http::Response;
+use lazurite_protocol::auth::{Caller, bearer};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Result, common};
 
 #[expect(
     clippy::manual_async_fn,

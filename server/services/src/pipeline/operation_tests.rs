@@ -1,9 +1,10 @@
 //! Compares the rows of all services with the published specification of the protocol, and with the
 //! list in the documentation.
 
-use crate::request::inputs::{HEADERS, Input, Inputs, PARAMETERS, Unread};
-use crate::request::operation::{BodyRule, LogClass, Operation};
+use crate::request::operation::{BodyRule, Operation};
 use crate::{blob, queue, table};
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::request::inputs::{HEADERS, Input, Inputs, PARAMETERS, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 

@@ -5,10 +5,10 @@ use crate::advisor;
 use crate::pages;
 use crate::pipeline::exchange::{Exchange, Step};
 use crate::pipeline::in_service::while_in_service;
-use crate::request::address::address;
 use axum::body::Body;
 use axum::http::header::{HeaderValue, LOCATION};
 use axum::http::{Response, StatusCode};
+use lazurite_protocol::request::address::address;
 use std::sync::Arc;
 
 pub async fn answer(exchange: &mut Exchange<'_>) -> Step {

@@ -3,13 +3,12 @@
 
 use crate::pipeline::exchange::{Exchange, Stop};
 use crate::pipeline::wrong_service;
-use crate::request::context::{Query, ServiceKind, text_of};
 use crate::requests::WhyRefused;
-use crate::response;
-use crate::response::error::{ErrorFormat, Failure};
 use axum::body::Body;
 use axum::http::header::HeaderValue;
 use axum::http::{Method, Response, StatusCode, Uri};
+use lazurite_protocol::request::context::{Query, ServiceKind, text_of};
+use lazurite_protocol::response::error::{self, ErrorFormat, Failure};
 use std::sync::Arc;
 
 /// The response for an outcome. Keeps the reason of a refusal for the observers.
@@ -51,7 +50,7 @@ fn refuse(exchange: &mut Exchange<'_>, failure: Failure) -> Response<Body> {
     }
     let format = error_format(origin.service, target, answer.accept.as_ref());
     let is_head = exchange.facts.method == Method::HEAD;
-    response::error::render(failure, format, &origin.request_id, origin.now, is_head)
+    error::render(failure, format, &origin.request_id, origin.now, is_head)
 }
 
 /// Other emulators have their own error code for a full store in memory, which clients may expect.

@@ -3,11 +3,11 @@
 use crate::memory::HOLDER;
 use crate::pipeline::call::Call;
 use crate::pipeline::exchange::{Exchange, Step};
-use crate::request::context::Context;
 use crate::response::long_responses;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::AUTHORIZATION;
+use lazurite_protocol::request::context::Context;
 use std::net::IpAddr;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,14 +1,14 @@
 //! The row of the operation that a request asks for, in the table of its service.
 
-use crate::auth::Caller;
 use crate::faults::targets::Subject;
 use crate::request::body::RequestBody;
-use crate::request::context::{Context, ServiceKind};
 use crate::request::operation::Facts;
 use crate::response::ResponseFuture;
-use crate::response::error::Result;
 use crate::state::Store;
 use crate::{blob, queue, table};
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::request::context::{Context, ServiceKind};
+use lazurite_protocol::response::error::Result;
 use std::sync::Arc;
 
 /// The operation that a request asks for, or the refusal if it asks for no operation. A refusal is

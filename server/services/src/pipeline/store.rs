@@ -5,12 +5,12 @@ use crate::own_requests::is_own_request;
 use crate::pages;
 use crate::pipeline::caller;
 use crate::pipeline::exchange::{Exchange, Step};
-use crate::request::address::address;
-use crate::request::context::{self, Context};
-use crate::response::error::{Failure, Result};
 use crate::state::{Store, fork_not_found};
 use axum::http::Method;
 use axum::http::header::HOST;
+use lazurite_protocol::request::address::address;
+use lazurite_protocol::request::context::{self, Context};
+use lazurite_protocol::response::error::{Failure, Result};
 use std::sync::Arc;
 
 /// Finds the store of a request. Errors: there is no such fork; the request came to a port for the

@@ -6,16 +6,16 @@ use crate::pipeline::location::check_location;
 use crate::pipeline::observers::Observers;
 use crate::pipeline::route::Route;
 use crate::request::body::RequestBody;
-use crate::request::context::{Context, RequestOrigin};
 use crate::requests::WhyRefused;
-use crate::response::common_headers::CommonHeaders;
-use crate::response::error::{ErrorFormat, Result, render};
 use crate::state::Store;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_LENGTH, HeaderMap};
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use lazurite_protocol::request::context::{Context, RequestOrigin};
+use lazurite_protocol::response::common_headers::CommonHeaders;
+use lazurite_protocol::response::error::{ErrorFormat, Result, render};
 use std::sync::Arc;
 
 impl SubRequests for Store {

@@ -2,21 +2,21 @@
 //! observers see it. No step runs, because there is no request.
 
 use crate::app::App;
-use crate::codec::date;
 use crate::connection::listener::Client;
 use crate::observer::ExchangeFacts;
 use crate::pipeline::observers::Observers;
 use crate::pipeline::refusal::error_format;
-use crate::request::context::ApiVersion;
 use crate::request::limits::{self, HEADERS_MAX};
 use crate::requests::WhyRefused;
-use crate::response::common_headers::CommonHeaders;
-use crate::response::error::{Failure, render};
 use axum::body::Body;
 use axum::http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderMap, HeaderValue};
 use axum::http::{Method, Response, StatusCode, Uri};
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use lazurite_protocol::date;
+use lazurite_protocol::request::context::ApiVersion;
+use lazurite_protocol::response::common_headers::CommonHeaders;
+use lazurite_protocol::response::error::{Failure, render};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

@@ -2,7 +2,7 @@
 
 use crate::blob::website;
 use crate::pipeline::exchange::{Exchange, Step};
-use crate::request::context::ServiceKind;
+use lazurite_protocol::request::context::ServiceKind;
 use std::sync::Arc;
 
 /// Answers requests for a website. The future of the answer is boxed, so that the futures of other

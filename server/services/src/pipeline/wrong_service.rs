@@ -2,10 +2,10 @@
 //! Blob gets the port of Table.
 
 use crate::pages::Address;
-use crate::request::context::{Query, RequestOrigin, ServiceKind};
-use crate::response::error::{Failure, WRONG_SERVICE};
 use axum::http::Uri;
 use axum::http::header::HeaderValue;
+use lazurite_protocol::request::context::{Query, RequestOrigin, ServiceKind};
+use lazurite_protocol::response::error::{Failure, WRONG_SERVICE};
 
 /// Adds to a refusal the service that the request was meant for, if it came to another. `agent` is
 /// its User-Agent.

@@ -1,9 +1,9 @@
 //! The tables of Storage Analytics metrics: their names, and which of them the properties of a
 //! service require. Source: Storage Analytics metrics table schema.
 
-use crate::codec::date;
-use crate::properties::model::{Metrics, ServiceProperties};
-use crate::request::context::ServiceKind;
+use lazurite_protocol::date;
+use lazurite_protocol::properties::{Metrics, ServiceProperties};
+use lazurite_protocol::request::context::ServiceKind;
 use lazurite_table::{Result, TableService};
 use std::time::SystemTime;
 

@@ -1,35 +1,26 @@
 //! The properties of a service that its account can set: logging, metrics, CORS rules, and for Blob
-//! the default version, retention and the static website. One model and one document for all three
-//! services; a service only stores the bytes.
+//! the default version, retention and the static website. A service only stores the bytes.
 //!
 //! All properties are read when the server starts, and later changed only here, so that requests
 //! find them in memory.
 
-pub mod cors;
-pub mod document;
-mod elements;
 pub mod metrics_tables;
-mod model;
 
-pub use model::{
-    LOGS_CONTAINER, LogVersion, Logging, Metrics, ServiceProperties, StaticWebsite,
-    WEBSITE_CONTAINER,
-};
-
-use crate::codec::date;
-use crate::codec::xml::Writer;
 use crate::connection::blocking_pool;
 use crate::request::body;
-use crate::request::context::{Context, Replication, ServiceKind};
-use crate::response::error::{Failure, Result};
-use crate::response::headers::{empty, parse_xml, xml};
 use crate::services::Services;
 use arc_swap::{ArcSwap, Guard};
 use axum::body::Body;
 use axum::http::Response;
-use document::Change;
 use lazurite_blob::{AccountPolicy, ContainerSettings};
 use lazurite_engine::Ticket;
+use lazurite_protocol::date;
+use lazurite_protocol::properties::document::{self, Change};
+use lazurite_protocol::properties::{LOGS_CONTAINER, ServiceProperties, WEBSITE_CONTAINER, cors};
+use lazurite_protocol::request::context::{Context, Replication, ServiceKind};
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{empty, parse_xml, xml};
+use lazurite_protocol::xml::Writer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -263,11 +254,11 @@ pub fn check_secondary(context: &Context) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::context::ApiVersion;
-    use crate::request::context::tests::request;
     use crate::state::{DataDirectory, stores_for_tests};
     use lazurite_engine::fs::{FaultFs, MemoryFs, Operation};
     use lazurite_engine::{Config, Durability, Environment};
+    use lazurite_protocol::request::context::ApiVersion;
+    use lazurite_protocol::testing::request;
     use std::time::Duration;
 
     fn open(disk: &FaultFs) -> Arc<PropertiesStore> {

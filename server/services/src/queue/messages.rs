@@ -1,18 +1,18 @@
 //! Operations on messages.
 
 use crate::advisor;
-use crate::auth::Caller;
-use crate::codec::date;
-use crate::codec::xml::{Writer, read_list};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::queue::request::{Request, uncached, write};
 use crate::request::body::{RequestBody, collect};
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put, xml};
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::date;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put, xml};
+use lazurite_protocol::xml::{Writer, read_list};
 use lazurite_queue::{GetMessages, MESSAGE_BYTES_MAX, PeekedMessage, PutMessage, UpdateMessage};
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -9,14 +9,14 @@ mod tests;
 
 pub use operations::{Route, route};
 
-use crate::auth::Caller;
-use crate::auth::policy::authorize;
 use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
-use crate::request::context::Context;
 use crate::request::operation::BodyRule;
 use crate::response::ResponseFuture;
-use crate::response::error::{Failure, Result, common};
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::auth::policy::authorize;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
 use request::Request;
 pub use request::State;
 use std::sync::Arc;

@@ -6,15 +6,16 @@ use crate::auth::get_user_delegation_key;
 use crate::properties;
 use crate::queue::request::Request;
 use crate::queue::{messages, queues};
-use crate::request::context::{Context, decode};
-use crate::request::inputs::{Inputs, headers, parameters};
 use crate::request::operation::{
-    Asked, BodyRule, Index, LogClass, LogName, LongResponse, OWNER, Operation, Permissions,
-    Resource, Unmatched, account_sas, any_sas,
+    Asked, BodyRule, Index, LogName, LongResponse, OWNER, Operation, Permissions, Resource,
+    Unmatched, account_sas, any_sas,
 };
-use crate::request::permissions::{Letters::Any, Letters::Never, RequiredPermissions};
-use crate::response::error::{Failure, Result, common};
 use crate::response::ready_response;
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::request::context::{Context, decode};
+use lazurite_protocol::request::inputs::{Inputs, headers, parameters};
+use lazurite_protocol::request::permissions::{Letters::Any, Letters::Never, RequiredPermissions};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use std::sync::LazyLock;
 
 type Row = Operation<Request>;

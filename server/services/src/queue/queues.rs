@@ -1,19 +1,21 @@
 //! Operations on queues.
 
-use crate::codec::policies;
-use crate::codec::xml::Writer;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::faults::targets::Named;
 use crate::queue::request::{Request, write};
 use crate::request::body::RequestBody;
-use crate::request::metadata::metadata;
 use crate::request::policies::collect_policies;
-use crate::response::error::{Failure, Result};
-use crate::response::headers::{empty, put, put_metadata, put_static, write_metadata, xml};
-use crate::response::listed_urls::ListedUrls;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CACHE_CONTROL;
+use lazurite_protocol::policies;
+use lazurite_protocol::request::metadata::metadata;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{
+    empty, put, put_metadata, put_static, write_metadata, xml,
+};
+use lazurite_protocol::response::listed_urls::ListedUrls;
+use lazurite_protocol::xml::Writer;
 use lazurite_queue::{Creation, ListQueues, QueuePage};
 
 pub async fn list_queues(request: Request) -> Result<Response<Body>> {

@@ -1,16 +1,16 @@
 //! A routed request of the Queue service.
 
-use crate::auth::Caller;
 use crate::connection::blocking_pool;
 use crate::properties::PropertiesStore;
-use crate::request::context::Context;
-use crate::response::error::Result;
-use crate::response::headers::{empty, put_static};
 use crate::services::Services;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::CACHE_CONTROL;
 use lazurite_engine::Ticket;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::Result;
+use lazurite_protocol::response::headers::{empty, put_static};
 use lazurite_queue::QueueService;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-use crate::accounts::Accounts;
 use crate::queue::operations::route;
-use crate::request::context::{Context, RequestOrigin, ServiceKind};
-use crate::response::error::Failure;
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::request::context::{Context, RequestOrigin, ServiceKind};
+use lazurite_protocol::response::error::Failure;
 use std::time::SystemTime;
 
 /// Method, path, expected operation, and whether it writes.

@@ -5,8 +5,6 @@ use crate::connection::on_blocking_pool;
 use crate::memory::PACE_BYTES;
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
 use crate::request::body_copy::BodyCopy;
-use crate::request::checksums::BodyCheck;
-use crate::response::error::{Failure, Result, common};
 use axum::http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, TRANSFER_ENCODING,
 };
@@ -14,6 +12,8 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 use lazurite_blob::Checksums;
+use lazurite_protocol::request::checksums::BodyCheck;
+use lazurite_protocol::response::error::{Failure, Result, common};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;

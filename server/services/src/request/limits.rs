@@ -1,10 +1,10 @@
 //! Limits of a request's head: its target, its headers, its framing.
 
 use crate::connection::framing::RawHead;
-use crate::response::error::{Failure, Result};
-use crate::response::headers::METADATA_PREFIX;
 use axum::http::Uri;
 use axum::http::header::{CONNECTION, HeaderMap, HeaderValue};
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::METADATA_PREFIX;
 
 /// Maximum length of a request target in bytes. Long filters must fit.
 const TARGET_BYTES_MAX: usize = 64 * 1024;

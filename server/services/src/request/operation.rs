@@ -5,17 +5,18 @@
 //! anonymous access, the guard against foreign web pages, the read-only secondary, versions,
 //! bodies, memory for long responses, and the names in logs and metrics.
 
-use crate::codec::multipart::SubRequest;
 use crate::request::body::RequestBody;
-use crate::request::checksums;
-use crate::request::context::{ApiVersion, Context, ServiceKind, text_of};
-use crate::request::inputs::{self, Inputs};
-use crate::request::parameters::Query;
-use crate::request::permissions::{Letters::Any, RequiredPermissions};
 use crate::response::ResponseFuture;
-use crate::response::error::{Failure, Result};
 use axum::http::Method;
 use axum::http::header::CONTENT_TYPE;
+use lazurite_protocol::multipart::SubRequest;
+use lazurite_protocol::parameters::Query;
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::request::checksums;
+use lazurite_protocol::request::context::{ApiVersion, Context, ServiceKind, text_of};
+use lazurite_protocol::request::inputs::{self, Inputs};
+use lazurite_protocol::request::permissions::{Letters::Any, RequiredPermissions};
+use lazurite_protocol::response::error::{Failure, Result};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -240,25 +241,6 @@ pub enum LogName {
     Fixed(&'static str),
     /// The name depends on the request; `None`: the request is not logged.
     ByRequest(fn(&Context) -> Option<&'static str>),
-}
-
-/// The class of an operation, which the account's settings may exclude from logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LogClass {
-    Read,
-    Write,
-    Delete,
-}
-
-impl LogClass {
-    /// The name of the class in the metadata of a log, `LogType`.
-    pub fn name(self) -> &'static str {
-        match self {
-            LogClass::Read => "read",
-            LogClass::Write => "write",
-            LogClass::Delete => "delete",
-        }
-    }
 }
 
 /// The name and class of an operation in logs and metrics.

@@ -1,10 +1,10 @@
 //! The body of Set Container ACL, Set Queue ACL and Set Table ACL.
 
-use crate::codec::policies;
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use crate::response::error::{Result, common};
-use crate::response::headers::parse_xml;
 use lazurite_base::policies::StoredPolicy;
+use lazurite_protocol::policies;
+use lazurite_protocol::response::error::{Result, common};
+use lazurite_protocol::response::headers::parse_xml;
 
 /// Reads the stored access policies in a body. An empty body has none. Source: Set Container ACL,
 /// "Request body".

@@ -3,13 +3,13 @@
 //! is kept.
 
 use crate::own_requests::OWN_REQUEST;
-use crate::request::context::text_of;
-use crate::request::target::{
-    may_have_secret, redact, without_credentials, without_secret_parameters,
-};
 use axum::http::header::{HeaderMap, HeaderValue};
 use axum::http::uri::PathAndQuery;
 use axum::http::{Method, Uri};
+use lazurite_protocol::request::context::text_of;
+use lazurite_protocol::target::{
+    may_have_secret, redact, without_credentials, without_secret_parameters,
+};
 use memchr::memchr_iter;
 use std::borrow::Cow;
 

@@ -1,12 +1,12 @@
 //! One request and its response, as the ring keeps them.
 
-use crate::accounts::{SECONDARY, names_account};
 use crate::observer::HowEnded;
 use crate::request::body_copy::{BodyCopy, Copied};
-use crate::request::context::ServiceKind;
-use crate::request::target::redact;
 use crate::requests::head::{Header, lines, text_in, value_in};
 use crate::requests::why_refused::WhyRefused;
+use lazurite_protocol::accounts::{SECONDARY, names_account};
+use lazurite_protocol::request::context::ServiceKind;
+use lazurite_protocol::target::redact;
 use memchr::memchr;
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::observer::{End, ExchangeFacts, HowEnded, Observer};
-use crate::request::context::{RequestOrigin, ServiceKind};
-use crate::response::error::{ClientSigned, Failure};
 use axum::body::Body;
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
+use lazurite_protocol::request::context::{RequestOrigin, ServiceKind};
+use lazurite_protocol::response::error::{ClientSigned, Failure};
 use std::time::{Duration, SystemTime};
 
 fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u16) {
@@ -16,7 +16,7 @@ fn serve(ring: &Ring, id: u64, target: &str, headers: &[(&str, &str)], status: u
 fn facts(id: u64, target: &str, headers: &HeaderMap, status: u16) -> ExchangeFacts {
     let origin = RequestOrigin {
         request_id: format!("id-{id}"),
-        ..crate::request::context::tests::origin(ServiceKind::Blob)
+        ..lazurite_protocol::testing::origin(ServiceKind::Blob)
     };
     ExchangeFacts {
         account: Some("a".into()),
@@ -480,7 +480,7 @@ fn details_of_a_refusal_hold_no_secrets() {
     let text = "Server used following string to sign: 'PUT\n\nx-ms-copy-source:http://h/a/c/b?sv=1&sig=c2VjcmV0\n\
                 x-ms-copy-source-authorization:Bearer c2VjcmV0\nx-ms-encryption-key:c2VjcmV0\nx-ms-version:2021-12-02\n/a/a/c/b'.";
     let refused = || {
-        crate::response::error::common::AUTHENTICATION_FAILED
+        lazurite_protocol::response::error::common::AUTHENTICATION_FAILED
             .with("AuthenticationErrorDetail", text)
             .with("HeaderValue", "/a/c/b?sig=c2VjcmV0")
     };
@@ -498,7 +498,7 @@ fn details_of_a_refusal_hold_no_secrets() {
 
 #[test]
 fn reason_of_a_refused_signature_is_a_phrase_without_the_signature() {
-    let failure = crate::response::error::common::AUTHENTICATION_FAILED.with(
+    let failure = lazurite_protocol::response::error::common::AUTHENTICATION_FAILED.with(
         "AuthenticationErrorDetail",
         "The MAC signature found in the HTTP request 'c2ln' is not the same as any computed signature. Server used following string to \
          sign: 'GET\n\n'.",

@@ -1,8 +1,8 @@
 //! Why a request was refused, in the words of its response.
 
-use crate::request::target::without_secret_parameters;
 use crate::requests::head::without_secrets;
-use crate::response::error::{ClientSigned, Failure, WRONG_SERVICE};
+use lazurite_protocol::response::error::{ClientSigned, Failure, WRONG_SERVICE};
+use lazurite_protocol::target::without_secret_parameters;
 
 /// Maximum length of a reason in a list, in bytes.
 const REASON_BYTES_MAX: usize = 300;

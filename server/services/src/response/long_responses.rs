@@ -4,11 +4,11 @@
 //! before it is built, and released once it is sent.
 
 use crate::memory::{self, FREE_BYTES, MemoryGrant};
-use crate::response::error::Result;
 use axum::body::Body;
 use axum::http::Response;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use lazurite_protocol::response::error::Result;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

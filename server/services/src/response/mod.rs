@@ -1,15 +1,11 @@
-//! Responses: headers, bodies that are streamed or long, errors.
+//! Responses whose bodies are streamed or long.
 
-pub mod common_headers;
-pub mod error;
-pub mod headers;
-pub mod listed_urls;
 pub mod long_responses;
 pub mod streamed;
 
-use crate::response::error::Result;
 use axum::body::Body;
 use axum::http::Response;
+use lazurite_protocol::response::error::Result;
 use std::future::{Future, ready};
 use std::pin::Pin;
 

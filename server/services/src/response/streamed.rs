@@ -1,10 +1,10 @@
 //! Response bodies that are read from the store while they are sent.
 
 use crate::memory::{self, MemoryGrant, PIECE_BYTES};
-use crate::response::error::Result;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};
+use lazurite_protocol::response::error::Result;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;

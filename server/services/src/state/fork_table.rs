@@ -2,11 +2,11 @@
 
 use crate::clock::system_time;
 use crate::platform;
-use crate::response::error::{Failure, Result};
 use crate::state::data_directory::FORK_HANDLES_MAX;
 use crate::state::settings::{ForkSettings, ForkSource};
 use crate::state::store::Store;
 use crate::state::stores_file::StoreNumber;
+use lazurite_protocol::response::error::{Failure, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

@@ -5,8 +5,6 @@
 //! when it is released, or when no request has used it for a while. The file `STORES` does not name
 //! its directory, so if a kill has left the directory, the next start removes it.
 
-use crate::accounts::is_fork_name;
-use crate::response::error::{Failure, Result};
 use crate::services::Services;
 use crate::state::data_directory::{FORK_DURABILITY, FORK_LOG_BYTES_MAX};
 use crate::state::fork_table::ForkFacts;
@@ -16,6 +14,8 @@ use crate::state::store::Store;
 use crate::state::stores::Stores;
 use crate::state::stores_file::{StoreNumber, StoresFile};
 use lazurite_engine::copy_store;
+use lazurite_protocol::accounts::is_fork_name;
+use lazurite_protocol::response::error::{Failure, Result};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::analytics::{Analytics, Inputs};
 use crate::connection::on_blocking_pool;
-use crate::response;
 use crate::services::Services;
+use lazurite_protocol::response::error;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -107,7 +107,7 @@ impl FailureLog {
     }
 
     /// The result of a successful sweep; logs a failure and returns `None`.
-    fn success<T>(&mut self, outcome: response::error::Result<T>) -> Option<T> {
+    fn success<T>(&mut self, outcome: error::Result<T>) -> Option<T> {
         let failed_before = std::mem::replace(&mut self.has_failed, outcome.is_err());
         match outcome {
             Ok(swept) => Some(swept),

@@ -11,7 +11,6 @@
 
 use crate::clock::system_time;
 use crate::connection::on_blocking_pool;
-use crate::response::error::{Failure, Result};
 use crate::services::Services;
 use crate::state::data_directory::FORK_LOG_BYTES_MAX;
 use crate::state::store::Store;
@@ -20,6 +19,7 @@ use crate::state::stores_file::{
     SNAPSHOTS_MAX, SnapshotRecord, StoreNumber, StoresFile, is_snapshot_name,
 };
 use lazurite_engine::{Db, copy_store};
+use lazurite_protocol::response::error::{Failure, Result};
 use std::sync::Arc;
 use std::time::SystemTime;
 

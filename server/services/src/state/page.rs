@@ -1,13 +1,13 @@
 //! `/_lazurite/state/…`: the list of snapshots, and the operations on whole stores, in JSON.
 
-use crate::codec::date;
-use crate::response::error::{Failure, Result};
 use crate::state::diff::{LIMIT_DEFAULT, LIMIT_MAX, WantedDiff};
 use crate::state::fork_table::ForkFacts;
 use crate::state::operations::SnapshotFacts;
 use crate::state::partial_reset::WantedReset;
 use crate::state::settings::ForkSource;
 use crate::state::stores::Stores;
+use lazurite_protocol::date;
+use lazurite_protocol::response::error::{Failure, Result};
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Value, json};
 use std::fmt;

@@ -1,9 +1,6 @@
 //! The reset of a part of a store: an account, a service of it, a container, a queue or a table.
 
-use crate::accounts::Addressed;
 use crate::properties::metrics_tables;
-use crate::response::error::{Failure, Result};
-use crate::service_kind::ServiceKind;
 use crate::services::Services;
 use crate::state::forks::fork_not_found;
 use crate::state::store::Store;
@@ -11,6 +8,9 @@ use crate::state::stores::Stores;
 use crate::state::writes::Scope;
 use lazurite_blob::ListContainers;
 use lazurite_engine::Ticket;
+use lazurite_protocol::accounts::Addressed;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::service_kind::ServiceKind;
 use lazurite_queue::ListQueues;
 use lazurite_table::TableQuery;
 use std::sync::Arc;

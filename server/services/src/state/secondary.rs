@@ -10,14 +10,14 @@
 
 use crate::clock::{self, Clock};
 use crate::connection::on_blocking_pool;
-use crate::request::context::Replication;
-use crate::response::error::Result;
 use crate::services::Ending;
 use crate::state::place::{DIRECTORY, Place};
 use crate::state::settings::Settings;
 use crate::state::store::{Shared, Store};
 use crate::state::stores_file::StoreNumber;
 use lazurite_engine::{Background, Config, Db, Environment, remove_store};
+use lazurite_protocol::request::context::Replication;
+use lazurite_protocol::response::error::Result;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -192,7 +192,7 @@ impl Secondary {
         };
         let store = opened.map_err(|sentence| {
             tracing::error!("the secondary endpoint cannot be read: {sentence}");
-            crate::response::error::common::INTERNAL_ERROR
+            lazurite_protocol::response::error::common::INTERNAL_ERROR
         })?;
         Ok(Reading { store, replication })
     }

@@ -1,9 +1,9 @@
 //! The settings of a process's stores, from its flags.
 
-use crate::accounts::Accounts;
 use crate::blob::Fetcher;
 use crate::faults::Faults;
 use lazurite_base::wall_clock::WallClock;
+use lazurite_protocol::accounts::Accounts;
 use std::sync::Arc;
 use std::time::Duration;
 

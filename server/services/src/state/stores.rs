@@ -1,7 +1,5 @@
 //! The stores of the process. Requests that name no store address the current one.
 
-use crate::accounts::Accounts;
-use crate::response::error;
 use crate::state::data_directory::{DataDirectory, Opener};
 use crate::state::directories::Directories;
 use crate::state::disk_use::bytes_below;
@@ -11,6 +9,8 @@ use crate::state::settings::Settings;
 use crate::state::store::{Shared, Store};
 use crate::state::stores_file::StoresFile;
 use arc_swap::{ArcSwap, Guard};
+use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::response::error;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

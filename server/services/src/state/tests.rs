@@ -1,12 +1,12 @@
 //! Operations on whole stores on a disk that fails, fills up and loses power at any call, and in
 //! random order.
 
-use crate::accounts::DEVELOPMENT_ACCOUNT;
-use crate::response::error::Result;
 use crate::state::{DataDirectory, ForkSource, Store, Stores, stores_for_tests};
 use lazurite_blob::{ContainerSettings, ListContainers};
 use lazurite_engine::fs::{Failure, Fault, FaultFs, Fs, Keep, Lock, MemoryFs, Operation};
 use lazurite_engine::{Batch, Config, Durability, Environment, KeyspaceOptions, test_seeds};
+use lazurite_protocol::accounts::DEVELOPMENT_ACCOUNT;
+use lazurite_protocol::response::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::Arc;

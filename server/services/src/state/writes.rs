@@ -5,8 +5,8 @@
 //! Next the reset waits until the writes under way have ended, for at most a second. A write that
 //! lasts longer is refused at its end: the data that it wrote is gone.
 
-use crate::response::error::{Failure, Result};
-use crate::service_kind::ServiceKind;
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::service_kind::ServiceKind;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};

@@ -1,11 +1,11 @@
 //! Access to tables: permissions, metrics tables, and the rows that a SAS is limited to.
 
-use crate::auth::Caller;
-use crate::auth::policy::authorize;
-use crate::request::context::Context;
 use crate::request::operation::Operation;
-use crate::response::error::{Result, common};
 use crate::table::request::Request;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::auth::policy::authorize;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Result, common};
 use lazurite_table::{AccessRange, is_metrics_table};
 
 /// Checks that the caller may perform the operation. The server owns the tables of metrics: clients

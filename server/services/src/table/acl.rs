@@ -1,15 +1,15 @@
 //! Stored access policies of tables.
 
-use crate::codec::policies;
 use crate::connection::blocking_pool;
 use crate::request::body::RequestBody;
 use crate::request::policies::collect_policies;
-use crate::response::error::Result;
-use crate::response::headers::{empty, xml};
 use crate::table::format::uncached;
 use crate::table::request::{Request, write};
 use axum::body::Body;
 use axum::http::Response;
+use lazurite_protocol::policies;
+use lazurite_protocol::response::error::Result;
+use lazurite_protocol::response::headers::{empty, xml};
 
 pub async fn get_table_acl(request: Request) -> Result<Response<Body>> {
     let tables = &request.state.services.tables;

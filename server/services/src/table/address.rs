@@ -2,7 +2,7 @@
 //! service resources.
 
 use crate::request::operation::Resource;
-use crate::response::error::{Failure, Result};
+use lazurite_protocol::response::error::{Failure, Result};
 use percent_encoding::percent_decode_str;
 
 /// The resource that a request addresses.

@@ -1,18 +1,11 @@
 //! Entity group transactions. Source: Performing Entity Group Transactions.
 
-use crate::accounts::Addressed;
 use crate::advisor::{self, TransactionFacts};
-use crate::codec::multipart::{self, Batch, SubRequest, SubResponse};
-use crate::codec::odata::{Frame, Level, entity_path, read_entity};
 use crate::connection::blocking_pool::{on_blocking_pool, on_blocking_pool_limited};
 use crate::faults::targets::Named;
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_held};
-use crate::request::context::text_of;
 use crate::request::operation::{Asked, Resource};
-use crate::request::parameters::Query;
 use crate::requests::WhyRefused;
-use crate::response::error::{Failure, Result, common, table_json_body};
-use crate::response::headers::{empty, put, put_static};
 use crate::response::long_responses;
 use crate::table::access::{check_access, sas_key_range};
 use crate::table::address::{Address, EntityKeys};
@@ -26,6 +19,13 @@ use axum::http::{HeaderValue, Response};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use lazurite_engine::Ticket;
+use lazurite_protocol::accounts::Addressed;
+use lazurite_protocol::multipart::{self, Batch, SubRequest, SubResponse};
+use lazurite_protocol::odata::{Frame, Level, entity_path, read_entity};
+use lazurite_protocol::parameters::Query;
+use lazurite_protocol::request::context::text_of;
+use lazurite_protocol::response::error::{Failure, Result, common, table_json_body};
+use lazurite_protocol::response::headers::{empty, put, put_static};
 use lazurite_table::{DateTime, ETag, Entity, Write};
 use std::borrow::Cow;
 

@@ -1,13 +1,9 @@
 //! Operations on single entities, and queries.
 
 use crate::advisor;
-use crate::codec::odata::{self, EntityBody, Frame, read_entity};
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::faults::targets::{Meter, PageRows, Target};
 use crate::request::body::{DOCUMENT_BYTES_MAX, RequestBody, collect_parsed};
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put};
 use crate::table::address::EntityKeys;
 use crate::table::format::{Prefer, json, uncached};
 use crate::table::request::Request;
@@ -15,6 +11,10 @@ use crate::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{ETAG, LOCATION};
+use lazurite_protocol::odata::{self, EntityBody, Frame, read_entity};
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put};
 use lazurite_table::{
     AccessKind, AccessRange, Cost, DateTime, ETag, Entity, EntityView, InvalidInput, PageEnd,
     Query, TableService, Visitor, Write,

@@ -1,14 +1,14 @@
 //! Formats of requests and responses: OData metadata levels, content types, `Prefer`.
 
-use crate::codec::odata::Level;
-use crate::request::context::{Context, read};
-use crate::response::error::{Failure, Result};
-use crate::response::headers::{empty, put_value};
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
+use lazurite_protocol::odata::Level;
+use lazurite_protocol::request::context::{Context, read};
+use lazurite_protocol::response::error::{Failure, Result};
+use lazurite_protocol::response::headers::{empty, put_value};
 use std::borrow::Cow;
 
 /// The OData level. `$format` overrides `Accept`. Source: Payload format for Table operations.

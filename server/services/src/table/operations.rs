@@ -4,14 +4,10 @@
 
 use crate::auth::get_user_delegation_key;
 use crate::properties;
-use crate::request::context::{Context, text_of};
-use crate::request::inputs::{Inputs, headers, parameters, union};
 use crate::request::operation::{
-    Asked, BodyRule, Index, LogClass, LogName, LongResponse, OWNER, Permissions, Resource,
-    Unmatched, account_sas, any_sas,
+    Asked, BodyRule, Index, LogName, LongResponse, OWNER, Permissions, Resource, Unmatched,
+    account_sas, any_sas,
 };
-use crate::request::permissions::{Letters::All, RequiredPermissions};
-use crate::response::error::{Failure, Result, common};
 use crate::response::ready_response;
 use crate::table::address::Address;
 use crate::table::format::uncached;
@@ -19,6 +15,11 @@ use crate::table::request::Request;
 use crate::table::route::{Route, Row};
 use crate::table::{acl, batch, entity, tables};
 use axum::http::Method;
+use lazurite_protocol::properties::LogClass;
+use lazurite_protocol::request::context::{Context, text_of};
+use lazurite_protocol::request::inputs::{Inputs, headers, parameters, union};
+use lazurite_protocol::request::permissions::{Letters::All, RequiredPermissions};
+use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_table::{IfMatch, Write, check_table_name};
 use std::sync::LazyLock;
 

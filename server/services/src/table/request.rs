@@ -1,15 +1,15 @@
 //! A routed request of the Table service.
 
-use crate::auth::Caller;
-use crate::codec::odata::Level;
 use crate::connection::blocking_pool;
 use crate::properties::PropertiesStore;
-use crate::request::context::Context;
-use crate::response::error::Result;
 use crate::services::Services;
 use crate::table::address::EntityKeys;
 use lazurite_advisor::Advisor;
 use lazurite_engine::Ticket;
+use lazurite_protocol::auth::Caller;
+use lazurite_protocol::odata::Level;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::Result;
 use lazurite_table::{AccessRange, TableService, Write};
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The row for a request, and the resource that the request addresses.
 
 use crate::request::operation::{Asked, Operation};
-use crate::response::error::Result;
 use crate::table::address::{Address, EntityKeys};
 use crate::table::request::Request;
+use lazurite_protocol::response::error::Result;
 use lazurite_table::Write;
 
 pub type Row = Operation<Request>;

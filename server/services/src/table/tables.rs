@@ -1,12 +1,8 @@
 //! Operations on tables, not on their entities.
 
-use crate::codec::odata;
 use crate::connection::blocking_pool::{self, on_blocking_pool};
 use crate::faults::targets::Named;
 use crate::request::body::{RequestBody, SMALL_DOCUMENT_BYTES_MAX, collect};
-use crate::request::context::Context;
-use crate::response::error::{Failure, Result, common};
-use crate::response::headers::{empty, put};
 use crate::table::entity::{QUERY_TIME_MAX, top};
 use crate::table::format::{Prefer, json, uncached};
 use crate::table::request::Request;
@@ -14,6 +10,10 @@ use crate::table::token;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::LOCATION;
+use lazurite_protocol::odata;
+use lazurite_protocol::request::context::Context;
+use lazurite_protocol::response::error::{Failure, Result, common};
+use lazurite_protocol::response::headers::{empty, put};
 use lazurite_table::TableQuery;
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
-use crate::request::context::tests::request;
-use crate::request::context::{Context, ServiceKind};
 use crate::table::operations::route;
+use lazurite_protocol::request::context::{Context, ServiceKind};
+use lazurite_protocol::testing::request;
 use lazurite_table::{IfMatch, Write};
 
 const ENTITY: &str = "/T(PartitionKey='p',RowKey='r')";

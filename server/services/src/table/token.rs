@@ -3,9 +3,9 @@
 //! A token is `1!<length>!<payload>`. The payload is the key in base64, with `*`, `_` and `-` for
 //! `+`, `/` and `=`. The form is the service's own, as observed.
 
-use crate::response::error::{Failure, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazurite_protocol::response::error::{Failure, Result};
 
 /// The continuation token for a key.
 pub fn write(key: &str) -> String {

@@ -3,10 +3,10 @@
 use super::McpServer;
 use crate::commands::{design_check, files, messages, query};
 use crate::http_client::Upload;
-use crate::service_kind::ServiceKind;
 use lazurite_base::terminal::ChangingLine;
 use lazurite_cost::Prices;
 use lazurite_mover::{Call, Client, encode};
+use lazurite_protocol::service_kind::ServiceKind;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::schemars::{self, JsonSchema};
 use rmcp::{tool, tool_router};

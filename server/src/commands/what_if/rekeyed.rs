@@ -1,9 +1,9 @@
 //! The copy of a table with other keys.
 
-use crate::codec::odata::{EntityBody, read_entity};
 use crate::commands::what_if::trial::{REKEYED, Trial};
 use lazurite_design::{Keys, Moved, OLD_PARTITION_KEY, OLD_ROW_KEY, OldKeys, Table};
 use lazurite_mover::{Fields, Progress, make_table, read_page, write_lines};
+use lazurite_protocol::odata::{EntityBody, read_entity};
 use lazurite_table::{Entity, Value};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};

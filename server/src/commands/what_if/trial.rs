@@ -1,8 +1,8 @@
 //! Runs queries of a record on a table in a fork.
 
-use crate::service_kind::ServiceKind;
 use lazurite_design::{KeyCondition, Keys, Measured, Question, RecordedQuery, shape};
 use lazurite_mover::{Client, encode};
+use lazurite_protocol::service_kind::ServiceKind;
 use std::collections::BTreeMap;
 
 /// The table with the new keys.

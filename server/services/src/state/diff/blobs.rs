@@ -2,8 +2,6 @@
 
 use crate::blob::access_text;
 use crate::blob::header_text::shown;
-use crate::properties::LOGS_CONTAINER;
-use crate::response::error::Result;
 use crate::services::Services;
 use crate::state::diff::changes::{Changes, Fact, named};
 use crate::state::diff::walk::{Pair, items, pairs};
@@ -14,6 +12,8 @@ use lazurite_blob::{
     Blob, BlobAddress, BlobEntry, BlobState, Checksummer, Conditions, Container, Error, ListBlobs,
     ListContainers, ListedBlob, SnapshotTime,
 };
+use lazurite_protocol::properties::LOGS_CONTAINER;
+use lazurite_protocol::response::error::Result;
 use std::cmp::Ordering;
 
 /// Number of bytes of content that are read at a time.

@@ -14,7 +14,6 @@ mod walk;
 pub use changes::{Change, Changes, Kind, LIMIT_DEFAULT, LIMIT_MAX, Shown};
 
 use crate::connection::on_blocking_pool;
-use crate::response::error::{Failure, Result};
 use crate::services::Services;
 use crate::state::forks::fork_not_found;
 use crate::state::settings::ForkSource;
@@ -23,6 +22,7 @@ use crate::state::stores::Stores;
 use crate::state::stores_file::StoresFile;
 use changes::{Fact, Resource};
 use lazurite_base::policies::StoredPolicy;
+use lazurite_protocol::response::error::{Failure, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
@@ -198,5 +198,5 @@ fn policies(all: &[StoredPolicy]) -> impl Iterator<Item = Fact> + '_ {
 }
 
 fn shown_time(time: Option<SystemTime>) -> String {
-    time.map_or_else(|| "-".to_owned(), crate::codec::date::iso8601)
+    time.map_or_else(|| "-".to_owned(), lazurite_protocol::date::iso8601)
 }

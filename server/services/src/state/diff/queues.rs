@@ -1,11 +1,11 @@
 //! Compares queues and their messages, including hidden ones. Messages are matched by id.
 
-use crate::codec::date::iso8601;
-use crate::response::error::Result;
 use crate::services::Services;
 use crate::state::diff::changes::{Changes, Fact, named};
 use crate::state::diff::walk::{items, pairs};
 use crate::state::diff::{Comparison, policies};
+use lazurite_protocol::date::iso8601;
+use lazurite_protocol::response::error::Result;
 use lazurite_queue::{ListQueues, ListedQueue, StoredMessage};
 
 /// Number of messages read at a time.

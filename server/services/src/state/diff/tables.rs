@@ -1,11 +1,11 @@
 //! Compares tables and their entities.
 
-use crate::response::error::Result;
 use crate::services::Services;
 use crate::state::diff::changes::{Changes, Fact};
 use crate::state::diff::walk::{items, pairs};
 use crate::state::diff::{Comparison, policies};
 use crate::table::value_text::{edit_text, type_name};
+use lazurite_protocol::response::error::Result;
 use lazurite_table::{Entity, Query, TableQuery};
 use std::cmp::Ordering;
 

@@ -1,7 +1,7 @@
 //! Two sequences in key order, side by side: each is read a page at a time, so that memory does not
 //! grow with the stores.
 
-use crate::response::error::Result;
+use lazurite_protocol::response::error::Result;
 use std::cmp::Ordering;
 use std::iter::from_fn;
 
@@ -88,7 +88,7 @@ pub fn pairs<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::response::error::Failure;
+    use lazurite_protocol::response::error::Failure;
 
     fn numbers(all: &[u32]) -> impl Iterator<Item = Result<u32>> {
         items(true, move |from: Option<usize>| {

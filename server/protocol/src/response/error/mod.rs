@@ -11,8 +11,9 @@ mod render;
 pub use failure::{ClientSigned, Failure, Result, WRONG_SERVICE};
 pub use render::{ErrorFormat, render, table_json_body};
 
-use crate::codec::date;
-use crate::memory::MemoryExhausted;
+use crate::date;
+use crate::parameters::{PARAMETERS_MAX, QueryError};
+use crate::structured::Malformed;
 use axum::http::header::{CONTENT_RANGE, ETAG, HeaderValue, LAST_MODIFIED};
 
 impl Failure {
@@ -32,10 +33,35 @@ impl Failure {
     }
 }
 
-impl From<MemoryExhausted> for Failure {
-    fn from(_: MemoryExhausted) -> Failure {
-        let message = "Too many large requests and answers are under way. Try again later.";
-        Failure::new(503, "ServerBusy", message)
+impl From<QueryError> for Failure {
+    fn from(error: QueryError) -> Failure {
+        match error {
+            QueryError::TooMany => {
+                let message =
+                    format!("The request has more than {PARAMETERS_MAX} query parameters.");
+                Failure::new(400, "InvalidUri", message)
+            }
+            QueryError::Name => common::INVALID_URI.into(),
+            QueryError::Value { name, value } => {
+                Failure::parameter(&name, value, "It is not UTF-8.")
+            }
+        }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Failure {
+        match malformed {
+            Malformed::Framing(detail) => common::INVALID_INPUT.with("ExtendedErrorDetail", detail),
+            Malformed::Checksum {
+                specified,
+                calculated,
+            } => lazurite_blob::Error::Crc64Mismatch {
+                specified,
+                calculated,
+            }
+            .into(),
+        }
     }
 }
 

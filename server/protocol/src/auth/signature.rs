@@ -8,13 +8,13 @@ use sha2::Sha256;
 use std::cell::RefCell;
 
 /// HMAC-SHA256 of `text` in base64, as clients sign.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub fn sign(key: &[u8], text: &[u8]) -> String {
     STANDARD.encode(mac(key, text).finalize().into_bytes())
 }
 
 fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     HASHED_BYTES.with(|hashed| hashed.set(hashed.get() + text.len()));
     let mut mac = keyed(key);
     mac.update(text);
@@ -45,13 +45,13 @@ fn keyed(key: &[u8]) -> Hmac<Sha256> {
     })
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 thread_local! {
     /// The number of bytes that this thread has hashed for signatures.
     static HASHED_BYTES: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub fn hashed_bytes() -> usize {
     HASHED_BYTES.get()
 }

@@ -15,7 +15,7 @@ impl ApiVersion {
 
     /// `None` unless `text` is `YYYY-MM-DD`, a real date, and not before the first version.
     pub fn parse(text: &str) -> Option<ApiVersion> {
-        let valid = text.len() == 10 && crate::codec::date::is_date(text) && text >= Self::OLDEST;
+        let valid = text.len() == 10 && crate::date::is_date(text) && text >= Self::OLDEST;
         valid.then(|| ApiVersion(text.to_owned()))
     }
 

@@ -4,14 +4,14 @@
 //! The raw request target is kept as sent: signatures are computed over it. Nothing here looks at
 //! stored data.
 
+pub use crate::parameters::{Query, decode};
 pub use crate::request::api_version::ApiVersion;
-pub use crate::request::parameters::{Query, decode};
 pub use crate::request::request_id::RequestIds;
 pub use crate::service_kind::ServiceKind;
 
 use crate::accounts::{Accounts, name_of_fork};
+use crate::headers::RequestHeaders;
 use crate::request::address::{address, no_account};
-use crate::request::headers::RequestHeaders;
 use crate::response::common_headers::VERSION;
 use crate::response::error::{Failure, Result, common};
 use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
@@ -262,7 +262,7 @@ impl Context {
         let Some(text) = self.header(name) else {
             return Ok(None);
         };
-        let date = crate::codec::date::parse_http(&text);
+        let date = crate::date::parse_http(&text);
         date.map(Some).ok_or_else(|| Failure::header(name, text))
     }
 
@@ -361,59 +361,9 @@ pub fn host(parts: &Parts) -> Result<String> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-
-    /// The accounts of the published signature vectors: `myaccount` has the bytes 0 to 63 as its
-    /// key.
-    pub fn accounts() -> Accounts {
-        let development = format!("devstoreaccount1:{}", crate::accounts::DEVELOPMENT_KEY);
-        let key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw==";
-        Accounts::parse(&format!("myaccount:{key};{development}")).unwrap()
-    }
-
-    /// A request as a client would send it to `account`: path style for the development account,
-    /// host style otherwise.
-    pub fn request(
-        service: ServiceKind,
-        method: &str,
-        target: &str,
-        account: &str,
-        headers: &[(&str, &str)],
-    ) -> Context {
-        let (host, target) = match account {
-            "devstoreaccount1" => (
-                "127.0.0.1:10000".to_owned(),
-                format!("/devstoreaccount1{target}"),
-            ),
-            _ => (
-                format!("{account}.{}.core.windows.net", service.label()),
-                target.to_owned(),
-            ),
-        };
-        let mut request = axum::http::Request::builder()
-            .method(method)
-            .uri(target)
-            .header("host", host);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let (parts, ()) = request.body(()).unwrap().into_parts();
-        *Context::new(&origin(service), &accounts(), &parts).unwrap()
-    }
-
-    pub fn origin(service: ServiceKind) -> RequestOrigin {
-        let now = crate::codec::date::parse_http("Fri, 01 Mar 2024 12:34:56 GMT").unwrap();
-        RequestOrigin {
-            secure: false,
-            service,
-            now,
-            system_now: now,
-            sas_now: now,
-            peer: "10.0.0.5:50000".parse().unwrap(),
-            request_id: "id".to_owned(),
-        }
-    }
+    use crate::testing::accounts;
 
     #[test]
     fn host_of_the_target_replaces_the_header() {

@@ -1,7 +1,7 @@
 //! Shared Key vectors: the signatures that unmodified client libraries made must verify.
 
 use super::*;
-use crate::request::context::tests::{accounts, request};
+use crate::testing::{accounts, request};
 
 const DATE: (&str, &str) = ("x-ms-date", "Fri, 01 Mar 2024 12:34:56 GMT");
 
@@ -382,12 +382,12 @@ fn a_backslash_may_be_signed_as_the_slash_that_it_is() {
         let headers = [("x-ms-version", "2021-12-02"), DATE];
         request(ServiceKind::Blob, "GET", path, "myaccount", &headers)
     };
-    let accounts = crate::request::context::tests::accounts();
+    let accounts = crate::testing::accounts();
     let keys = &*accounts.keys("myaccount");
     let sent = to("/c/dir%5Cname");
     let is_good = |signed: &str| {
         let text = string_to_sign(&to(signed), Scheme::SharedKey, Form::default());
-        let signature = crate::auth::sign(&keys[0], text.as_bytes());
+        let signature = crate::auth::signature::sign(&keys[0], text.as_bytes());
         let authorization = format!("SharedKey myaccount:{signature}");
         verify(&SignedRequest { context: &sent }, &authorization, keys).is_ok()
     };

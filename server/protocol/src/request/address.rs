@@ -1,7 +1,7 @@
 //! The account and the resource that a request addresses.
 
 use crate::accounts::{Accounts, Addressed};
-use crate::request::parameters::decode;
+use crate::parameters::decode;
 use crate::response::error::Failure;
 use crate::service_kind::ServiceKind;
 use std::borrow::Cow;

@@ -5,7 +5,7 @@
 use crate::auth::bearer::Bearer;
 use crate::auth::delegation::DelegationKey;
 use crate::auth::signature::{failed, verify as signature_is_good};
-use crate::codec::date;
+use crate::date;
 use crate::request::blob_names::{blob_names, blob_names_as_sent};
 use crate::request::context::{ApiVersion, Context, Query, ServiceKind, decode};
 use crate::response::error::{Failure, Result, common};

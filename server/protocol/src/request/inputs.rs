@@ -2,14 +2,14 @@
 //! operation does not read.
 //!
 //! The row of an operation names its inputs
-//! ([`Operation::reads`](crate::request::operation::Operation::reads)). Its handler sees no other
+//! (`Operation::reads`). Its handler sees no other
 //! input of the tables below, so an input that a row leaves out is refused or has no effect, as the
 //! tables say. Names that are not in the tables pass: credentials, routing, and headers that every
 //! operation takes.
 
-use crate::codec::multipart::SubRequest;
+use crate::multipart::SubRequest;
+use crate::parameters::Query;
 use crate::request::context::{Context, ServiceKind};
-use crate::request::parameters::Query;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::METADATA_PREFIX;
 
@@ -34,7 +34,7 @@ pub enum Unread {
     /// Refused with `400` if the operation changes something: the input would have no effect.
     Refused,
     /// Compared with the body
-    /// ([`Operation::check_content`](crate::request::operation::Operation::check_content)).
+    /// (`Operation::check_content`).
     Checked,
     /// Ignored, with the reason why that does no harm.
     Ignored(&'static str),
@@ -316,7 +316,7 @@ impl Inputs {
     };
 
     /// Whether the set has a header, or a parameter if the name begins with `?`.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn contains(self, name: &str) -> bool {
         match name.strip_prefix('?') {
             Some(name) => PARAMETERS_BY_LENGTH
@@ -586,7 +586,8 @@ impl ByLength {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::context::{ServiceKind, tests::request};
+    use crate::request::context::ServiceKind;
+    use crate::testing::request;
 
     const READS: Inputs = union(&[headers(&["x-ms-tags", "if-match"]), parameters(&["prefix"])]);
 

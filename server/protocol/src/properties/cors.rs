@@ -2,11 +2,11 @@
 //! an answer. Source: Cross-Origin Resource Sharing (CORS) support for Azure Storage, all sections;
 //! Preflight Blob Request.
 
-use crate::codec::xml::{Element, Writer};
 use crate::properties::elements::{check_children, invalid_value, required};
 use crate::request::context::Context;
 use crate::response::error::{Failure, Result, common};
 use crate::response::headers::{empty, put, put_static};
+use crate::xml::{Element, Writer};
 use axum::body::Body;
 use axum::http::header::VARY;
 use axum::http::{Method, Response};
@@ -374,8 +374,9 @@ pub fn document(rules: &[CorsRule]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::context::{ServiceKind, tests::request};
+    use crate::request::context::ServiceKind;
     use crate::response::headers::parse_xml;
+    use crate::testing::request;
 
     fn rule(origins: &str, methods: &str, headers: &str, exposed: &str) -> CorsRule {
         read_all(&one(origins, methods, headers, exposed, "500"))

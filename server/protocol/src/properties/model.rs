@@ -2,7 +2,6 @@
 
 use crate::properties::cors::CorsRule;
 use crate::request::context::ApiVersion;
-use crate::request::operation::LogClass;
 use std::borrow::Cow;
 
 /// The container that logs are written to.
@@ -20,10 +19,10 @@ pub struct ServiceProperties {
     pub cors: Vec<CorsRule>,
     /// The API version for requests that name none; Blob service only.
     pub default_service_version: Option<ApiVersion>,
-    pub(super) delete_retention: DeleteRetention,
+    pub delete_retention: DeleteRetention,
     pub static_website: StaticWebsite,
     /// The rule of `--cors`, which is neither stored nor returned.
-    pub(super) cors_at_start: Option<CorsRule>,
+    pub cors_at_start: Option<CorsRule>,
 }
 
 impl ServiceProperties {
@@ -99,9 +98,9 @@ pub struct Metrics {
 
 /// How long deleted blobs are kept. If `days` is `None`, they are removed at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct DeleteRetention {
-    pub(super) days: Option<u16>,
-    pub(super) allow_permanent_delete: bool,
+pub struct DeleteRetention {
+    pub days: Option<u16>,
+    pub allow_permanent_delete: bool,
 }
 
 /// Settings of the static website in the container `$web`.
@@ -113,4 +112,23 @@ pub struct StaticWebsite {
     /// The path of one index page for all directories. Excludes `index_document`.
     pub default_index_document_path: Option<String>,
     pub error_document_404_path: Option<String>,
+}
+
+/// The class of an operation, which the account's settings may exclude from logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogClass {
+    Read,
+    Write,
+    Delete,
+}
+
+impl LogClass {
+    /// The name of the class in the metadata of a log, `LogType`.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogClass::Read => "read",
+            LogClass::Write => "write",
+            LogClass::Delete => "delete",
+        }
+    }
 }

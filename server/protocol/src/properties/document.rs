@@ -2,7 +2,6 @@
 //! of a response, which is also the stored form. Source: Set Blob, Queue and Table Service
 //! Properties, "Request body".
 
-use crate::codec::xml::{Element, Writer};
 use crate::properties::cors::{self, CorsRule};
 use crate::properties::elements::{
     check_children, invalid_value, missing, refuse_repetition, required,
@@ -12,6 +11,7 @@ use crate::properties::model::{
 };
 use crate::request::context::{ApiVersion, ServiceKind};
 use crate::response::error::{Result, common};
+use crate::xml::{Element, Writer};
 use std::ops::RangeInclusive;
 
 /// The allowed number of days to keep logs, metrics and deleted blobs.

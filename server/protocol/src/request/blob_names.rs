@@ -1,7 +1,7 @@
 //! The container and the blob that a request addresses.
 
+use crate::parameters::{decode, decode_utf8};
 use crate::request::context::Context;
-use crate::request::parameters::{decode, decode_utf8};
 use crate::response::error::{Failure, Result, common};
 use memchr::memchr;
 
@@ -45,7 +45,8 @@ fn addresses_container(context: &Context) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::context::{ServiceKind, tests::request};
+    use crate::request::context::ServiceKind;
+    use crate::testing::request;
 
     #[test]
     fn a_sas_of_a_container_may_ask_for_the_account_by_the_container_s_name() {

@@ -2,8 +2,8 @@
 //! the container. Later versions have only the endpoint of the service. Source: List Containers,
 //! List Blobs and List Queues, "Remarks" and "Response body".
 
-use crate::codec::xml::Writer;
 use crate::request::context::Context;
+use crate::xml::Writer;
 use lazurite_blob::ListedBlob;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 

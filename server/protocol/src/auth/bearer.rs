@@ -186,7 +186,7 @@ fn challenge() -> HeaderValue {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::request::context::tests::request;
+    use crate::testing::request;
     use serde_json::json;
 
     fn token(claims: &Value) -> String {

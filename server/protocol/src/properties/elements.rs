@@ -1,7 +1,7 @@
 //! Checks of the elements of properties documents.
 
-use crate::codec::xml::Element;
 use crate::response::error::{Failure, Result, common};
+use crate::xml::Element;
 
 /// The text of a required child. Error: it is absent or empty.
 pub fn required(part: &Element, name: &'static str) -> Result<String> {

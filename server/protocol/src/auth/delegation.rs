@@ -2,9 +2,9 @@
 //! its other fields and the account key. So nothing is stored, and replacing the account key
 //! invalidates the delegation key. Source: Get User Delegation Key; Create a user delegation SAS.
 
-use crate::codec::date;
-use crate::codec::xml::{Element, Writer};
+use crate::date;
 use crate::response::error::{Failure, Result, common};
+use crate::xml::{Element, Writer};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};

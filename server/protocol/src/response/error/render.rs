@@ -1,7 +1,7 @@
 //! Failures as responses: XML for Blob and Queue; OData JSON for Table, or XML for operations that
 //! are not OData.
 
-use crate::codec::date;
+use crate::date;
 use crate::response::error::{Failure, WRONG_SERVICE};
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
@@ -100,7 +100,7 @@ fn table_xml_body(failure: &Failure, request_id: &str, now: SystemTime) -> Strin
     );
     element(&mut body, "m:code", &failure.code);
     body.push_str("<m:message xml:lang=\"en-US\">");
-    crate::codec::xml::escape_into(&mut body, &message_with_detail(failure, request_id, now));
+    crate::xml::escape_into(&mut body, &message_with_detail(failure, request_id, now));
     body.push_str("</m:message></m:error>");
     body
 }
@@ -136,7 +136,7 @@ fn element(body: &mut String, name: &str, text: &str) {
     body.push('<');
     body.push_str(name);
     body.push('>');
-    crate::codec::xml::escape_into(body, text);
+    crate::xml::escape_into(body, text);
     body.push_str("</");
     body.push_str(name);
     body.push('>');

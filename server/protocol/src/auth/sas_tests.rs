@@ -1,7 +1,7 @@
 //! SAS vectors: made by unmodified client libraries, compared by field and by signature.
 
 use super::*;
-use crate::request::context::tests::request;
+use crate::testing::request;
 
 struct Vector {
     title: &'static str,
@@ -144,9 +144,7 @@ fn every_token_of_the_client_libraries_verifies() {
         );
         let keys = match sas.kind {
             Kind::UserDelegation => vec![delegation_key()],
-            _ => crate::request::context::tests::accounts()
-                .keys(vector.account)
-                .to_vec(),
+            _ => crate::testing::accounts().keys(vector.account).to_vec(),
         };
         assert!(
             signature_is_good(&keys, vector.signed.as_bytes(), &sas.field("sig")),
@@ -197,7 +195,7 @@ fn check(
     let sas = Sas::parse(&context)?.unwrap();
     sas.verify(
         &context,
-        &crate::request::context::tests::accounts().keys("myaccount"),
+        &crate::testing::accounts().keys("myaccount"),
         policy,
         None,
     )
@@ -260,7 +258,7 @@ fn a_policy_adds_fields_that_the_sas_leaves_out_and_contradicts_none() {
         let sas = Sas::parse(&context)?.unwrap();
         sas.verify(
             &context,
-            &crate::request::context::tests::accounts().keys("myaccount"),
+            &crate::testing::accounts().keys("myaccount"),
             policy,
             None,
         )
@@ -294,12 +292,12 @@ fn delegated(change: impl Fn(&str) -> String, bearer: Option<&Bearer>) -> Result
     let target = format!("/queue1?{}&sig=", change(token));
     let mut context = request(ServiceKind::Queue, "GET", &target, "myaccount", &[]);
     context.sas_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
-    let accounts = crate::request::context::tests::accounts();
+    let accounts = crate::testing::accounts();
     let keys = &*accounts.keys("myaccount");
     let signature = {
         let sas = Sas::parse(&context)?.unwrap();
         let text = sas.string_to_sign(&context, &Names::of(&context).unwrap());
-        crate::auth::sign(&sas.delegation_key().value(&keys[0]), text.as_bytes())
+        crate::auth::signature::sign(&sas.delegation_key().value(&keys[0]), text.as_bytes())
     };
     let signed = format!("{}&sig={}", change(token), signature.replace('+', "%2B"));
     context.query = Query::parse(&signed).unwrap();
@@ -381,7 +379,7 @@ fn a_sas_for_one_blob_cannot_be_made_one_for_a_directory() {
         let mut context = request(ServiceKind::Blob, "GET", &target, "myaccount", &[]);
         context.sas_now = date::parse_iso8601("2024-03-01T12:00Z").unwrap();
         let sas = Sas::parse(&context)?.unwrap();
-        let accounts = crate::request::context::tests::accounts();
+        let accounts = crate::testing::accounts();
         sas.verify(&context, &accounts.keys("myaccount"), None, None)
     };
     assert!(verify(vector.path, vector.token.to_owned()).is_ok());
@@ -471,13 +469,13 @@ fn an_account_sas_of_a_version_before_there_was_any_is_refused() {
 
 #[test]
 fn a_sas_for_a_name_with_a_backslash_may_be_signed_with_a_slash() {
-    let accounts = crate::request::context::tests::accounts();
+    let accounts = crate::testing::accounts();
     let keys = &*accounts.keys("myaccount");
     let good = |signed: &str, sent: &str| {
         let text = format!(
             "r\n\n2024-03-02T00:00:00Z\n/blob/myaccount/cont/{signed}\n\n\n\n2020-12-06\nb\n\n\n\n\n\n\n"
         );
-        let signature = crate::auth::sign(&keys[0], text.as_bytes()).replace('+', "%2B");
+        let signature = crate::auth::signature::sign(&keys[0], text.as_bytes()).replace('+', "%2B");
         let target = format!(
             "/cont/{sent}?sv=2020-12-06&sr=b&sp=r&se=2024-03-02T00%3A00%3A00Z&sig={signature}"
         );

@@ -1,7 +1,7 @@
 //! Headers that several services use: metadata, with the case of its names.
 
-use crate::codec::xml::Writer;
 use crate::response::error::{Failure, Result, common};
+use crate::xml::Writer;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
@@ -107,12 +107,12 @@ pub fn xml(status: u16, document: String) -> Response<Body> {
 }
 
 /// Parses a request body as XML. Error: a failure that names the position of the mistake.
-pub fn parse_xml(bytes: &[u8]) -> Result<crate::codec::xml::Element> {
-    Ok(crate::codec::xml::parse(bytes)?)
+pub fn parse_xml(bytes: &[u8]) -> Result<crate::xml::Element> {
+    Ok(crate::xml::parse(bytes)?)
 }
 
-impl From<crate::codec::xml::Malformed> for Failure {
-    fn from(malformed: crate::codec::xml::Malformed) -> Failure {
+impl From<crate::xml::Malformed> for Failure {
+    fn from(malformed: crate::xml::Malformed) -> Failure {
         common::INVALID_XML_DOCUMENT.with("ExtendedErrorDetail", malformed.to_string())
     }
 }

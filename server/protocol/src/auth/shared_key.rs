@@ -125,7 +125,7 @@ fn check_date(context: &Context) -> Result<()> {
         .or_else(|| context.header("date"));
     let text =
         text.ok_or_else(|| failed("The request has neither an x-ms-date nor a Date header."))?;
-    let date = crate::codec::date::parse_http(&text).ok_or_else(|| {
+    let date = crate::date::parse_http(&text).ok_or_else(|| {
         failed(format!(
             "The date of the request, '{text}', is not in the RFC 1123 format."
         ))

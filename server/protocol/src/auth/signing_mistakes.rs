@@ -71,8 +71,8 @@ mod tests {
     use crate::auth::shared_key::{SignedRequest, verify};
     use crate::auth::signature::sign;
     use crate::request::context::ServiceKind;
-    use crate::request::context::tests::{accounts, request};
     use crate::response::error::Failure;
+    use crate::testing::{accounts, request};
 
     const SIGNED: &str = "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:Fri, 01 Mar 2024 12:34:56 GMT\nx-ms-version:2021-12-02\n\
                           /devstoreaccount1/devstoreaccount1/c/b\ncomp:metadata";

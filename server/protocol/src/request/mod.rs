@@ -1,0 +1,11 @@
+//! A request as its head says: address, version, parameters, headers, and the names in it.
+
+pub mod address;
+pub mod api_version;
+pub mod blob_names;
+pub mod checksums;
+pub mod context;
+pub mod inputs;
+pub mod metadata;
+pub mod permissions;
+pub mod request_id;
