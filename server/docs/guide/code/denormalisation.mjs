@@ -19,12 +19,15 @@ async function showWithTwoRequests(department, id) {
 
 // #region advised
 const store = (one) =>
-  denormal.upsertEntity({
-    partitionKey: one.department,
-    rowKey: one.id,
-    ...one,
-    manager: managerOf(one.department),
-  });
+  denormal.upsertEntity(
+    {
+      partitionKey: one.department,
+      rowKey: one.id,
+      ...one,
+      manager: managerOf(one.department),
+    },
+    "Replace",
+  );
 
 async function show(department, id) {
   const employee = await denormal.getEntity(department, id);

@@ -1,5 +1,6 @@
 """Denormalisation: the manager of the department in the entity of the employee."""
 
+from azure.data.tables import UpdateMode
 from staff import DEPARTMENTS, employees
 from store import compare, insert_all, new_table
 
@@ -25,7 +26,8 @@ def store(one):
             "RowKey": one["Id"],
             **one,
             "Manager": MANAGERS[one["Department"]],
-        }
+        },
+        mode=UpdateMode.REPLACE,
     )
 
 

@@ -17,7 +17,7 @@ async function storeInside(employee, mail, photo) {
   for (let start = 0; start < photo.length; start += PART_BYTES) {
     entity[`photo${start / PART_BYTES}`] = photo.subarray(start, start + PART_BYTES);
   }
-  await inside.upsertEntity(entity);
+  await inside.upsertEntity(entity, "Replace");
 }
 
 // Every photo travels with the list.

@@ -3,6 +3,7 @@
 import uuid
 from datetime import datetime, timedelta, timezone
 
+from azure.data.tables import UpdateMode
 from store import compare, new_container, new_table
 
 inside, outside = new_table("Inside"), new_table("Outside")
@@ -19,7 +20,8 @@ def store_inside(employee, mail, photo):
         f"Photo{start // PART_BYTES}": photo[start : start + PART_BYTES]
         for start in range(0, len(photo), PART_BYTES)
     }
-    inside.upsert_entity({"PartitionKey": "Sales", "RowKey": employee, "Mail": mail, **parts})
+    entity = {"PartitionKey": "Sales", "RowKey": employee, "Mail": mail, **parts}
+    inside.upsert_entity(entity, mode=UpdateMode.REPLACE)
 
 
 def mails_and_photos():

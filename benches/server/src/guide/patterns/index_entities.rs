@@ -1,8 +1,6 @@
 //! Index entities: the ids of all employees of one last name, in a blob, in an entity of their
 //! partition, or in a table of their own.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use crate::client::{Change, Error, Write};
@@ -45,11 +43,11 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lab.create_table("staff")?;
                 lab.create_container("indexes")?;
                 let container = lab.name("indexes");
-                let mut names: BTreeMap<&str, String> = BTreeMap::new();
                 for one in lab.data.of(DEPARTMENT) {
                     insert(lab, one)?;
-                    let ids = names.entry(one.last).or_default();
-                    append(ids, &one.id);
+                    let list = lab.client.get_blob(&container, one.last)?;
+                    let mut ids = String::from_utf8_lossy(&list.unwrap_or_default()).into_owned();
+                    append(&mut ids, &one.id);
                     lab.client.put_blob(&container, one.last, ids.as_bytes())?;
                 }
                 Ok(())
