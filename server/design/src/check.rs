@@ -227,8 +227,14 @@ fn over_targets(
     if let Some((hour, over)) = worst(|second| second.over_partition) {
         let (number, entities) = simulation.hottest.unwrap_or_default();
         let name = partition_name(tables, number).unwrap_or_default();
+        // The hottest partition may be so at another hour than that of the worst minute.
+        let busiest = if hour.is_some() {
+            "at its busiest, "
+        } else {
+            ""
+        };
         failures.push(format!(
-            "{over:.0} entities of a minute{} are above the target of a partition, {} a second, and would be refused (503); partition '{name}' is asked for {entities:.0} a second",
+            "{over:.0} entities of a minute{} are above the target of a partition, {} a second, and would be refused (503); {busiest}partition '{name}' is asked for {entities:.0} a second",
             at(hour), rules.partition_target
         ));
     }

@@ -11,6 +11,8 @@ use thiserror::Error;
 const ROWS_MAX: u64 = 10_000_000;
 /// Maximum number of requests of a pattern in a second.
 const RATE_MAX: f64 = 100_000.0;
+/// Minimum mean of a day: one request in thirty years.
+const RATE_MIN: f64 = 1e-9;
 /// Maximum length of a String in bytes.
 const STRING_BYTES_MAX: u32 = 32_768;
 const TICKS_A_SECOND: f64 = 1e7;
@@ -149,10 +151,13 @@ impl Rate {
             }
         };
         let is_rate = |rate: &f64| (0.0..=RATE_MAX).contains(rate);
-        if rates.iter().all(is_rate) && rates.iter().any(|rate| *rate > 0.0) {
+        if rates.iter().all(is_rate) && self.mean() >= RATE_MIN {
             return Ok(());
         }
-        Err("per-second is above 0 and at most 100000; by hours, some may be 0".to_owned())
+        Err(
+            "per-second is above 0, on average 1e-9 or more, and at most 100000; by hours, some may be 0"
+                .to_owned(),
+        )
     }
 }
 

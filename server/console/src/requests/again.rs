@@ -14,7 +14,7 @@ use lazurite_protocol::request::address::address;
 use lazurite_protocol::request::context::text_of;
 use lazurite_protocol::response::error::{Failure, Result};
 use lazurite_services::http_client::{self, Upload};
-use lazurite_services::requests::Record;
+use lazurite_services::requests::{Record, is_secret};
 use lazurite_services::signed_request::{self, Headers};
 use maud::{Markup, html};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -73,7 +73,7 @@ pub fn form(console: &Console, record: &Record) -> Markup {
                 // Browsers drop a line break at the beginning of a text area.
                 label.wide { "Body " textarea name="body" rows="3" { "\n" (body.unwrap_or_default()) } }
                 @if is_missing { p.limits { "The body of the request is not kept as a whole text of at most 16 KiB: write one." } }
-                @if is_cut { p.limits { "A secret was cut from the path, the query or the headers: write it in the place of " code { (REDACTED) } "." } }
+                @if is_cut { p.limits { "A secret was cut from the path, the query or the headers, or the headers are too long to be kept: write what is missing in the place of " code { (REDACTED) } " or " code { "…" } "." } }
                 p.limits { "Signed with a key of the account, whatever the request was signed with." }
                 button { "Send" }
             }
@@ -92,12 +92,14 @@ struct Sending {
 }
 
 impl Sending {
-    /// The recorded request, without its SAS, the headers that are made anew, and shortened
-    /// headers.
+    /// The recorded request, without its SAS, the headers that are made anew, and those headers of
+    /// proxies and browsers that had a secret.
     fn of(record: &Record) -> Sending {
         let [request, _] = record.headers();
         let is_kept = |(name, value): &&(String, String)| {
-            !HEADERS_LEFT_OUT.contains(&name.as_str()) && !value.contains('…')
+            let is_of_service = name.starts_with("x-ms-");
+            !HEADERS_LEFT_OUT.contains(&name.as_str())
+                && (is_of_service || !lacks_secret(name, value))
         };
         let lines = request.iter().filter(is_kept);
         let body = body::whole_request_text(record, BODY_BYTES_MAX);
@@ -128,9 +130,18 @@ impl Sending {
     }
 }
 
-/// Whether a secret is missing in the request.
+/// Whether a secret or a header is missing in the request.
 fn is_cut(target: &str, headers: &str) -> bool {
-    target.contains(REDACTED) || headers.contains(REDACTED)
+    let mut pairs = headers.lines().filter_map(|line| line.split_once(": "));
+    let lacks_header = |name: &str| name == "…";
+    target.contains(REDACTED)
+        || headers.contains(REDACTED)
+        || pairs.any(|(name, value)| lacks_header(name) || lacks_secret(name, value))
+}
+
+/// Whether the value of a header was removed as a secret.
+fn lacks_secret(name: &str, value: &str) -> bool {
+    is_secret(name) && value == "…"
 }
 
 /// A target without the parameters of a SAS, if it has one.
@@ -181,7 +192,7 @@ async fn send_now(console: &Console, record: &Record, form: &Form) -> Result<Str
     };
     if form.get("unchanged").is_some() && is_cut(&sending.target, &sending.headers) {
         return Err(wrong(
-            "A secret of the request is not kept: edit it and send it.",
+            "A secret or a header of the request is not kept: edit it and send it.",
         ));
     }
     let line = request_line(&sending)?;

@@ -37,7 +37,7 @@ impl ShownBody {
         // A batch is always shown as text. As bytes, it would keep the secret headers of its
         // operations.
         let decoded = preview::decode(&content_type, &copied.bytes).map(|text| text.text);
-        let is_batch = content_type.starts_with("multipart/");
+        let is_batch = is_multipart(&content_type);
         let decoded = decoded.or_else(|| is_batch.then(|| String::from_utf8_lossy(&copied.bytes)));
         let content = match decoded {
             Some(text) => Content::Text(without_secrets(&text)),
@@ -76,15 +76,21 @@ impl ShownBody {
     }
 }
 
+fn is_multipart(content_type: &str) -> bool {
+    content_type.to_ascii_lowercase().contains("multipart/")
+}
+
 /// The bodies of the request and of the response; `None` if they are not kept.
 pub fn shown(record: &Record) -> Option<[ShownBody; 2]> {
     let [request, response] = record.bodies()?;
     let kind = |name: &str| record.header(name);
-    let sent = kind("x-ms-blob-content-type").or_else(|| kind("content-type"));
-    Some([
-        ShownBody::new(sent, request),
-        ShownBody::new(record.response_header("content-type"), response),
-    ])
+    let batch = kind("content-type").filter(|kind| is_multipart(kind));
+    let blob = || kind("x-ms-blob-content-type");
+    let sent = batch.or_else(blob).or_else(|| kind("content-type"));
+    let mut request = ShownBody::new(sent, request);
+    request.is_whole &= record.body_arrived();
+    let response = ShownBody::new(record.response_header("content-type"), response);
+    Some([request, response])
 }
 
 /// The request's body, if it was kept whole, is a text of at most `bytes_max` bytes in UTF-8 without

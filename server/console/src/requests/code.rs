@@ -23,22 +23,32 @@ const BODY_BYTES_MAX: usize = 2 << 10;
 /// The request as a curl command to `origin`, which must be this server. The request's own host
 /// name does not count: a client chooses it, and no signature covers it.
 pub fn curl(record: &Record, origin: &str) -> String {
-    // With `-g`, curl takes brackets and braces of the target literally.
-    let mut command = format!(
-        "curl -g -i -X {} {}",
-        quoted(&record.method()),
-        quoted(&url_at(origin, &record.target()))
-    );
+    let method = record.method();
+    let verb = match method.as_str() {
+        // After `-X HEAD`, curl waits for a body.
+        "HEAD" => "--head".to_owned(),
+        method => format!("-X {}", quoted(method)),
+    };
+    // With `-g`, curl takes brackets and braces of the target literally; with `--path-as-is`, dots
+    // too, which could otherwise lead to another resource, or to a page that changes the server.
+    let url = quoted(&url_at(origin, &record.target()));
+    let mut command = format!("curl -g --path-as-is -i {verb} {url}");
     let [request, _] = record.headers();
     let is_own = |name: &str, value: &str| {
         let is_host_of_url = name == "host" && origin.ends_with(&format!("://{value}"));
         is_host_of_url || HEADERS_OF_CURL.contains(&name)
     };
     for (name, value) in request.iter().filter(|(name, value)| !is_own(name, value)) {
-        command.push_str(&format!(
-            " \\\n  -H {}",
-            quoted(&format!("{name}: {value}"))
-        ));
+        // The form of an empty header: after a colon alone, curl would send none.
+        let header = match value.as_str() {
+            "" => format!("{name};"),
+            value => format!("{name}: {value}"),
+        };
+        push_header(&mut command, &header);
+    }
+    if record.has_body() && record.header("content-type").is_none() {
+        // Otherwise curl names the type of a form.
+        push_header(&mut command, "content-type:");
     }
     let body = body::whole_request_text(record, BODY_BYTES_MAX);
     match body.filter(|body| !body.is_empty()) {
@@ -47,9 +57,14 @@ pub fn curl(record: &Record, origin: &str) -> String {
         None if record.has_body() => {
             command.push_str(" \\\n  --data-binary @body");
         }
-        None => {}
+        None if ["GET", "HEAD"].contains(&method.as_str()) => {}
+        None => push_header(&mut command, "content-length: 0"),
     }
     command
+}
+
+fn push_header(command: &mut String, header: &str) {
+    command.push_str(&format!(" \\\n  -H {}", quoted(header)));
 }
 
 /// The URL of a target at this server. A target that does not begin with a slash could otherwise
@@ -64,12 +79,24 @@ fn quoted(text: &str) -> String {
     if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric()) {
         return text.to_owned();
     }
-    if text.contains('\r') {
-        // A carriage return would not survive being copied to a terminal. Known to bash, ksh and zsh.
-        let escaped = text.replace('\\', "\\\\").replace('\'', "\\'");
-        return format!("$'{}'", escaped.replace('\r', "\\r"));
+    let is_control = |c: char| c.is_control() && !['\n', '\t'].contains(&c);
+    if text.contains(is_control) {
+        // A control character would not survive being copied to a terminal, or would act on it.
+        // Known to bash, ksh and zsh.
+        let escaped = text.chars().map(|c| match c {
+            '\\' | '\'' => format!("\\{c}"),
+            '\r' => "\\r".to_owned(),
+            c if is_control(c) => octal(c),
+            c => c.to_string(),
+        });
+        return format!("$'{}'", escaped.collect::<String>());
     }
     format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+fn octal(c: char) -> String {
+    let bytes = c.to_string().into_bytes();
+    bytes.iter().map(|byte| format!("\\{byte:03o}")).collect()
 }
 
 /// The request as a call of each client library; empty for operations that are rarely called by

@@ -110,7 +110,9 @@ pub fn authenticate(
 /// token of that user. Source: Create a user delegation SAS, "Specify a signed delegated user
 /// object ID".
 pub fn sas_of(context: &Context) -> Result<Option<sas::Sas<'_>>> {
-    if context.headers.get_hashed(&AUTHORIZATION).is_some() && !context.query.has("sduoid") {
+    let authorization = context.headers.get_hashed(&AUTHORIZATION);
+    let is_given = authorization.is_some_and(|value| !value.as_bytes().trim_ascii().is_empty());
+    if is_given && !context.query.has("sduoid") {
         return Ok(None);
     }
     sas::Sas::parse(context)

@@ -15,8 +15,10 @@ use std::borrow::Cow;
 
 /// Initial capacity of a head. Most heads are shorter.
 const HEAD_BYTES_USUAL: usize = 1024;
-/// Maximum number of bytes of a head that are kept.
+/// Maximum number of bytes of a head that are kept, without the mark below.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// The line in place of headers that were too long to be kept. No header has this name.
+const CUT: &str = "…:cut\n";
 
 /// Headers with credentials, or with URLs that may contain them.
 const SECRET_HEADERS: [&str; 17] = [
@@ -52,8 +54,8 @@ const SECRET_LENGTHS: u64 = {
 /// Name and value of a header, with secrets removed.
 pub type Header = (String, String);
 
-/// Whether a header, given in lower case, is one of [`SECRET_HEADERS`].
-pub(super) fn is_secret(name: &str) -> bool {
+/// Whether a header, given in lower case, has credentials or URLs that may contain them.
+pub fn is_secret(name: &str) -> bool {
     name.len() < 64 && SECRET_LENGTHS & (1 << name.len()) != 0 && SECRET_HEADERS.contains(&name)
 }
 
@@ -69,7 +71,8 @@ pub fn head_of(method: &Method, target: &Uri) -> Vec<u8> {
     head
 }
 
-/// Appends a line for each header until the head has its maximum length. Removes secrets.
+/// Appends a line for each header until the head has its maximum length, and then a mark. Removes
+/// secrets.
 pub fn push_headers(head: &mut Vec<u8>, headers: &HeaderMap) {
     let start = head.len();
     push_lines(head, headers, |head, value| {
@@ -100,6 +103,7 @@ fn push_lines(
     for (name, value) in headers {
         let name = name.as_str();
         if head.len() + name.len() + value.len() + 2 > HEAD_BYTES_MAX {
+            head.extend_from_slice(CUT.as_bytes());
             return;
         }
         head.extend_from_slice(name.as_bytes());
@@ -187,30 +191,43 @@ pub fn plan_with(header: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// line feed in JSON.
 pub fn without_secrets(text: &str) -> String {
     let line = |line: &str| {
-        let parts: Vec<_> = line.split("\\n").map(without_secret_value).collect();
+        // Readers of batches may take a lone CR for the end of a line.
+        let part = |part: &str| {
+            part.split_inclusive('\r')
+                .map(without_secret_value)
+                .collect()
+        };
+        let parts: Vec<String> = line.split("\\n").map(part).collect();
         parts.join("\\n")
     };
-    let lines: Vec<_> = text.split('\n').map(line).collect();
+    let mut lines: Vec<_> = text.split('\n').map(line).collect();
+    // A line that begins with white space continues the header before it.
+    for at in 1..lines.len() {
+        if lines[at].starts_with([' ', '\t']) && lines[at - 1].trim_end().ends_with('…') {
+            lines[at] = " …".to_owned();
+        }
+    }
     without_quoted_signatures(&lines.join("\n"))
 }
 
 /// A line without secret header values and secret parameters.
 fn without_secret_value(line: &str) -> String {
-    match line.split_once(':') {
-        Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
-            let mut line = format!("{name}: ").into_bytes();
-            push_credentials(&mut line, value.trim_start().as_bytes());
-            String::from_utf8_lossy(&line).into_owned()
-        }
-        Some((name, value)) if is_secret(&name.to_ascii_lowercase()) => {
-            let (value, end) = match value.strip_suffix('\r') {
-                Some(value) => (value, "\r"),
-                None => (value, ""),
-            };
-            let shown = without_secret(&name.to_ascii_lowercase(), value);
-            format!("{name}:{shown}{end}")
-        }
-        _ => without_secret_parameters(line),
+    let Some((name, value)) = line.split_once(':') else {
+        return without_secret_parameters(line);
+    };
+    let header = name.trim().to_ascii_lowercase();
+    let (value, end) = match value.strip_suffix('\r') {
+        Some(value) => (value, "\r"),
+        None => (value, ""),
+    };
+    if header == "authorization" {
+        let mut line = format!("{name}: ").into_bytes();
+        push_credentials(&mut line, value.trim_start().as_bytes());
+        String::from_utf8_lossy(&line).into_owned() + end
+    } else if is_secret(&header) {
+        format!("{name}:{}{end}", without_secret(&header, value))
+    } else {
+        without_secret_parameters(line)
     }
 }
 

@@ -17,7 +17,9 @@ mod under_way;
 mod why_refused;
 
 pub use aside::OF_RESOURCE_MAX;
-pub use head::{Header, head_of, plan_of, plan_with, push_headers, text_in, without_secrets};
+pub use head::{
+    Header, head_of, is_secret, plan_of, plan_with, push_headers, text_in, without_secrets,
+};
 pub use record::{Bodies, Record};
 pub use under_way::RequestUnderWay;
 pub use why_refused::WhyRefused;

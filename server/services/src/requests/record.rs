@@ -59,7 +59,24 @@ pub struct Bodies {
 impl Record {
     /// Whether the request had a body, even if it was refused before any byte arrived.
     pub fn has_body(&self) -> bool {
-        self.request_bytes > 0 || self.declared_bytes.is_some_and(|bytes| bytes > 0)
+        let is_declared = match self.declared_bytes {
+            Some(bytes) => bytes > 0,
+            None => self.is_chunked(),
+        };
+        self.request_bytes > 0 || is_declared
+    }
+
+    /// Whether the whole body of the request arrived. A refused request need not be read to its
+    /// end: if the length of its body is not declared, the answer is `false`.
+    pub fn body_arrived(&self) -> bool {
+        match self.declared_bytes {
+            Some(bytes) => self.request_bytes == bytes,
+            None => !self.is_chunked() || !self.is_error(),
+        }
+    }
+
+    fn is_chunked(&self) -> bool {
+        self.header("transfer-encoding").is_some()
     }
 
     fn text(&self) -> Cow<'_, str> {

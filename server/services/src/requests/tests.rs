@@ -476,6 +476,23 @@ fn credentials_are_shown_by_their_scheme_and_the_account_of_a_key() {
 }
 
 #[test]
+fn credentials_in_a_batch_are_removed_however_they_are_written() {
+    for text in [
+        "Authorization: SharedKey a:c2VjcmV0",
+        "Authorization : SharedKey a:c2VjcmV0",
+        " Authorization: SharedKey a:c2VjcmV0",
+        "Authorization:\r\n SharedKey a:c2VjcmV0\r\n",
+        "Accept: a\rAuthorization: SharedKey a:c2VjcmV0",
+        "COOKIE:\n\tc2VjcmV0",
+    ] {
+        let shown = without_secrets(text);
+        assert!(!shown.contains("c2VjcmV0"), "{shown}");
+    }
+    let harmless = "Accept: a\r\n folded\r\nX: y\r\n";
+    assert_eq!(without_secrets(harmless), harmless);
+}
+
+#[test]
 fn details_of_a_refusal_hold_no_secrets() {
     let text = "Server used following string to sign: 'PUT\n\nx-ms-copy-source:http://h/a/c/b?sv=1&sig=c2VjcmV0\n\
                 x-ms-copy-source-authorization:Bearer c2VjcmV0\nx-ms-encryption-key:c2VjcmV0\nx-ms-version:2021-12-02\n/a/a/c/b'.";

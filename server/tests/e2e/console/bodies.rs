@@ -223,7 +223,7 @@ fn a_request_is_a_test_in_go_and_rust_that_expects_its_status() {
 fn a_flood_keeps_the_ring_within_its_bytes_while_somebody_watches() {
     let location = TempDir::new().unwrap();
     let server = Launch::on(location.path())
-        .argument("--requests-kept=20")
+        .argument("--requests-kept=4")
         .start();
     let mut watcher = TcpStream::connect(("127.0.0.1", server.ports.blob)).unwrap();
     let port = server.ports.blob;
@@ -241,7 +241,7 @@ fn a_flood_keeps_the_ring_within_its_bytes_while_somebody_watches() {
     let status = page("GET", "api/status").send(&server).json();
     let requests = &status["requests"];
     assert!(requests["seen"].as_u64().unwrap() >= sent, "{status}");
-    assert_eq!(requests["kept"], 20, "{status}");
+    assert_eq!(requests["kept"], 4, "{status}");
     let mut chunk = vec![0; 1 << 20];
     let mut text = String::new();
     while !text.contains("\"missed\":") || !text.contains("\"seen\":") {
@@ -253,7 +253,8 @@ fn a_flood_keeps_the_ring_within_its_bytes_while_somebody_watches() {
         .skip(1)
         .filter_map(|rest| rest.split([',', '}']).next()?.parse().ok())
         .collect();
-    assert!(missed.iter().sum::<u64>() > 0 || sent < 20, "{missed:?}");
+    // Even a slow machine answers more than four requests between two looks of the watcher.
+    assert!(missed.iter().sum::<u64>() > 0, "{missed:?}");
 }
 
 #[test]
@@ -279,11 +280,74 @@ fn a_body_is_sent_again_with_its_own_line_breaks() {
         } else {
             "--data-raw 'a\nb\n'"
         };
-        assert!(command.ends_with(data), "{command}");
+        assert!(command.contains(data), "{command}");
     }
     let put = put_blob("note", "a\r\nb\n").send(&server);
     let id = put.is(201).header("x-ms-request-id").unwrap();
     submit(&server, &format!("requests/{id}/again"), "unchanged=yes").is(400);
+}
+
+#[test]
+fn a_request_is_only_sent_again_unchanged_if_all_of_it_is_kept() {
+    let server = with_photos(Server::fresh());
+    put_blob("keep", "KEEP").send(&server).is(201);
+    let again = |refused: &Response| {
+        let id = refused.header("x-ms-request-id").unwrap();
+        submit(&server, &format!("requests/{id}/again"), "unchanged=yes")
+    };
+    // Refused before its body was read.
+    let refused = put_blob("keep", vec![b'x'; 3000]).unsigned().send(&server);
+    assert_eq!(
+        detail(&server, refused.is(403))["request_body"]["is_whole"],
+        false
+    );
+    again(&refused).is(400);
+    let chunked = put_blob("keep", "1\r\nx\r\n0\r\n\r\n").without("Content-Length");
+    let chunked = chunked.header("Transfer-Encoding", "chunked");
+    let refused = chunked.unsigned().send(&server);
+    again(refused.is(403)).is(400);
+    // A condition behind so many headers that it is not kept.
+    let long = put_blob("keep", "new").header("x-filler", &"f".repeat(15_000));
+    let long = long.header("x-filler2", &"f".repeat(1500));
+    let refused = long.header("If-None-Match", "*").send(&server);
+    again(refused.is(409)).is(400);
+    // A value of the client that looks like one that was cut.
+    let dotted = put_blob("keep", "new").header("If-Match", "\"a…b\"");
+    let refused = dotted.send(&server);
+    again(refused.is(412)).is(303);
+    let kept = Request::new(Service::Blob, "GET", "/photos/keep").send(&server);
+    assert_eq!(kept.is(200).text(), "KEEP");
+}
+
+/// A client without credentials chooses the request; a user then pastes the command.
+#[test]
+fn a_command_has_the_status_of_its_request() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return;
+    }
+    let server = with_photos(Server::fresh());
+    put_blob("keep", "KEEP").send(&server).is(201);
+    for (method, path) in [
+        ("POST", "/x/../../_lazurite/state/reset"),
+        ("DELETE", "/x/../../_lazurite/faults"),
+        ("PUT", "/photos/d/../keep"),
+        ("PUT", "/photos/new"),
+        ("HEAD", "/photos/keep"),
+        ("GET", "/photos/keep"),
+    ] {
+        let refused = of(Service::Blob, method, path).unsigned().send(&server);
+        let command = detail(&server, &refused)["curl"].clone();
+        let command = format!("{} --max-time 30", command.as_str().unwrap());
+        let output = Command::new("bash")
+            .args(["-c", &command])
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let status = printed.split(' ').nth(1).unwrap_or_default();
+        assert_eq!(status, refused.status.to_string(), "{command}: {printed}");
+    }
+    let kept = Request::new(Service::Blob, "GET", "/photos/keep").send(&server);
+    assert_eq!(kept.is(200).text(), "KEEP");
 }
 
 /// Body and Host are chosen by a client that may write one blob; a user then pastes the command.
@@ -294,7 +358,7 @@ fn a_command_neither_reads_a_file_nor_goes_to_another_host() {
     let record = detail(&server, put.send(&server).is(201));
     let command = record["curl"].as_str().unwrap();
     let own = format!(
-        "curl -g -i -X PUT 'http://127.0.0.1:{}/devstoreaccount1/",
+        "curl -g --path-as-is -i -X PUT 'http://127.0.0.1:{}/devstoreaccount1/",
         server.ports.blob
     );
     assert!(command.starts_with(&own), "{command}");
