@@ -44,7 +44,7 @@ impl Ticks {
         })
     }
 
-    /// The time as a `SystemTime`.
+    /// The time as a `SystemTime`; the first one of a system that has none before 1601.
     pub fn to_system(self) -> SystemTime {
         let duration = |ticks: u64| {
             let rest = ticks % Ticks::PER_SECOND * NANOSECONDS as u64;
@@ -52,7 +52,12 @@ impl Ticks {
         };
         match self.0.checked_sub(Ticks::UNIX_EPOCH.0) {
             Some(after) => UNIX_EPOCH + duration(after),
-            None => UNIX_EPOCH - duration(Ticks::UNIX_EPOCH.0 - self.0),
+            None => {
+                let before = duration(Ticks::UNIX_EPOCH.0 - self.0);
+                let year_1601 = Duration::from_secs(11_644_473_600);
+                let time = UNIX_EPOCH.checked_sub(before);
+                time.unwrap_or_else(|| UNIX_EPOCH - year_1601)
+            }
         }
     }
 

@@ -161,7 +161,7 @@ pub fn check(
         }
     }
     let rules = Rules {
-        // The minute stands for an hour or more: ranges that are quiet in all of it are joined.
+        // The minute stands for an hour or more, so ranges that are quiet all the time are joined.
         merge_after: match hours.len() {
             1 => rules.merge_after,
             _ => rules.merge_after.min(SECONDS as u32),
@@ -210,7 +210,8 @@ fn hottest_of(tables: &[&Table], at: usize, demand: &Demand) -> Option<(String, 
     hottest.map(|(name, asked)| (name.clone(), asked))
 }
 
-/// The published targets that the load exceeds, as sentences about the minute that exceeds them most.
+/// The published targets that the load exceeds, as sentences about the minute that exceeds them
+/// most.
 fn over_targets(
     tables: &[&Table],
     hours: &[usize],

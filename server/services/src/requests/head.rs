@@ -200,14 +200,29 @@ pub fn without_secrets(text: &str) -> String {
         let parts: Vec<String> = line.split("\\n").map(part).collect();
         parts.join("\\n")
     };
-    let mut lines: Vec<_> = text.split('\n').map(line).collect();
-    // A line that begins with white space continues the header before it.
-    for at in 1..lines.len() {
-        if lines[at].starts_with([' ', '\t']) && lines[at - 1].trim_end().ends_with('…') {
-            lines[at] = " …".to_owned();
+    let mut was_secret = false;
+    let lines = text.split('\n').map(|text| {
+        // A line that begins with white space continues the header before it.
+        let continues = was_secret && text.starts_with([' ', '\t']);
+        was_secret = continues || names_secret(text);
+        if continues && !names_secret(text) {
+            " …".to_owned()
+        } else {
+            line(text)
         }
-    }
+    });
+    let lines: Vec<_> = lines.collect();
     without_quoted_signatures(&lines.join("\n"))
+}
+
+/// Whether a line, or its part after the last CR within it, is a header with a secret.
+fn names_secret(line: &str) -> bool {
+    let part = line.trim_end_matches('\r').rsplit('\r').next();
+    let name = part.and_then(|part| part.split_once(':'));
+    name.is_some_and(|(name, _)| {
+        let name = name.trim().to_ascii_lowercase();
+        name == "authorization" || is_secret(&name)
+    })
 }
 
 /// A line without secret header values and secret parameters.

@@ -488,7 +488,7 @@ fn credentials_in_a_batch_are_removed_however_they_are_written() {
         let shown = without_secrets(text);
         assert!(!shown.contains("c2VjcmV0"), "{shown}");
     }
-    let harmless = "Accept: a\r\n folded\r\nX: y\r\n";
+    let harmless = "Accept: a…\r\n folded\r\nX: y…\n  z\r\n";
     assert_eq!(without_secrets(harmless), harmless);
 }
 
