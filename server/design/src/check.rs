@@ -37,8 +37,8 @@ pub struct CheckedDesign {
     pub tables: Vec<CheckedTable>,
     /// The hours of a day at which rates change; one if they are constant.
     pub hours: Vec<usize>,
-    /// The simulation of the load of all patterns: the first minute of each of these hours, one after
-    /// the other.
+    /// The simulation of the load of all patterns: the first minute of each of these hours, in their
+    /// order.
     pub simulation: Simulation,
     /// The targets that the load exceeds, as sentences.
     pub over_targets: Vec<String>,
