@@ -163,8 +163,11 @@ fn stalls_among_short_log_segments() -> u64 {
     while clock.now() < Duration::from_secs(2) {
         put(&db, &keyspace, number).unwrap();
         number += 1;
-        // Without a pause, a fast machine fills more segments than a slow one syncs.
-        thread::sleep(Duration::from_micros(100));
+        // Without a pace, a fast machine fills more segments than a slow one syncs.
+        let next = clock.now() + Duration::from_micros(100);
+        while clock.now() < next {
+            thread::yield_now();
+        }
     }
     let stats = db.stats();
     assert!(stats.syncs >= 3, "{stats:?}");
