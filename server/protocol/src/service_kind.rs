@@ -1,7 +1,7 @@
 //! The three services of the protocol.
 
 /// Which of the three endpoints a request came in on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServiceKind {
     Blob,
     Queue,

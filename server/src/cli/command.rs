@@ -1,5 +1,6 @@
 //! The commands of the program besides serving, with their help.
 
+use crate::cli::values;
 use crate::state::diff::LIMIT_DEFAULT;
 use clap::{Args, Subcommand, ValueEnum};
 use lazurite_mover::Existing;
@@ -399,7 +400,7 @@ pub struct CopyArguments {
     #[arg(value_name = "TO")]
     pub to: String,
     /// Only these services
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVICES")]
+    #[arg(long, value_parser = values::service(), value_delimiter = ',', value_name = "SERVICES")]
     pub services: Vec<ServiceKind>,
     /// Only these containers; of queues and tables then only those that are named
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]

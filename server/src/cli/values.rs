@@ -1,6 +1,8 @@
 //! Parsers of values that need more than their type: hosts and sizes. A refusal says what to write
 //! instead; the parser of the command line puts the flag and the value before it.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use lazurite_protocol::service_kind::ServiceKind;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The prefix of a host that copies may read at private addresses.
@@ -14,6 +16,18 @@ const MEMORY_MEGABYTES_MIN: f64 = 0.25;
 const ADDRESSABLE_BYTES: f64 = (1_u64 << if usize::BITS > 32 { 47 } else { 32 }) as f64;
 
 const BYTES_PER_MEGABYTE: f64 = 1_048_576.0;
+
+/// A parser of services by their names.
+pub fn service() -> impl TypedValueParser<Value = ServiceKind> {
+    let names = ServiceKind::ALL.map(ServiceKind::label);
+    PossibleValuesParser::new(names).try_map(|name| {
+        let is_named = |service: &ServiceKind| service.label() == name;
+        ServiceKind::ALL
+            .into_iter()
+            .find(is_named)
+            .ok_or("not a service")
+    })
+}
 
 /// A host, as written in a URL: a name or an address, without scheme, port and path. The error is
 /// a clause.

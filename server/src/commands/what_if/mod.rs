@@ -168,16 +168,18 @@ fn read(path: &Path, table: &str) -> Result<Workload, String> {
     let mut records = Vec::new();
     for (number, line) in input.lines().enumerate() {
         let line = line.map_err(|error| failed(&error))?;
+        // Editors of Windows put a byte order mark before the first line.
+        let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
         if line.trim().is_empty() {
             continue;
         }
         if line.starts_with('{') {
-            let record: Recorded = serde_json::from_str(&line)
+            let record: Recorded = serde_json::from_str(line)
                 .map_err(|error| failed(&format!("line {} is no record: {error}", number + 1)))?;
             records.push(record);
         } else {
             // A line of a log may be of any service.
-            records.extend(recorded_from_log(&line));
+            records.extend(recorded_from_log(line));
         }
     }
     let workload = Workload::of(&records, table);
@@ -185,10 +187,19 @@ fn read(path: &Path, table: &str) -> Result<Workload, String> {
         return Err(failed(&"it spans more than a week: take a part of it"));
     }
     if workload.requests() == 0 {
-        return Err(failed(&format!(
-            "none of its {} requests is to the table {table}",
-            records.len()
-        )));
+        let reason = match (workload.refused, workload.nameless) {
+            (0, 0) => format!(
+                "none of its {} requests is to the table {table}",
+                records.len()
+            ),
+            (refused, 0) => {
+                format!("all of its {refused} requests to the table {table} were refused")
+            }
+            (refused, nameless) => format!(
+                "its requests to the table {table} cannot be repeated: it does not have the keys of {nameless}, and {refused} were refused"
+            ),
+        };
+        return Err(failed(&reason));
     }
     Ok(workload)
 }

@@ -423,13 +423,23 @@ fn what_cannot_be_compared_is_said() {
     );
     let merge = r#""operation":"MergeEntity","row_keys":[],"partition_key":"p""#;
     let query = r#""operation":"QueryEntities","filter":"City eq","returned":18446744073709551615"#;
-    for (more, reason) in [(merge, "none of its 1 requests"), (query, "City")] {
+    let refused = r#""operation":"QueryEntities","refused":403"#;
+    let cases = [
+        (merge, "it does not have the keys of 1, and 0 were refused"),
+        (
+            refused,
+            "all of its 1 requests to the table T1x were refused",
+        ),
+        (query, "City"),
+    ];
+    for (more, reason) in cases {
         let line = |at: u64| {
             let rest = r#""account":"a","table":"T1x","status":200"#;
             format!("{{\"at_ms\":{at},{rest},{more}}}\n")
         };
         let by_city = ["--partition-key", "City"];
-        fs::write(&record, line(5)).unwrap();
+        // An editor of Windows has saved the record.
+        fs::write(&record, format!("\u{feff}{}", line(5))).unwrap();
         let (success, text) = what_if(&server, &directory, &by_city);
         assert!(
             !success && text.contains(reason) && !text.contains("panicked"),
