@@ -25,6 +25,7 @@ use crate::cli::{
 use crate::state::Directories;
 use lazurite_design::Rules;
 use lazurite_engine::{Config, Db, Durability, Environment, Verified, dump_file};
+use lazurite_mover::target::{PORT_DEFAULT, Target, connection_string, development_string};
 use lazurite_mover::{Client, CopyOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
@@ -38,21 +39,23 @@ impl Command {
             Command::Verify { directory } => verify(directory),
             Command::Dump { file } => dump(file),
             Command::Health { ports } => health::run(ports),
-            Command::Doctor { connection_string } => doctor::run(connection_string.as_deref()),
-            Command::Advice { connection_string } => advice::run(connection_string.as_deref()),
+            Command::Doctor { subject, store } => doctor::run(subject.clone().or(store.text())),
+            Command::Advice { store } => advice::run(&store.client()?),
             Command::Requests {
-                connection_string,
                 follow,
                 json,
                 filter,
                 errors,
-            } => requests::run(&requests::Options {
-                connection_string: connection_string.as_deref(),
-                follow: *follow,
-                json: *json,
-                filter: filter.as_deref(),
-                errors: *errors,
-            }),
+                store,
+            } => {
+                let options = requests::Options {
+                    follow: *follow,
+                    json: *json,
+                    filter: filter.as_deref(),
+                    errors: *errors,
+                };
+                requests::run(&store.target()?, &options)
+            }
             Command::Guide {
                 page: Some(page),
                 program,
@@ -60,23 +63,14 @@ impl Command {
                 store,
             } => guide::run_program(&store.client()?, page, *program),
             Command::Guide { page, program, .. } => guide::print(page.as_deref(), *program),
-            Command::Status {
-                connection_string,
-                json,
-            } => status::run(connection_string.as_deref(), *json),
-            Command::Clock {
-                action,
-                connection_string,
-            } => clock::run(action.as_ref(), connection_string.as_deref()),
-            Command::Faults {
-                action,
-                connection_string,
-            } => faults::run(action.as_ref(), connection_string.as_deref()),
+            Command::Status { json, store } => status::run(&store.target()?, *json),
+            Command::Clock { action, store } => clock::run(action.as_ref(), &store.target()?),
+            Command::Faults { action, store } => faults::run(action.as_ref(), &store.target()?),
             Command::State {
                 action,
-                connection_string,
                 json,
-            } => state::run(action, connection_string.as_deref(), *json),
+                store,
+            } => state::run(action, &store.target()?, *json),
             Command::Ls { path, json, store } => files::list(&store.client()?, path, false, *json),
             Command::Tree { path, json, store } => files::list(&store.client()?, path, true, *json),
             Command::Cat { path, store } => files::cat(&store.client()?, path),
@@ -185,7 +179,21 @@ impl WhatIfArguments {
 
 impl StoreArguments {
     fn client(&self) -> Result<Client, String> {
-        Client::new(self.connection_string.as_deref())
+        Client::new(self.text().as_deref())
+    }
+
+    fn target(&self) -> Result<Target, String> {
+        let (_, text) = connection_string(self.text().as_deref());
+        Target::read(&text)
+    }
+
+    /// The connection string that the command line gives.
+    fn text(&self) -> Option<String> {
+        if self.host.is_none() && self.port.is_none() {
+            return self.connection_string.clone();
+        }
+        let host = self.host.as_deref().unwrap_or("127.0.0.1");
+        Some(development_string(host, self.port.unwrap_or(PORT_DEFAULT)))
     }
 }
 

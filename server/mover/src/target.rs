@@ -36,8 +36,14 @@ const VARIABLES: [&str; 3] = [
 const CONSOLE_PASSWORD: &str = "LAZURITE_CONSOLE_PASSWORD";
 /// The API version of the commands' requests.
 pub(crate) const VERSION: &str = "2021-12-02";
+/// The usual port of the Blob service. Queue and Table have the next two.
+pub const PORT_DEFAULT: u16 = 10000;
 /// The titles of the services, with their usual ports.
-pub const SERVICES: [(&str, u16); 3] = [("Blob", 10000), ("Queue", 10001), ("Table", 10002)];
+pub const SERVICES: [(&str, u16); 3] = [
+    ("Blob", PORT_DEFAULT),
+    ("Queue", PORT_DEFAULT + 1),
+    ("Table", PORT_DEFAULT + 2),
+];
 
 /// The connection string to use, and its origin for messages.
 pub fn connection_string(text: Option<&str>) -> (&'static str, String) {
@@ -53,6 +59,20 @@ pub fn connection_string(text: Option<&str>) -> (&'static str, String) {
             "UseDevelopmentStorage=true".to_owned(),
         ),
     }
+}
+
+/// The connection string of the development account of a server that has this port for Blob and the
+/// next two for Queue and Table.
+pub fn development_string(host: &str, port: u16) -> String {
+    let host = match host.parse::<Ipv6Addr>() {
+        Ok(address) => format!("[{address}]"),
+        Err(_) => host.to_owned(),
+    };
+    let endpoints = SERVICES.iter().zip(port..).map(|((title, _), port)| {
+        format!("{title}Endpoint=http://{host}:{port}/{DEVELOPMENT_ACCOUNT};")
+    });
+    let endpoints: String = endpoints.collect();
+    format!("AccountName={DEVELOPMENT_ACCOUNT};AccountKey={DEVELOPMENT_KEY};{endpoints}")
 }
 
 /// The parsed parts of a connection string.
@@ -493,6 +513,22 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_and_a_port_lead_to_three_services() {
+        for (host, authority) in [
+            ("localhost", "localhost"),
+            ("::1", "[::1]"),
+            ("[::1]", "[::1]"),
+        ] {
+            let target = Target::read(&development_string(host, 65533)).unwrap();
+            assert_eq!(target.account, DEVELOPMENT_ACCOUNT);
+            let found = target.endpoints.iter();
+            let found: Vec<_> = found.map(|(_, endpoint)| endpoint.authority()).collect();
+            let expected = [65533, 65534, 65535].map(|port| format!("{authority}:{port}"));
+            assert_eq!(found, expected);
+        }
+    }
 
     #[test]
     fn a_string_with_a_sas_has_its_account_in_the_endpoint() {

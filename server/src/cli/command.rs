@@ -45,10 +45,14 @@ pub enum Command {
     /// missing service, the wrong scheme, another program on the port, a wrong account or key,
     /// clocks that differ, a proxy. One line each; the exit status is 0 only if there is none.
     Doctor {
-        /// The connection string (default: the one in AZURE_STORAGE_CONNECTION_STRING or
-        /// AzureWebJobsStorage, else UseDevelopmentStorage=true)
-        #[arg(value_name = "CONNECTION STRING")]
-        connection_string: Option<String>,
+        /// The connection string, as --connection-string takes it
+        #[arg(
+            value_name = "CONNECTION STRING",
+            conflicts_with_all = ["connection_string", "host", "port"]
+        )]
+        subject: Option<String>,
+        #[command(flatten)]
+        store: StoreArguments,
     },
     /// Record what is asked of the tables of an account: for `lazurite what-if`
     ///
@@ -76,9 +80,8 @@ pub enum Command {
     ///
     /// The rules are those of the table design guide: see docs/advisor.md.
     Advice {
-        /// The connection string, with the account's key (default: as for `doctor`)
-        #[arg(value_name = "CONNECTION STRING")]
-        connection_string: Option<String>,
+        #[command(flatten)]
+        store: StoreArguments,
     },
     /// Print the table design cookbook: all pages, a page, or its program
     ///
@@ -101,9 +104,6 @@ pub enum Command {
     ///
     /// The server keeps them in memory: see docs/console.md.
     Requests {
-        /// The connection string (default: as for `doctor`)
-        #[arg(value_name = "CONNECTION STRING")]
-        connection_string: Option<String>,
         /// Print requests as they come, until the server ends
         #[arg(short, long)]
         follow: bool,
@@ -116,17 +116,19 @@ pub enum Command {
         /// Only requests that were refused or failed
         #[arg(long)]
         errors: bool,
+        #[command(flatten)]
+        store: StoreArguments,
     },
-    /// Print version, uptime, addresses, disk and memory of a running server
+    /// Say whether a server runs, where and on which directory; its version, disk and memory
     ///
-    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it.
+    /// LAZURITE_CONSOLE_PASSWORD is sent if it is set and a console asks for it. The exit status is
+    /// 1 if no server answers.
     Status {
-        /// The connection string that leads to the server (default: as for `doctor`)
-        #[arg(value_name = "CONNECTION STRING")]
-        connection_string: Option<String>,
         /// Print the answer of the server
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        store: StoreArguments,
     },
     /// Show the clock of a running server, or move it: for tests of expiry, retention, leases and
     /// hidden messages
@@ -136,13 +138,8 @@ pub enum Command {
     Clock {
         #[command(subcommand)]
         action: Option<ClockAction>,
-        /// The connection string that leads to the server (default: as for `doctor`)
-        #[arg(
-            long = "connection-string",
-            value_name = "CONNECTION STRING",
-            global = true
-        )]
-        connection_string: Option<String>,
+        #[command(flatten)]
+        store: StoreArguments,
     },
     /// Show, set or remove the faults that a running server injects into requests
     ///
@@ -151,13 +148,8 @@ pub enum Command {
     Faults {
         #[command(subcommand)]
         action: Option<FaultsAction>,
-        /// The connection string that leads to the server (default: as for `doctor`)
-        #[arg(
-            long = "connection-string",
-            value_name = "CONNECTION STRING",
-            global = true
-        )]
-        connection_string: Option<String>,
+        #[command(flatten)]
+        store: StoreArguments,
     },
     /// Reset the store of a running server, keep it as a snapshot, restore it, or fork it for a
     /// test
@@ -167,13 +159,8 @@ pub enum Command {
     State {
         #[command(subcommand)]
         action: StateAction,
-        /// The connection string that leads to the server (default: as for `doctor`)
-        #[arg(
-            long = "connection-string",
-            value_name = "CONNECTION STRING",
-            global = true
-        )]
-        connection_string: Option<String>,
+        #[command(flatten)]
+        store: StoreArguments,
         /// Print the answer of the server
         #[arg(long, global = true)]
         json: bool,
@@ -434,9 +421,21 @@ pub struct CopyArguments {
 /// The store that a command is for.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArguments {
-    /// The connection string: of a running server or of Azure (default: as for `doctor`)
-    #[arg(long = "connection-string", value_name = "CONNECTION STRING")]
+    /// The connection string: of a running server or of Azure (default: the one in
+    /// AZURE_STORAGE_CONNECTION_STRING or AzureWebJobsStorage, else UseDevelopmentStorage=true)
+    #[arg(
+        long = "connection-string",
+        value_name = "CONNECTION STRING",
+        conflicts_with_all = ["host", "port"],
+        global = true
+    )]
     pub connection_string: Option<String>,
+    /// The host of a running server that has the development account (default: 127.0.0.1)
+    #[arg(long, value_name = "HOST", value_parser = values::host, global = true)]
+    pub host: Option<String>,
+    /// The --port of that server: of Blob; Queue and Table have the next two (default: 10000)
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65533), global = true)]
+    pub port: Option<u16>,
 }
 
 /// Values of `lazurite query --format`.

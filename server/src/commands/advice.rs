@@ -6,9 +6,9 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::process::ExitCode;
 
-/// Prints the advice of the server of the connection string. The error is a sentence.
-pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
-    let report = Client::new(text)?.advice()?;
+/// Prints the advice of a running server. The error is a sentence.
+pub fn run(client: &Client) -> Result<ExitCode, String> {
+    let report = client.advice()?;
     print_line(printed(&report).trim_end());
     Ok(ExitCode::SUCCESS)
 }

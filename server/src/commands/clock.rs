@@ -3,17 +3,15 @@
 use crate::cli::ClockAction;
 use crate::clock::duration;
 use lazurite_base::terminal::print_line;
-use lazurite_mover::target::{Target, connection_string};
+use lazurite_mover::target::Target;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 const PAGE: &str = "/_lazurite/clock";
 
-/// Sends the action to the server of the connection string. The error is a sentence.
-pub fn run(action: Option<&ClockAction>, text: Option<&str>) -> Result<ExitCode, String> {
+/// Sends the action to a running server. The error is a sentence.
+pub fn run(action: Option<&ClockAction>, target: &Target) -> Result<ExitCode, String> {
     let body = action.map_or(Ok(None), body_of)?;
-    let (_, text) = connection_string(text);
-    let target = Target::read(&text)?;
     let clock = match body {
         None => target.administer("GET", PAGE, "")?,
         Some(body) => target.administer("PUT", PAGE, &body.to_string())?,

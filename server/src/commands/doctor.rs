@@ -20,8 +20,8 @@ use std::time::Duration;
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Examines a connection string, by default that of the environment. The error is a sentence.
-pub fn run(text: Option<&str>) -> Result<ExitCode, String> {
-    let (origin, text) = connection_string(text);
+pub fn run(text: Option<String>) -> Result<ExitCode, String> {
+    let (origin, text) = connection_string(text.as_deref());
     print_line(format_args!("examining: {origin}"));
     let target = Target::read(&text)?;
     let mut findings = examine(&target);

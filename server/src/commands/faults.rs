@@ -2,21 +2,20 @@
 
 use crate::cli::FaultsAction;
 use lazurite_base::terminal::print_line;
-use lazurite_mover::target::{Target, connection_string};
+use lazurite_mover::target::Target;
 use std::path::Path;
 use std::process::ExitCode;
 
 const PAGE: &str = "/_lazurite/faults";
 
-/// Sends the action to the server of the connection string. The error is a sentence.
-pub fn run(action: Option<&FaultsAction>, text: Option<&str>) -> Result<ExitCode, String> {
+/// Sends the action to a running server. The error is a sentence.
+pub fn run(action: Option<&FaultsAction>, target: &Target) -> Result<ExitCode, String> {
     let (method, body) = match action {
         None | Some(FaultsAction::Show) => ("GET", String::new()),
         Some(FaultsAction::Set { file }) => ("PUT", read(file)?),
         Some(FaultsAction::Clear) => ("DELETE", String::new()),
     };
-    let (_, text) = connection_string(text);
-    let rules = Target::read(&text)?.administer(method, PAGE, &body)?;
+    let rules = target.administer(method, PAGE, &body)?;
     // The JSON escapes control characters, which could act on a terminal.
     print_line(format_args!("{rules:#}"));
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! `lazurite requests`: prints the last requests of a running server, and may follow new ones.
 
 use lazurite_base::terminal::plain;
-use lazurite_mover::target::{Target, connection_string};
+use lazurite_mover::target::Target;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use std::io::Write;
@@ -13,7 +13,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The options of the command.
 pub struct Options<'a> {
-    pub connection_string: Option<&'a str>,
     pub follow: bool,
     pub json: bool,
     /// Words that must all occur in a request.
@@ -22,9 +21,7 @@ pub struct Options<'a> {
 }
 
 /// Prints the kept requests; if following, new ones while the server answers. Error: a sentence.
-pub fn run(options: &Options<'_>) -> Result<ExitCode, String> {
-    let (_, text) = connection_string(options.connection_string);
-    let target = Target::read(&text)?;
+pub fn run(target: &Target, options: &Options<'_>) -> Result<ExitCode, String> {
     let mut after = 0;
     loop {
         let batch = target.administer("GET", &page(options, after), "")?;

@@ -4,18 +4,16 @@ use crate::cli::{ResetArguments, StateAction};
 use lazurite_base::terminal::{plain, print_line};
 use lazurite_base::units::size;
 use lazurite_mover::encode;
-use lazurite_mover::target::{Target, connection_string};
+use lazurite_mover::target::Target;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
 const RESET: &str = "/_lazurite/state/reset";
 
-/// Sends the action to the server of the connection string. The error is a sentence.
-pub fn run(action: &StateAction, text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
-    let (_, text) = connection_string(text);
-    let target = Target::read(&text)?;
+/// Sends the action to a running server. The error is a sentence.
+pub fn run(action: &StateAction, target: &Target, as_json: bool) -> Result<ExitCode, String> {
     let answer = match action {
-        StateAction::List => list(&target)?,
+        StateAction::List => list(target)?,
         _ => {
             let (method, page, body) = request(action, &target.account);
             target.administer(method, &page, &body)?

@@ -1,22 +1,23 @@
-//! `lazurite status`: shows a running server's version, addresses, disk space and memory.
+//! `lazurite status`: says where a server runs and on which directory, and shows its version, disk
+//! space and memory.
 
 use lazurite_base::terminal::{plain, print_line};
 use lazurite_base::units::{duration, size};
-use lazurite_mover::target::{Target, connection_string};
+use lazurite_mover::target::Target;
 use serde_json::Value;
 use std::process::ExitCode;
 use std::time::Duration;
 
 const PAGE: &str = "/_lazurite/api/status";
 
-/// Asks the server of the connection string. The error is a sentence.
-pub fn run(text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
-    let (_, text) = connection_string(text);
-    let status = Target::read(&text)?.administer("GET", PAGE, "")?;
+/// Asks a running server. The error is a sentence.
+pub fn run(target: &Target, as_json: bool) -> Result<ExitCode, String> {
+    let status = target.administer("GET", PAGE, "")?;
     if as_json {
         // The JSON escapes control characters, which could act on a terminal.
         print_line(status);
     } else {
+        print_line(headline(&status));
         for (name, value) in rows(&status) {
             print_line(format_args!("{name:<9} {value}"));
         }
@@ -24,25 +25,28 @@ pub fn run(text: Option<&str>, as_json: bool) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The names and values of the facts, without those that the server does not know.
+/// Where the server runs, and on which directory.
+fn headline(status: &Value) -> String {
+    let endpoints = list(&status["endpoints"]).iter().map(|endpoint| {
+        let text = |name: &str| endpoint[name].as_str().map(plain).unwrap_or_default();
+        format!("{} ({})", text("address"), text("service"))
+    });
+    let endpoints: Vec<String> = endpoints.collect();
+    let data = match status["directory"].as_str() {
+        Some(directory) => format!("on {}", plain(directory)),
+        None => "in memory".to_owned(),
+    };
+    format!("running at {} {data}", endpoints.join(", "))
+}
+
+/// The names and values of the other facts, without those that the server does not know.
 fn rows(status: &Value) -> Vec<(&'static str, String)> {
     let text = |value: &Value| plain(value.as_str().unwrap_or_default());
     let bytes = |value: &Value| value.as_u64().map(size);
     let uptime = Duration::from_secs(status["uptime_seconds"].as_u64().unwrap_or(0));
     let version = format!("{}, up {}", text(&status["version"]), duration(uptime));
     let mut rows = vec![("version", version)];
-    for endpoint in list(&status["endpoints"]) {
-        let service = text(&endpoint["service"]);
-        rows.push((
-            "address",
-            format!("{}  {service}", text(&endpoint["address"])),
-        ));
-    }
-    let directory = status["directory"]
-        .as_str()
-        .map_or("in memory".to_owned(), plain);
-    let durability = text(&status["durability"]);
-    rows.push(("data", format!("{directory}, durability {durability}")));
+    rows.push(("durable", text(&status["durability"])));
     rows.extend(bytes(&status["live_bytes"]).map(|size| ("live", size)));
     rows.extend(bytes(&status["disk_bytes"]).map(|size| ("on disk", size)));
     for (name, field) in [("snapshot", "snapshots"), ("fork", "forks")] {
@@ -76,6 +80,10 @@ mod tests {
             "endpoints": [{"service": "blob", "address": "127.0.0.1:10000"}],
             "snapshots": [{"name": "seed", "bytes": 3000}], "forks": [{"name": "pr42", "bytes": null}],
         });
+        assert_eq!(
+            headline(&status),
+            "running at 127.0.0.1:10000 (blob) on /data\u{fffd}"
+        );
         let rows: Vec<_> = rows(&status)
             .iter()
             .map(|(name, value)| format!("{name} {value}"))
@@ -84,8 +92,7 @@ mod tests {
             rows,
             [
                 "version 1.0.0, up 7 s",
-                "address 127.0.0.1:10000  blob",
-                "data /data\u{fffd}, durability disk",
+                "durable disk",
                 "live 1.0 kB",
                 "on disk 2.0 kB",
                 "snapshot seed  3.0 kB",

@@ -290,7 +290,7 @@ fn command_prints_the_advice() {
     let server = with_table(Server::fresh());
     let run = |text: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
-            .args(["advice", text])
+            .args(["advice", "--connection-string", text])
             .output()
             .unwrap();
         let text = [output.stdout, output.stderr].concat();
@@ -333,7 +333,7 @@ fn command_asks_an_endpoint_that_names_the_account_in_its_host() {
             format!("{service:?}").to_lowercase()
         );
         let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
-            .args(["advice", &text])
+            .args(["advice", "--connection-string", &text])
             .output()
             .unwrap();
         let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();

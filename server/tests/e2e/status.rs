@@ -49,6 +49,10 @@ fn status_shows_addresses_bytes_and_what_snapshots_and_forks_hold() {
 
     let (succeeded, text) = lazurite(&server, &["status"], None);
     assert!(succeeded, "{text}");
+    let first = text.lines().next().unwrap_or_default();
+    let place = format!(" on {}", location.path().display());
+    assert!(first.starts_with("running at 127.0.0.1:"), "{first}");
+    assert!(first.ends_with(&place), "{first}");
     for part in [
         "version",
         "snapshot  seed  2.",
@@ -68,7 +72,10 @@ fn status_of_a_store_in_memory_has_no_directory_and_of_no_server_is_a_sentence()
     assert_eq!(status["disk_bytes"], Value::Null);
     let mut absent = Command::new(env!("CARGO_BIN_EXE_lazurite"));
     let string = "AccountName=a;AccountKey=AAAA;BlobEndpoint=http://127.0.0.1:1/a";
-    let absent = absent.args(["status", string]).output().unwrap();
+    let absent = absent
+        .args(["status", "--connection-string", string])
+        .output()
+        .unwrap();
     assert!(!absent.status.success());
     let text = String::from_utf8(absent.stderr).unwrap();
     assert!(text.contains("nothing answers on 127.0.0.1:1"), "{text}");

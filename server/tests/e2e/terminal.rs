@@ -39,6 +39,60 @@ fn printed(server: &Server, arguments: &[&str]) -> String {
     out
 }
 
+#[test]
+fn host_and_port_lead_to_a_server_instead_of_a_connection_string() {
+    let server = with_photos();
+    let port = server.ports.blob.to_string();
+    for arguments in [
+        &["status", "--port", &port][..],
+        &[
+            "put",
+            "-",
+            "photos/a",
+            "--host",
+            "localhost",
+            "--port",
+            &port,
+        ],
+        &["cat", "photos/a", "--port", &port],
+        &["requests", "--port", &port],
+        &["state", "list", "--port", &port],
+        &["clock", "--port", &port],
+        &["clock", "show", "--port", &port],
+        &["faults", "--port", &port, "show"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
+            .args(arguments)
+            // Nothing listens there.
+            .env(
+                "AZURE_STORAGE_CONNECTION_STRING",
+                "BlobEndpoint=http://127.0.0.1:1/a",
+            )
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {text}");
+    }
+    for more in [
+        &["--port", "65534"][..],
+        &["--host", "http://localhost"],
+        &[
+            "--port",
+            &port,
+            "--connection-string",
+            "UseDevelopmentStorage=true",
+        ],
+    ] {
+        let arguments = [&["ls"], more].concat();
+        let (success, _, err) = run(&server, &arguments, b"");
+        assert!(
+            !success && err.starts_with("error: "),
+            "{arguments:?}: {err}"
+        );
+    }
+}
+
 /// A server with the container `photos`.
 fn with_photos() -> Server {
     let server = Server::fresh();

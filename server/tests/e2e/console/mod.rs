@@ -427,6 +427,7 @@ fn printed(server: &Server, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_lazurite"))
         .arg("requests")
         .args(arguments)
+        .arg("--connection-string")
         .arg(server.connection_string())
         .output()
         .unwrap();
