@@ -189,11 +189,12 @@ impl StoreArguments {
 
     /// The connection string that the command line gives.
     fn text(&self) -> Option<String> {
-        if self.host.is_none() && self.port.is_none() {
+        if self.server_host.is_none() && self.server_port.is_none() {
             return self.connection_string.clone();
         }
-        let host = self.host.as_deref().unwrap_or("127.0.0.1");
-        Some(development_string(host, self.port.unwrap_or(PORT_DEFAULT)))
+        let host = self.server_host.as_deref().unwrap_or("127.0.0.1");
+        let port = self.server_port.unwrap_or(PORT_DEFAULT);
+        Some(development_string(host, port))
     }
 }
 

@@ -48,7 +48,7 @@ pub enum Command {
         /// The connection string, as --connection-string takes it
         #[arg(
             value_name = "CONNECTION STRING",
-            conflicts_with_all = ["connection_string", "host", "port"]
+            conflicts_with_all = ["connection_string", "server_host", "server_port"]
         )]
         subject: Option<String>,
         #[command(flatten)]
@@ -419,6 +419,9 @@ pub struct CopyArguments {
 }
 
 /// The store that a command is for.
+///
+/// The names differ from those of the flags of a start, whose values a global argument of the same
+/// name would take over.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArguments {
     /// The connection string: of a running server or of Azure (default: the one in
@@ -426,16 +429,16 @@ pub struct StoreArguments {
     #[arg(
         long = "connection-string",
         value_name = "CONNECTION STRING",
-        conflicts_with_all = ["host", "port"],
+        conflicts_with_all = ["server_host", "server_port"],
         global = true
     )]
     pub connection_string: Option<String>,
     /// The host of a running server that has the development account (default: 127.0.0.1)
-    #[arg(long, value_name = "HOST", value_parser = values::host, global = true)]
-    pub host: Option<String>,
+    #[arg(long = "host", value_name = "HOST", value_parser = values::host, global = true)]
+    pub server_host: Option<String>,
     /// The --port of that server: of Blob; Queue and Table have the next two (default: 10000)
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65533), global = true)]
-    pub port: Option<u16>,
+    #[arg(long = "port", value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65533), global = true)]
+    pub server_port: Option<u16>,
 }
 
 /// Values of `lazurite query --format`.
