@@ -803,6 +803,8 @@ fn checkpoints_made_while_everything_is_moved_and_removed_are_whole() {
     let directory = tempfile::tempdir().unwrap();
     let config = Config {
         memtable_bytes_max: 8 << 10,
+        // Writers wait for the flushes, so that a slow disk does not make a thousand segments.
+        memory_bytes_max: 64 << 10,
         level0_files_max: 2,
         level0_files_stop: 6,
         sstable_bytes: 4 << 10,

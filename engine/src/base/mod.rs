@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod counter;
 pub(crate) mod error;
 pub mod escape;
+pub(crate) mod fair_mutex;
 pub(crate) mod health;
 pub(crate) mod key;
 pub(crate) mod mutex;

@@ -14,6 +14,7 @@ mod scheduler;
 pub(crate) mod signal;
 mod throttle;
 
+use crate::base::fair_mutex::FairMutex;
 use crate::base::health::Health;
 use crate::base::key::SequenceNumber;
 use crate::base::mutex::lock;
@@ -38,8 +39,8 @@ const RETRY: Duration = Duration::from_millis(1000);
 #[derive(Debug)]
 pub(crate) struct Work {
     parts: Arc<Parts>,
-    flushing: Mutex<()>,
-    compacting: Mutex<()>,
+    flushing: FairMutex,
+    compacting: FairMutex,
     /// Held while files that the manifest listed are removed, except log segments, which flushes
     /// remove.
     removing: Mutex<()>,
@@ -75,8 +76,8 @@ impl Work {
         Work {
             inherited_through: last_sstable(&parts),
             parts,
-            flushing: Mutex::default(),
-            compacting: Mutex::default(),
+            flushing: FairMutex::default(),
+            compacting: FairMutex::default(),
             removing: Mutex::default(),
             compactions: AtomicUsize::new(0),
             counters: Counters::default(),
@@ -108,8 +109,8 @@ impl Work {
     /// Waits for jobs that callers of the store run themselves. None of them begins to change files
     /// after the close.
     pub(crate) fn await_jobs(&self) {
-        let _compacting = lock(&self.compacting);
-        let _flushing = lock(&self.flushing);
+        let _compacting = self.compacting.lock();
+        let _flushing = self.flushing.lock();
     }
 
     pub(crate) fn notify(&self) {
@@ -121,7 +122,7 @@ impl Work {
     pub(crate) fn checkpoint(&self, path: &Path, durability: Durability) -> Result<()> {
         let target = self.parts.checkpoint_target(path, durability)?;
         // `compacting` is not locked, because a merge may take seconds.
-        let _flushing = lock(&self.flushing);
+        let _flushing = self.flushing.lock();
         let _removing = lock(&self.removing);
         let flushed = self.flush_without_log()?;
         self.parts.checkpoint(&target, flushed)

@@ -12,7 +12,7 @@ use std::time::Duration;
 impl Work {
     /// Runs one pending flush. Returns whether there was one.
     pub(crate) fn run_flush(&self) -> Result<bool> {
-        let _guard = lock(&self.flushing);
+        let _guard = self.flushing.lock();
         self.seal_aged();
         let flushed = match self.flush_one() {
             Ok(false) => self.release_log().map(|()| false),
@@ -33,7 +33,7 @@ impl Work {
     /// something to merge, and segments whose values the merges have dropped would wait for the end
     /// of the load. If there is no space to merge, the collection may free some.
     pub(crate) fn run_maintenance(&self) -> Result<Option<Job>> {
-        let _guard = lock(&self.compacting);
+        let _guard = self.compacting.lock();
         let compacted = self.compact_one();
         self.remove_obsolete();
         let compacted = self.note(Job::Compaction, compacted);

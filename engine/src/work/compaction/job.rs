@@ -99,7 +99,7 @@ impl Work {
 
     /// Merges all SSTables of the keyspace into one run.
     pub(crate) fn compact_all(&self, tree: &Tree) -> Result<()> {
-        let _guard = lock(&self.compacting);
+        let _guard = self.compacting.lock();
         let Some(plan) = picker::everything(&tree.view().version) else {
             return Ok(());
         };
