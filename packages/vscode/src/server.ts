@@ -20,6 +20,7 @@ const WATCH_MILLISECONDS = 2_000;
 const ERROR_LINES_MAX = 20;
 
 const HEALTH = "/_lazurite/health";
+const MESSAGE = /^(lazurite|error): /;
 const LISTENING = /^Azurite (Blob|Queue|Table) service is successfully listening at (\S+)$/;
 
 /** How to start the program, and where a server that runs already would answer. */
@@ -123,9 +124,9 @@ export class Server {
     const checkWanted = () => {
       if (attempt !== this.#attempt) throw new Cancelled();
     };
+    if (this.isReady) return;
     await this.#ended;
     checkWanted();
-    if (this.isReady) return;
     this.#set("starting");
     try {
       if (await this.adopt(launch.blobService)) return;
@@ -176,7 +177,8 @@ export class Server {
     child.on("error", (error) => (failure = `${launch.program} cannot be started: ${error.message}`));
     readline.createInterface({ input: child.stderr }).on("line", (line) => {
       this.log(line);
-      errors = [...errors, line].slice(-ERROR_LINES_MAX);
+      // Once it serves, the program prints the connection string, and warnings.
+      if (this.#state !== "running" || MESSAGE.test(line)) errors = [...errors, line].slice(-ERROR_LINES_MAX);
     });
     const isReady = new Promise<boolean>((resolve) => {
       readline.createInterface({ input: child.stdout }).on("line", (line) => {
@@ -293,7 +295,7 @@ export async function isLazurite(blobService: URL): Promise<boolean> {
 
 /** The last message of a program, or everything that it said; `undefined` if it said nothing. */
 function lastMessage(lines: string[]): string | undefined {
-  const start = lines.findLastIndex((line) => /^(lazurite|error): /.test(line));
+  const start = lines.findLastIndex((line) => MESSAGE.test(line));
   const said = lines.slice(Math.max(start, 0)).join("\n").trim();
   return said === "" ? undefined : said.replace(/^lazurite: /, "");
 }

@@ -87,10 +87,16 @@ class Window {
 
   /** Waits until `find` finds something. */
   async until(find) {
-    for (;;) {
-      const found = find();
-      if (found !== undefined) return found;
-      await once(this.#events, "changed");
+    // Node ends when only the extension's own timers are left.
+    const awake = setInterval(() => {}, 60_000);
+    try {
+      for (;;) {
+        const found = find();
+        if (found !== undefined) return found;
+        await once(this.#events, "changed");
+      }
+    } finally {
+      clearInterval(awake);
     }
   }
 
