@@ -139,36 +139,41 @@ class Extension {
   async forkForWorkspace(): Promise<string | undefined> {
     if (!(await this.#needsServer())) return undefined;
     const name = forkName(folder());
-    const make = () => this.server.ask("POST", "state/forks", { name });
-    let made = `The connection string of the new fork ${name} is in the clipboard.`;
-    try {
-      await make();
-    } catch (error) {
-      if (!(error instanceof Refusal) || error.code !== "ForkAlreadyExists") throw error;
-      made = `The workspace has the fork ${name} already. Its connection string is in the clipboard.`;
-    }
+    const isNew = await this.#makeFork(name);
     const text = await this.server.connectionString(name);
     await vscode.env.clipboard.writeText(text);
+    const origin = isNew ? `The workspace has a new fork, ${name}.` : `The workspace has the fork ${name} already.`;
+    const message = `${origin} Its connection string is in the clipboard. It ends with the server, and after 10 minutes without requests (--fork-lifetime).`;
     const anew = "Fork Anew";
-    const message = `${made} A fork ends with the server, and after 10 minutes without requests (--fork-lifetime).`;
-    void vscode.window.showInformationMessage(message, anew).then((chosen) => {
+    void vscode.window.showInformationMessage(message, ...(isNew ? [] : [anew])).then((chosen) => {
       if (chosen !== anew) return;
       return this.#reported(async () => {
         await this.server.ask("DELETE", `state/forks/${name}`);
-        await make();
+        await this.#makeFork(name);
         void vscode.window.showInformationMessage(`The fork ${name} begins anew.`);
       });
     });
     return text;
   }
 
+  /** False if there is such a fork. */
+  async #makeFork(name: string): Promise<boolean> {
+    try {
+      await this.server.ask("POST", "state/forks", { name });
+      return true;
+    } catch (error) {
+      if (error instanceof Refusal && error.code === "ForkAlreadyExists") return false;
+      throw error;
+    }
+  }
+
   /** Runs `lazurite doctor` in a terminal that stays open. */
   async doctor(): Promise<void> {
     const program = programPath(this.context);
     // Without a server, the doctor examines what clients would use.
-    const words = this.server.isReady ? [await this.server.connectionString()] : [];
+    const env = this.server.isReady ? { AZURE_STORAGE_CONNECTION_STRING: await this.server.connectionString() } : undefined;
     const scope = vscode.workspace.workspaceFolders?.[0] ?? vscode.TaskScope.Global;
-    const execution = new vscode.ProcessExecution(program, ["doctor", ...words]);
+    const execution = new vscode.ProcessExecution(program, ["doctor"], { env });
     const task = new vscode.Task({ type: "lazurite" }, scope, "doctor", "Lazurite", execution);
     task.presentationOptions = { reveal: vscode.TaskRevealKind.Always, clear: true };
     await vscode.tasks.executeTask(task);
@@ -290,17 +295,18 @@ class Extension {
 
 /** What a reset deletes. Accounts with keys of their own are not shown. */
 function contents(accounts: Status["accounts"], service?: azurite.Service): string {
-  const kinds = { blob: ["container", "containers"], queue: ["queue", "queues"], table: ["table", "tables"] } as const;
   if (accounts.length === 0) return "Everything in it is deleted.";
-  const counts = (Object.keys(kinds) as azurite.Service[])
-    .filter((kind) => service === undefined || service === kind)
-    .map((kind) => {
-      const [one, many] = kinds[kind];
-      const count = accounts.reduce((sum, account) => sum + account[many], 0);
-      return `${count} ${count === 1 ? one : many}`;
-    });
-  const atLeast = accounts.some((account) => account.has_more) ? "At least " : "";
-  return `${atLeast}${counts.join(", ")}: all are deleted, with everything in them.`;
+  const kinds = [
+    ["blob", "container", "containers"],
+    ["queue", "queue", "queues"],
+    ["table", "table", "tables"],
+  ] as const;
+  const counts = kinds
+    .filter(([kind]) => service === undefined || service === kind)
+    .map(([, one, many]) => ({ count: accounts.reduce((sum, account) => sum + account[many], 0), one, many }));
+  const list = counts.map(({ count, one, many }) => `${count} ${count === 1 ? one : many}`).join(", ");
+  const atLeast = accounts.some((account) => account.has_more) ? "at least " : "";
+  return `It has ${atLeast}${list}. They are deleted, with everything in them.`;
 }
 
 /** The name of the fork of a workspace: that of its folder, and a digest of the path, because many folders have the same name. */

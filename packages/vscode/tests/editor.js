@@ -154,8 +154,8 @@ class Window {
       TaskRevealKind: { Always: 1 },
       Uri: { parse: (text) => ({ toString: () => text }) },
       ProcessExecution: class {
-        constructor(program, args) {
-          Object.assign(this, { program, args });
+        constructor(program, args, options) {
+          Object.assign(this, { program, args, options });
         }
       },
       Task: class {

@@ -244,7 +244,7 @@ test("clean says what is lost, and empties the store only then", async () => {
   const { kind, text, modal, detail } = await window.message("Empty the store");
   assert.deepEqual([kind, modal], ["warning", true]);
   assert.equal(text, `Empty the store, in ${path.join(window.folder, ".lazurite")}?`);
-  assert.match(detail, /^1 container, 0 queues, 0 tables: all are deleted, .* Snapshots and forks stay\./);
+  assert.match(detail, /^It has 1 container, 0 queues, 0 tables\. They are deleted, .* Snapshots and forks stay\./);
   assert.ok(await exists(connection, "photos"));
   window.answer("Empty the store", "Empty");
   assert.equal(await window.run("lazurite.clean"), true);
@@ -274,6 +274,7 @@ test("the fork of a workspace is a store of its own", async () => {
   assert.ok(await exists(fork, "photos"));
   await create(fork, "films");
   assert.ok(!(await exists(store, "films")));
+  assert.deepEqual((await window.message("has a new fork")).choices, []);
   // The second time it is the same fork, until the user wants another.
   window.answer("has the fork", "Fork Anew");
   assert.equal(await window.run("lazurite.forkForWorkspace"), fork);
@@ -311,7 +312,7 @@ test("the doctor examines the server in a terminal", async () => {
   await window.run("lazurite.start");
   await window.run("lazurite.doctor");
   const [{ execution }] = window.tasks;
-  const { status, stdout } = spawnSync(execution.program, execution.args, { encoding: "utf8" });
+  const { status, stdout } = spawnSync(execution.program, execution.args, { ...execution.options, encoding: "utf8" });
   assert.match(stdout, /nothing found: all services answer/);
   assert.equal(status, 0);
 });
