@@ -36,8 +36,10 @@ export async function register(actions: Actions): Promise<vscode.Disposable> {
     commands.set(`azurite.clean_${service}`, () => actions.clean(service));
   }
   const known = new Set(await vscode.commands.getCommands(true));
-  if (vscode.extensions.getExtension(EXTENSION) !== undefined || [...commands.keys()].some((id) => known.has(id))) {
-    throw new Error(`Lazurite does not answer to azurite.* beside the extension Azurite (${EXTENSION}): disable that one, or lazurite.answerToAzurite.`);
+  const hasAzurite = vscode.extensions.getExtension(EXTENSION) !== undefined;
+  if (hasAzurite || [...commands.keys()].some((id) => known.has(id))) {
+    const other = hasAzurite ? `the extension Azurite (${EXTENSION})` : "another extension with the same commands";
+    throw new Error(`Lazurite does not answer to azurite.* beside ${other}: disable that one, or lazurite.answerToAzurite.`);
   }
   return vscode.Disposable.from(...[...commands].map(([id, run]) => vscode.commands.registerCommand(id, run)));
 }

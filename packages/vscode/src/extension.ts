@@ -2,10 +2,11 @@
 
 import { createHash } from "node:crypto";
 import * as path from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import * as vscode from "vscode";
 import * as azurite from "./azurite";
-import { Cancelled, isLazurite, Refusal, Server, StartError, type State, type Status } from "./server";
-import { answersToAzurite, folder, launch, MissingProgram, programPath, startsOnOpen } from "./settings";
+import { Cancelled, isLazurite, type Launch, Refusal, Server, StartError, type State, type Status } from "./server";
+import { answersToAzurite, blobService, folder, launch, MissingProgram, programPath, startsOnOpen } from "./settings";
 
 const LOOKS: Record<State, { icon: string; text: string }> = {
   stopped: { icon: "circle-slash", text: "stopped" },
@@ -33,6 +34,8 @@ class Extension {
   readonly server: Server;
   readonly #channel = vscode.window.createOutputChannel("Lazurite");
   readonly #item = vscode.window.createStatusBarItem("lazurite", vscode.StatusBarAlignment.Left);
+  /** The settings of the last start. */
+  #launched: Launch | undefined;
   #answer: Promise<vscode.Disposable | undefined> = Promise.resolve(undefined);
 
   constructor(private readonly context: vscode.ExtensionContext) {
@@ -58,7 +61,7 @@ class Extension {
     context.subscriptions.push(
       this.#channel,
       this.#item,
-      vscode.workspace.onDidChangeConfiguration((change) => this.#settingsChanged(change)),
+      vscode.workspace.onDidChangeConfiguration((change) => this.#reported(() => this.#settingsChanged(change))),
       { dispose: () => void this.#answer.then((commands) => commands?.dispose()) },
     );
     this.#item.name = "Lazurite";
@@ -71,13 +74,13 @@ class Extension {
     await this.#answerToAzurite();
     // Not awaited: the import of a large directory must not hold up the editor.
     if (startsOnOpen()) void this.#reported(() => this.start());
-    else void this.#reported(() => this.server.adopt(launch(this.context).blobService));
+    else void this.server.adopt(blobService());
   }
 
   /** True once a server runs. */
   async start(): Promise<boolean> {
     try {
-      await this.server.start(launch(this.context));
+      await this.server.start(blobService(), () => (this.#launched = launch(this.context)));
     } catch (error) {
       if (!(error instanceof Cancelled)) throw error;
     }
@@ -143,7 +146,9 @@ class Extension {
     const text = await this.server.connectionString(name);
     await vscode.env.clipboard.writeText(text);
     const origin = isNew ? `The workspace has a new fork, ${name}.` : `The workspace has the fork ${name} already.`;
-    const message = `${origin} Its connection string is in the clipboard. It ends with the server, and after 10 minutes without requests (--fork-lifetime).`;
+    const message =
+      `${origin} Its connection string is in the clipboard. ` +
+      "It ends with the server, and after 10 minutes without requests (--fork-lifetime).";
     const anew = "Fork Anew";
     void vscode.window.showInformationMessage(message, ...(isNew ? [] : [anew])).then((chosen) => {
       if (chosen !== anew) return;
@@ -181,8 +186,8 @@ class Extension {
 
   /** True if a Lazurite serves the ports of the settings, wherever it was started. */
   async isRunning(): Promise<boolean> {
-    const { blobService } = launch(this.context);
-    return this.server.isReady || (blobService !== undefined && isLazurite(blobService));
+    const service = blobService();
+    return this.server.isReady || (service !== undefined && isLazurite(service));
   }
 
   async showActions(): Promise<void> {
@@ -233,9 +238,10 @@ class Extension {
 
   #waysOut(error: unknown): Record<string, () => unknown> {
     const settings = (name: string) => vscode.commands.executeCommand("workbench.action.openSettings", name);
+    const log = () => this.#channel.show();
     if (error instanceof MissingProgram) return { "Open Settings": () => settings("lazurite.program") };
-    if (error instanceof StartError && error.isConflict) return { "Choose Another Port": () => this.#choosePort(), "Show Log": () => this.#channel.show() };
-    return { "Show Log": () => this.#channel.show(), "Open Settings": () => settings(`@ext:${this.context.extension.id}`) };
+    if (error instanceof StartError && error.isConflict) return { "Choose Another Port": () => this.#choosePort(), "Show Log": log };
+    return { "Show Log": log, "Open Settings": () => settings(`@ext:${this.context.extension.id}`) };
   }
 
   async #offer(sentence: string, actions: Record<string, () => unknown>): Promise<void> {
@@ -278,11 +284,11 @@ class Extension {
 
   async #settingsChanged(change: vscode.ConfigurationChangeEvent): Promise<void> {
     if (change.affectsConfiguration("lazurite.answerToAzurite")) await this.#answerToAzurite();
-    const isAffected = change.affectsConfiguration("lazurite") || (answersToAzurite() && change.affectsConfiguration("azurite"));
-    if (!isAffected || this.server.state !== "running") return;
+    if (!change.affectsConfiguration("lazurite") && !change.affectsConfiguration("azurite")) return;
+    if (this.server.state !== "running" || isDeepStrictEqual(launch(this.context), this.#launched)) return;
     const restart = "Restart";
     const chosen = await vscode.window.showInformationMessage("Lazurite still runs with its earlier settings.", restart);
-    if (chosen === restart) await this.#reported(() => this.restart());
+    if (chosen === restart) await this.restart();
   }
 
   #show(): void {

@@ -23,15 +23,13 @@ const HEALTH = "/_lazurite/health";
 const MESSAGE = /^(lazurite|error): /;
 const LISTENING = /^Azurite (Blob|Queue|Table) service is successfully listening at (\S+)$/;
 
-/** How to start the program, and where a server that runs already would answer. */
+/** How to start the program. */
 export interface Launch {
   program: string;
   args: string[];
   /** Settings that do not belong on a command line, which other users can read. */
   env: Record<string, string>;
   cwd: string;
-  /** `undefined` if the system chooses the port. */
-  blobService: URL | undefined;
 }
 
 export type State = "stopped" | "starting" | "running" | "adopted" | "stopping";
@@ -109,17 +107,21 @@ export class Server {
     return new URL(`/_lazurite/${path}`, this.#urls.blob);
   }
 
-  /** Fulfilled once a server serves requests: one that runs already, else a new one. Calls at the same time share one start. */
-  start(launch: Launch): Promise<void> {
+  /**
+   * Fulfilled once a server serves requests: one that runs already, else a new one. Calls at the same time share one start.
+   *
+   * @param blobService is where a server that runs would answer; `undefined` if the system chooses the port.
+   */
+  start(blobService: URL | undefined, launch: () => Launch): Promise<void> {
     if (this.#starting !== undefined) return this.#starting;
-    const starting = this.#start(launch).finally(() => {
+    const starting = this.#start(blobService, launch).finally(() => {
       if (this.#starting === starting) this.#starting = undefined;
     });
     this.#starting = starting;
     return starting;
   }
 
-  async #start(launch: Launch): Promise<void> {
+  async #start(blobService: URL | undefined, launch: () => Launch): Promise<void> {
     const attempt = ++this.#attempt;
     const checkWanted = () => {
       if (attempt !== this.#attempt) throw new Cancelled();
@@ -129,13 +131,13 @@ export class Server {
     checkWanted();
     this.#set("starting");
     try {
-      if (await this.adopt(launch.blobService)) return;
+      if (await this.adopt(blobService)) return;
       checkWanted();
-      await this.#spawn(launch);
+      await this.#spawn(launch());
     } catch (error) {
       checkWanted();
       // Another window may have been quicker.
-      if (error instanceof StartError && error.isConflict && (await this.adopt(launch.blobService))) return;
+      if (error instanceof StartError && error.isConflict && (await this.adopt(blobService))) return;
       if (this.#state === "starting") this.#leave();
       throw error;
     }
@@ -236,7 +238,9 @@ export class Server {
     const { accounts } = await this.status();
     const account = accounts[0];
     if (account === undefined) {
-      throw new Error("The accounts of this server have keys of their own, which it does not show: put name and key into a connection string by hand.");
+      throw new Error(
+        "The accounts of this server have keys of their own, which it does not show: put name and key into a connection string by hand.",
+      );
     }
     const name = fork === undefined ? account.name : `${account.name}--${fork}`;
     const endpoints = this.urls.map(([service, known]) => {

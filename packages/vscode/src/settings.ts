@@ -63,7 +63,6 @@ export function launch(context: vscode.ExtensionContext): Launch {
     args,
     env: password === undefined ? {} : { LAZURITE_PWD: expanded("pwd", password) },
     cwd: folder() ?? os.homedir(),
-    blobService: blobService(),
   };
 }
 
@@ -98,7 +97,8 @@ function location(context: vscode.ExtensionContext): string {
   return answersToAzurite() ? directory : path.join(directory, ".lazurite");
 }
 
-function blobService(): URL | undefined {
+/** Where the server of these settings answers; `undefined` if the system chooses the port. */
+export function blobService(): URL | undefined {
   const port = setting<number>("blobPort");
   const host = (answersToAzurite() && ofAzurite<string>("blobHost")) || setting<string>("host") || "";
   const scheme = setting<string>("cert") === undefined ? "http" : "https";

@@ -152,6 +152,8 @@ test("a restart keeps the data and takes the new settings", async () => {
   await window.run("lazurite.start");
   await create(await window.run("lazurite.copyConnectionString"), "photos");
   const ports = await freePorts();
+  await window.change("lazurite.startOnOpen", true);
+  assert.ok(!window.shown.some(({ text }) => text.includes("earlier settings")), "no flag has changed");
   window.answer("earlier settings", "Restart");
   await window.change("lazurite.blobPort", ports["lazurite.blobPort"]);
   const connection = await window.run("lazurite.copyConnectionString");
@@ -176,12 +178,16 @@ test("a server that was started elsewhere is used and never stopped", async () =
   assert.ok(await exists(connection, "photos"));
 });
 
-test("isRunning is true for a server that the window does not use yet", async () => {
+test("a window needs no program of its own for a server that was started elsewhere", async () => {
   const ports = await freePorts();
-  const window = await open({ settings: ports });
+  const window = await open({ settings: { ...ports, "lazurite.program": "/nowhere/lazurite", "lazurite.location": "${absent}" } });
   assert.equal(await window.run("lazurite.isRunning"), false);
   await startElsewhere(ports);
   assert.equal(await window.run("lazurite.isRunning"), true);
+  assert.match(window.item.tooltip, /stopped/);
+  assert.equal(await window.run("lazurite.start"), true);
+  assert.match(window.item.tooltip, /started elsewhere/);
+  assert.deepEqual(window.shown, []);
 });
 
 test("the second window uses the server of the first, and hears of its end", async () => {
@@ -543,7 +549,7 @@ test("beside Azurite's extension, its commands are left to it", async () => {
   const other = await open();
   other.commands.set("azurite.clean_table", () => {});
   await other.change("lazurite.answerToAzurite", true);
-  await other.message("disable that one");
+  await other.message("beside another extension with the same commands: disable that one");
   assert.deepEqual([...other.commands.keys()].filter((id) => id.startsWith("azurite.")), ["azurite.clean_table"]);
 });
 
