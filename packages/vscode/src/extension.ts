@@ -42,7 +42,7 @@ class Extension {
     this.server = new Server(
       (line) => this.#channel.appendLine(line),
       () => this.#show(),
-      (sentence, isOwn) => void this.#lost(sentence, isOwn),
+      (sentence) => void this.#offer(sentence, { Start: () => this.start(), "Show Log": () => this.#channel.show() }),
     );
     const commands: [string, () => unknown][] = [
       ["lazurite.start", () => this.start()],
@@ -215,15 +215,6 @@ class Extension {
     if (this.server.isReady) return true;
     const start = "Start";
     return (await vscode.window.showWarningMessage("Lazurite does not run.", start)) === start && this.start();
-  }
-
-  async #lost(sentence: string, isOwn: boolean): Promise<void> {
-    // The window that had started it may be closed. With startOnOpen, every window is to have a server.
-    if (!isOwn && startsOnOpen()) {
-      if (await this.#reported(() => this.start())) void vscode.window.showInformationMessage(`${sentence} This window uses another.`);
-      return;
-    }
-    await this.#offer(sentence, { Start: () => this.start(), "Show Log": () => this.#channel.show() });
   }
 
   /** Runs a command. An error becomes a message with a way out. */

@@ -80,12 +80,12 @@ export class Server {
   /**
    * @param log takes the lines of the program.
    * @param changed is called after each change of the state.
-   * @param lost is called with a sentence if a server that was ready is gone, and whether this window had started it.
+   * @param lost is called with a sentence if a server that was ready is gone.
    */
   constructor(
     private readonly log: (line: string) => void,
     private readonly changed: () => void,
-    private readonly lost: (sentence: string, isOwn: boolean) => void,
+    private readonly lost: (sentence: string) => void,
   ) {}
 
   get state(): State {
@@ -158,7 +158,7 @@ export class Server {
       const error = await answer(new URL(HEALTH, blobService), "GET").then(() => undefined, (error: NodeJS.ErrnoException) => error);
       if (error?.code !== "ECONNREFUSED" || this.#state !== "adopted") return;
       this.#leave();
-      this.lost("The Lazurite that was started elsewhere has ended.", false);
+      this.lost("The Lazurite that was started elsewhere has ended.");
     }, WATCH_MILLISECONDS);
     this.#watch.unref();
     return true;
@@ -200,7 +200,7 @@ export class Server {
           this.#leave();
           resolve(false);
           ended();
-          if (wasRunning) this.lost(`Lazurite has ended: ${failure}`, true);
+          if (wasRunning) this.lost(`Lazurite has ended: ${failure}`);
         });
       });
     });

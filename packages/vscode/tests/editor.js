@@ -12,6 +12,9 @@ const path = require("node:path");
 const EXTENSION = path.resolve(process.env.EXTENSION ?? path.join(__dirname, ".."));
 const manifest = JSON.parse(fs.readFileSync(path.join(EXTENSION, "package.json"), "utf8"));
 
+// Not a measure of speed: an event that has not come by then does not come at all.
+const PATIENCE_MILLISECONDS = 60_000;
+
 const load = Module._load;
 let current;
 Module._load = (request, ...rest) => (request === "vscode" ? current : load(request, ...rest));
@@ -87,16 +90,16 @@ class Window {
 
   /** Waits until `find` finds something. */
   async until(find) {
-    // Node ends when only the extension's own timers are left.
-    const awake = setInterval(() => {}, 60_000);
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error(`${find} found nothing in ${JSON.stringify(this.shown)}`)), PATIENCE_MILLISECONDS);
     try {
       for (;;) {
         const found = find();
         if (found !== undefined) return found;
-        await once(this.#events, "changed");
+        await once(this.#events, "changed", late);
       }
     } finally {
-      clearInterval(awake);
+      clearTimeout(timer);
     }
   }
 

@@ -202,17 +202,6 @@ test("the second window uses the server of the first, and hears of its end", asy
   await second.status("Lazurite: running\n");
 });
 
-test("with startOnOpen, the second window replaces the server of the first", async () => {
-  const settings = { ...(await freePorts()), "lazurite.startOnOpen": true };
-  const first = await open({ settings });
-  await first.status("Lazurite: running\n");
-  const second = await open({ settings });
-  await second.status("started elsewhere");
-  await first.close();
-  await second.status("Lazurite: running\n");
-  await second.message("This window uses another");
-});
-
 test("two windows that start at the same time share one server", async () => {
   const settings = await freePorts();
   const windows = [await open({ settings }), await open({ settings })];
