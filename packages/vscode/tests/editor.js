@@ -98,6 +98,8 @@ class Window {
         if (found !== undefined) return found;
         await once(this.#events, "changed", late);
       }
+    } catch (error) {
+      throw error.cause ?? error;
     } finally {
       clearTimeout(timer);
     }

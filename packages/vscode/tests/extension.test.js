@@ -4,7 +4,7 @@
 
 const assert = require("node:assert/strict");
 const { spawn, spawnSync } = require("node:child_process");
-const { createHmac } = require("node:crypto");
+const { createHmac, randomInt } = require("node:crypto");
 const { once } = require("node:events");
 const fs = require("node:fs");
 const http = require("node:http");
@@ -42,17 +42,17 @@ async function open({ settings = {}, ...rest } = {}) {
   return window.open();
 }
 
-/** Three free ports, as settings. */
+/** Three consecutive free ports, as settings. They are below those that systems hand out, so that no other program gets them meanwhile. */
 async function freePorts() {
-  const servers = [0, 0, 0].map(() => net.createServer().listen(0, "127.0.0.1"));
-  await Promise.all(servers.map((server) => once(server, "listening")));
-  const ports = servers.map((server) => server.address().port);
-  await Promise.all(servers.map((server) => once(server.close(), "close")));
-  return portSettings(ports);
-}
-
-function portSettings([blob, queue, table]) {
-  return { "lazurite.blobPort": blob, "lazurite.queuePort": queue, "lazurite.tablePort": table };
+  for (;;) {
+    const first = randomInt(12_000, 32_000);
+    const ports = [first, first + 1, first + 2];
+    const servers = ports.map((port) => net.createServer().listen(port, "127.0.0.1"));
+    const found = await Promise.allSettled(servers.map((server) => once(server, "listening")));
+    await Promise.all(servers.filter(({ listening }) => listening).map((server) => once(server.close(), "close")));
+    if (found.some(({ status }) => status === "rejected")) continue;
+    return Object.fromEntries(["blob", "queue", "table"].map((name, index) => [`lazurite.${name}Port`, ports[index]]));
+  }
 }
 
 /** A server that no window has started. */
@@ -221,8 +221,7 @@ test("a port of another program is named with its holder, and others can be chos
   assert.equal(kind, "error");
   assert.match(text, new RegExp(`127\\.0\\.0\\.1:${ports["lazurite.blobPort"]} for the Blob service: .*\\(process ${process.pid}\\)`));
   assert.deepEqual(choices, ["Choose Another Port", "Show Log"]);
-  const [blob] = Object.values(await freePorts());
-  const first = Math.min(blob, 65533);
+  const [first] = Object.values(await freePorts());
   window.answer("cannot listen on", "Choose Another Port");
   window.answer("choose another port", String(first));
   await window.run("lazurite.start");
