@@ -44,7 +44,7 @@ export interface Status {
   accounts: { name: string; containers: number; queues: number; tables: number; has_more: boolean }[];
 }
 
-/** The program did not start, or ended. The message is a sentence. */
+/** The program did not start. The message is a sentence. */
 export class StartError extends Error {
   /** True if another program, or another Lazurite, has the ports or the directory. */
   readonly isConflict: boolean;
@@ -58,6 +58,7 @@ export class StartError extends Error {
 /** The server was stopped while it started. */
 export class Cancelled extends Error {}
 
+/** The server refused a request. The code is its name of the reason. */
 export class Refusal extends Error {
   constructor(
     message: string,

@@ -1,6 +1,6 @@
 "use strict";
-// A stand-in for the editor: as much of the module `vscode` as the extension uses. Each window is an editor of its own, with its own settings,
-// and loads the extension anew, as the editor does.
+// A stand-in for the editor: as much of the module `vscode` as the extension uses. Each window has settings of its own, and loads the
+// extension anew.
 
 const { EventEmitter, once } = require("node:events");
 const fs = require("node:fs");
