@@ -55,8 +55,8 @@ start="$root/usr/local/share/lazurite/start.sh"
 {
     echo '#!/bin/sh'
     if [ "${START:-true}" = true ]; then
-        echo '# Starts the server in the background, and then the command that follows. The log: /tmp/lazurite.log.'
-        echo "nohup $program --location $root/var/lib/lazurite --silent >/tmp/lazurite.log 2>&1 </dev/null &"
+        echo '# Starts the server in the background, and then the command that follows.'
+        echo "nohup $program --location $root/var/lib/lazurite/data --silent >>$root/var/lib/lazurite/log 2>&1 </dev/null &"
     fi
     # shellcheck disable=SC2016 # The script expands it.
     echo 'exec "$@"'
