@@ -152,6 +152,7 @@ fn page_names_the_image_of_this_version() {
     let (name, version) = IMAGE.split_once(':').unwrap();
     let aspire = format!("WithImage(\"{name}\", \"{version}\")");
     assert!(section("Aspire").contains(&aspire));
+    assert!(section("Dev containers").contains(&format!("lazurite-linux-x64-{version}.tgz")));
 }
 
 #[test]
@@ -400,10 +401,10 @@ fn the_feature_for_dev_containers_installs_and_starts() {
     assert_eq!(start, "#!/bin/sh\nexec \"$@\"\n");
 }
 
-/// Runs the entry point with a command, as the tools for dev containers do.
+/// Runs the entry point alone on its line, as the tools for dev containers do.
 fn starts_with_the_container(root: &Path, entrypoint: &str) {
     let script = format!(
-        "{} true; until lazurite health 10000 10001 10002; do sleep 0.2; done",
+        "{}; until lazurite health 10000 10001 10002; do sleep 0.2; done",
         root.join(entrypoint.trim_start_matches('/')).display(),
     );
     runs_as_a_step(&script);

@@ -142,6 +142,10 @@ const CONTAINER_LINES: &[(&str, &str)] = &[
         "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
     ),
     (
+        "D5.2 Aspire 13",
+        "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --disableProductStyleUrl --skipApiVersionCheck",
+    ),
+    (
         "D1.11 SE#4163",
         "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --loose -l /data",
     ),
