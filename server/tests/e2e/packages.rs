@@ -182,7 +182,7 @@ fn check_manual(page: &Path) {
 #[test]
 fn recipes_name_the_packages_that_were_made() {
     let recipes = made("manifests", "");
-    let package = made("lazurite-linux-x64-", ".tgz");
+    let package = made("lazurite-linux-", ".tgz");
     let name = package.file_name().unwrap().to_str().unwrap();
     let url = format!("{REPOSITORY}/releases/download/v{VERSION}/{name}");
     let hash = text(&run(Command::new("sha256sum").arg(&package)));
@@ -256,23 +256,20 @@ fn recipes_have_the_other_platforms_once_there_are_programs() {
 fn check_recipes(recipes: &Path) {
     let formula = recipes.join("homebrew/lazurite.rb");
     run_if_there(Command::new("ruby").arg("-c").arg(formula));
-    // A stand-in for Nix's packages evaluates to the address of the program.
-    let nix = format!(
-        "system: (import {} {{ lib = {{ optional = _: _: []; }}; autoPatchelfHook = null; \
-         stdenv = {{ hostPlatform = {{ inherit system; isLinux = true; }}; cc.cc.lib = null; \
+    // Stand-ins for Nix's packages evaluate to the address of the program.
+    let recipe = recipes.join("nix/lazurite.nix");
+    let text_of_recipe = fs::read_to_string(&recipe).unwrap();
+    let mut systems = ["x86_64-linux", "aarch64-linux"].into_iter();
+    let system = systems.find(|system| text_of_recipe.contains(system));
+    let expression = format!(
+        "(import {} {{ lib = {{ optional = _: _: []; }}; autoPatchelfHook = null; \
+         stdenv = {{ hostPlatform = {{ system = {:?}; isLinux = true; }}; cc.cc.lib = null; \
          mkDerivation = package: package; }}; fetchurl = file: file; }}).src.url",
-        recipes.join("nix/lazurite.nix").display()
+        recipe.display(),
+        system.unwrap()
     );
-    let system = if fs::read_to_string(recipes.join("nix/lazurite.nix"))
-        .unwrap()
-        .contains("x86_64-linux")
-    {
-        "x86_64-linux"
-    } else {
-        "aarch64-darwin"
-    };
     let mut evaluate = Command::new("nix-instantiate");
-    evaluate.args(["--eval", "--argstr", "system", system, "--expr", &nix]);
+    evaluate.args(["--eval", "--expr", &expression]);
     if let Some(output) = run_if_there(&mut evaluate) {
         assert!(text(&output).contains(REPOSITORY), "{}", text(&output));
     }
