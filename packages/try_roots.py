@@ -1,5 +1,6 @@
-"""Installs the Debian package into a root of its own and builds the image on one, then uses both: `dpkg -i`, the unit, the commands of
-Azurite, the image's CMD as a user of any number, and the health checks of compose files. Run by `.ci/package test` as root, where
+"""Installs the Debian package and the feature for dev containers into roots of their own and builds the image on one, then uses them:
+`dpkg -i`, the unit, the commands of Azurite, the start with the container, the image's CMD as a user of any number, and the health checks
+of compose files. Run by `.ci/package test` as root, where
 mmdebstrap and buildah are there; needs a way to a Debian mirror.
 
     packages/try_roots.py DIR [BASE.tar]
@@ -45,6 +46,7 @@ def main() -> None:
         if not base.exists():
             run("mmdebstrap", "--variant=minbase", SUITE, base)
         try_deb(made, base, work / "root")
+        try_feature(made, base, work / "feature")
         try_image(made, base, work)
 
 
@@ -85,6 +87,26 @@ def check_unit(root: Path) -> None:
     run("systemd-analyze", "verify", "--man=no", f"--root={root}", "lazurite.service", env=os.environ | {"SYSTEMD_PAGER": ""})
 
 
+def try_feature(made: Path, base: Path, root: Path) -> None:
+    """As the tools for dev containers do: the script as root in the image, then the entry point alone on its line."""
+    root.mkdir()
+    run("tar", "--extract", "--file", base, "--directory", root)
+    feature = shutil.copytree(made / "devcontainer/src/lazurite", root / "tmp/lazurite")
+    [package] = made.glob("lazurite-linux-*.tgz")
+    shutil.copy(package, feature)
+    entry = json.loads((feature / "devcontainer-feature.json").read_text())["entrypoint"]
+    # Its processes end with it. The package is used instead of a download, for which the root has no curl.
+    alone = ["unshare", "--pid", "--fork", "--kill-child", f"--mount-proc={root}/proc", "chroot", root]
+    script = f"fail() {{ exit 1; }}; set -e; sh /tmp/lazurite/install.sh; {entry}; azurite --version; {until(f'lazurite health {PORT}')}"
+    run(*alone, "sh", "-c", script, env=os.environ | {"LAZURITE_PORT": str(PORT)})
+    print("feature: installed into a root, and started by its entry point")
+
+
+def until(check: str) -> str:
+    """A line of shell that waits until a check passes."""
+    return f"n=0; until {{ {check}; }}; do n=$((n+1)); [ $n -lt 150 ] || fail; sleep 0.2; done"
+
+
 def try_image(made: Path, base: Path, work: Path) -> None:
     store = ["--root", work / "storage", "--runroot", work / "run", "--storage-driver", "vfs"]
 
@@ -122,7 +144,7 @@ def size(buildah, image: str) -> int:
 
 def serves(enter: "list[object]", command: str, checks: "list[str]") -> None:
     """Starts a server inside, runs each check until it passes, and stops the server."""
-    attempts = "; ".join(f"n=0; until {{ {check}; }}; do n=$((n+1)); [ $n -lt 150 ] || fail; sleep 0.2; done" for check in checks)
+    attempts = "; ".join(map(until, checks))
     command = command.replace("LAZURITE_PORT=", "env LAZURITE_PORT=")
     fail = "fail() { kill $server; cat /tmp/out; exit 1; }"
     script = f"{command} >/tmp/out 2>&1 & server=$!; {fail}; {attempts}; kill $server; wait $server"

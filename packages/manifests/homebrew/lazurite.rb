@@ -1,13 +1,39 @@
-# Not run: there is no Homebrew on the machines of the project. Builds from source.
+# Not run: there is no Homebrew on the machines of the project.
 class Lazurite < Formula
   desc "Azure-compatible Blob, Queue and Table storage in one program"
   homepage "@REPOSITORY@"
-  url "@REPOSITORY@.git", tag: "v@VERSION@"
+  version "@VERSION@"
   license "MIT"
-  depends_on "rust" => :build
+@if !darwin-arm64@
+  depends_on :linux
+@end@
+@if darwin-arm64@
+
+  on_macos do
+    on_arm do
+      url "@URL darwin-arm64@"
+      sha256 "@SHA256 darwin-arm64@"
+    end
+  end
+@end@
+
+  on_linux do
+@if linux-x64@
+    on_intel do
+      url "@URL linux-x64@"
+      sha256 "@SHA256 linux-x64@"
+    end
+@end@
+@if linux-arm64@
+    on_arm do
+      url "@URL linux-arm64@"
+      sha256 "@SHA256 linux-arm64@"
+    end
+@end@
+  end
 
   def install
-    system "cargo", "install", *std_cargo_args(path: "server")
+    bin.install "bin/lazurite"
   end
 
   service do

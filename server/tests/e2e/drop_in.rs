@@ -19,7 +19,7 @@ use crate::clients::{SCRIPT_TIME_MAX, finish, python_command, skips_clients, tex
 use crate::http::{Request, sign};
 use crate::server::{Launch, Server, Service};
 
-const CONTAINERFILE: &str = include_str!("../../../packages/docker/Containerfile");
+pub(crate) const CONTAINERFILE: &str = include_str!("../../../packages/docker/Containerfile");
 const NAMES: [&str; 4] = ["azurite", "azurite-blob", "azurite-queue", "azurite-table"];
 /// The directory of the clients' scripts.
 const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients");
@@ -142,6 +142,10 @@ const CONTAINER_LINES: &[(&str, &str)] = &[
         "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --skipApiVersionCheck",
     ),
     (
+        "D5.2 Aspire 13",
+        "azurite -l /data --blobHost 0.0.0.0 --queueHost 0.0.0.0 --tableHost 0.0.0.0 --disableProductStyleUrl --skipApiVersionCheck",
+    ),
+    (
         "D1.11 SE#4163",
         "azurite --blobHost 0.0.0.0 --queueHost 0.0.0.0 --loose -l /data",
     ),
@@ -214,7 +218,7 @@ const ACCOUNTS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-fn bin(scratch: &Path) -> std::path::PathBuf {
+pub(crate) fn bin(scratch: &Path) -> std::path::PathBuf {
     scratch.join("bin")
 }
 
@@ -258,7 +262,7 @@ fn words(line: &str, scratch: &Path) -> Vec<String> {
 }
 
 /// Starts a line in its own working directory.
-fn launch(line: &str, scratch: &Path) -> Launch {
+pub(crate) fn launch(line: &str, scratch: &Path) -> Launch {
     let words = words(line, scratch);
     let work = scratch.join("work");
     std::fs::create_dir_all(&work).unwrap();
@@ -268,7 +272,7 @@ fn launch(line: &str, scratch: &Path) -> Launch {
 
 /// Adds the environment that the image sets with `ENV`, with its paths below `scratch`. Makes the
 /// directories of the image there.
-fn in_image(launch: Launch, scratch: &Path) -> Launch {
+pub(crate) fn in_image(launch: Launch, scratch: &Path) -> Launch {
     let text = CONTAINERFILE.replace("\\\n", " ");
     let set = text.lines().find_map(|line| line.strip_prefix("ENV "));
     let made = text.split("mkdir -p ").nth(1).unwrap();
@@ -293,7 +297,7 @@ fn in_image(launch: Launch, scratch: &Path) -> Launch {
 }
 
 /// The `CMD` of the image.
-fn command_of_image() -> String {
+pub(crate) fn command_of_image() -> String {
     let command = CONTAINERFILE
         .lines()
         .find_map(|line| line.strip_prefix("CMD "));
@@ -311,7 +315,7 @@ fn services_of(line: &str) -> Vec<Service> {
 }
 
 /// Starts a line, uses each service that it promises, and stops the server.
-fn is_served(line: &str, launch: Launch, scratch: &Path) {
+pub(crate) fn is_served(line: &str, launch: Launch, scratch: &Path) {
     let services = services_of(line);
     let mut server = launch.start_services(services.len());
     for service in &services {
@@ -491,9 +495,21 @@ fn accounts_of_a_container_come_from_the_environment() {
     }
 }
 
-/// Uses all services with the key of an account, like Aspire at its start: it asks for one
-/// container, then creates what it needs.
+/// Uses all services with the key of an account.
 fn use_as(server: &Server, account: &str, key: &str) {
+    let endpoints = Service::ALL.map(|service| {
+        let port = server.ports.of(service);
+        format!("{service:?}Endpoint=http://127.0.0.1:{port}/{account};")
+    });
+    let endpoints = endpoints.concat();
+    use_by(&format!(
+        "DefaultEndpointsProtocol=http;AccountName={account};AccountKey={key};{endpoints}"
+    ));
+}
+
+/// Uses all services by a connection string, like Aspire at its start: it asks for one container,
+/// then creates what it needs.
+pub(crate) fn use_by(connection: &str) {
     let script = "import os
 from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
@@ -505,13 +521,6 @@ blobs.create_container('con')
 QueueServiceClient.from_connection_string(connection).create_queue('que')
 TableServiceClient.from_connection_string(connection).create_table('Tab')
 ";
-    let endpoints = Service::ALL.map(|service| {
-        let port = server.ports.of(service);
-        format!("{service:?}Endpoint=http://127.0.0.1:{port}/{account};")
-    });
-    let endpoints = endpoints.concat();
-    let connection =
-        format!("DefaultEndpointsProtocol=http;AccountName={account};AccountKey={key};{endpoints}");
     let mut command = python_command();
     command.args(["-c", script]).env("CONNECTION", connection);
     let output = finish(&mut command, SCRIPT_TIME_MAX, "Python cannot be started");

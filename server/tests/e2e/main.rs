@@ -28,6 +28,7 @@ mod copy;
 mod cors;
 mod crash;
 mod credentials;
+mod doors;
 mod drop_in;
 mod errors;
 mod export;

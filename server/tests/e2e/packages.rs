@@ -9,9 +9,12 @@ use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
-use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, skips_clients, text};
+use crate::clients::{SCRIPT_TIME_MAX, finish, node, python, python_command, skips_clients, text};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The address that recipes download from.
+pub(crate) const REPOSITORY: &str = "https://repository.example/Lazurite/lazurite";
 const MISSING: &str =
     "The tests of the packages need Python 3.11 or newer and Node.js 20 or newer with npm.";
 
@@ -177,27 +180,125 @@ fn check_manual(page: &Path) {
 }
 
 #[test]
-fn manifests_name_version_and_repository() {
-    let directory = made("manifests", "");
-    let mut files: Vec<PathBuf> = vec![directory];
-    let mut count = 0;
-    while let Some(path) = files.pop() {
-        if path.is_dir() {
-            let entries = fs::read_dir(&path).unwrap();
-            files.extend(entries.map(|entry| entry.unwrap().path()));
-            continue;
-        }
-        let text = fs::read_to_string(&path).unwrap();
-        for left in ["@VERSION@", "@REPOSITORY@"] {
-            assert!(!text.contains(left), "{}", path.display());
-        }
-        count += 1;
+fn recipes_name_the_packages_that_were_made() {
+    let recipes = made("manifests", "");
+    let package = made("lazurite-linux-", ".tgz");
+    let name = package.file_name().unwrap().to_str().unwrap();
+    let url = format!("{REPOSITORY}/releases/download/v{VERSION}/{name}");
+    let hash = text(&run(Command::new("sha256sum").arg(&package)));
+    let hash = hash.split_whitespace().next().unwrap();
+    for recipe in ["homebrew/lazurite.rb", "nix/lazurite.nix"] {
+        let recipe = fs::read_to_string(recipes.join(recipe)).unwrap();
+        assert!(recipe.contains(&url) && recipe.contains(hash), "{recipe}");
+        assert!(!recipe.contains("darwin"), "{recipe}");
     }
-    assert!(count >= 6, "{count} files");
+    // There is no program for Windows here.
+    for recipe in ["winget", "scoop"] {
+        assert!(!recipes.join(recipe).exists(), "{recipe}");
+    }
+    assert!(recipes.join("helm/lazurite/Chart.yaml").exists());
+    check_recipes(&recipes);
+}
+
+/// Stand-ins for the programs of other platforms, which are not built here.
+#[test]
+fn recipes_have_the_other_platforms_once_there_are_programs() {
+    let out = TempDir::new().unwrap();
+    let windows = out
+        .path()
+        .join(format!("lazurite-windows-x64-{VERSION}.exe"));
+    let recipes = || {
+        let mut command = Command::new("python3");
+        command.arg(Path::new(ROOT).join(".ci/package"));
+        command.args(["manifests", "--quick", "--repository", REPOSITORY]);
+        command.args(["--binary", env!("CARGO_BIN_EXE_lazurite"), "--out"]);
+        command.arg(out.path());
+        finish(&mut command, SCRIPT_TIME_MAX, MISSING)
+    };
+    fs::write(&windows, "MZ, and no program").unwrap();
+    let refused = recipes();
+    assert!(!refused.status.success());
+    let reason = text(&refused);
+    assert!(reason.contains("is no program for Windows"), "{reason}");
+    let mut program = vec![0; 0x80];
+    program[..2].copy_from_slice(b"MZ");
+    program[0x3c] = 0x40;
+    program[0x40..0x46].copy_from_slice(b"PE\0\0\x64\x86");
+    fs::write(&windows, program).unwrap();
+    for platform in ["linux-arm64", "darwin-arm64"] {
+        let name = format!("lazurite-{platform}-{VERSION}.tgz");
+        fs::write(out.path().join(name), platform).unwrap();
+    }
+    let done = recipes();
+    assert!(done.status.success(), "{}", text(&done));
+    let recipes = out.path().join("manifests");
+    let recipe = |path: &str| fs::read_to_string(recipes.join(path)).unwrap();
+    let formula = recipe("homebrew/lazurite.rb");
+    for part in ["on_macos do", "darwin-arm64", "on_linux do", "linux-arm64"] {
+        assert!(formula.contains(part), "{formula}");
+    }
+    for part in ["depends_on :linux", "linux-x64"] {
+        assert!(!formula.contains(part), "{formula}");
+    }
+    let url =
+        format!("{REPOSITORY}/releases/download/v{VERSION}/lazurite-windows-x64-{VERSION}.exe");
+    for path in [
+        "winget/Lazurite.Lazurite.installer.yaml",
+        "scoop/lazurite.json",
+    ] {
+        assert!(recipe(path).contains(&url), "{path}");
+    }
+    assert!(recipes.join("winget/Lazurite.Lazurite.yaml").exists());
+    check_recipes(&recipes);
+}
+
+/// Parses the recipes, by the languages that are installed here.
+fn check_recipes(recipes: &Path) {
+    let formula = recipes.join("homebrew/lazurite.rb");
+    run_if_there(Command::new("ruby").arg("-c").arg(formula));
+    // Stand-ins for Nix's packages evaluate to the address of the program.
+    let recipe = recipes.join("nix/lazurite.nix");
+    let text_of_recipe = fs::read_to_string(&recipe).unwrap();
+    let mut systems = ["x86_64-linux", "aarch64-linux"].into_iter();
+    let system = systems.find(|system| text_of_recipe.contains(system));
+    let expression = format!(
+        "(import {} {{ lib = {{ optional = _: _: []; }}; autoPatchelfHook = null; \
+         stdenv = {{ hostPlatform = {{ system = {:?}; isLinux = true; }}; cc.cc.lib = null; \
+         mkDerivation = package: package; }}; fetchurl = file: file; }}).src.url",
+        recipe.display(),
+        system.unwrap()
+    );
+    let mut evaluate = Command::new("nix-instantiate");
+    evaluate.args(["--eval", "--expr", &expression]);
+    if let Some(output) = run_if_there(&mut evaluate) {
+        assert!(text(&output).contains(REPOSITORY), "{}", text(&output));
+    }
+    if skips_clients() {
+        return;
+    }
+    let script = "import json, sys, yaml
+from pathlib import Path
+for path in Path(sys.argv[1]).rglob('*'):
+    if path.suffix == '.json':
+        json.loads(path.read_text())
+    if path.suffix == '.yaml' and path.parent.name != 'templates':
+        assert yaml.safe_load(path.read_text()), path
+";
+    run(python_command().args(["-c", script]).arg(recipes));
+}
+
+/// Runs a tool that has to succeed, or prints that it is not installed.
+pub(crate) fn run_if_there(command: &mut Command) -> Option<Output> {
+    let name = command.get_program().to_owned();
+    if Command::new(&name).arg("--version").output().is_err() {
+        eprintln!("not tested: {} is not there", name.display());
+        return None;
+    }
+    Some(run(command))
 }
 
 /// The package with this name, made from the tested program on first use.
-fn made(start: &str, end: &str) -> PathBuf {
+pub(crate) fn made(start: &str, end: &str) -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     let directory = MADE.get_or_init(|| {
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages");
@@ -210,7 +311,7 @@ fn made(start: &str, end: &str) -> PathBuf {
             "deb",
             "manifests",
             "--repository",
-            "https://repository.example/lazurite",
+            REPOSITORY,
             "--quick",
             "--binary",
             env!("CARGO_BIN_EXE_lazurite"),
@@ -250,7 +351,7 @@ fn copy_files(from: &str, to: &Path) {
     }
 }
 
-fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     let output = finish(command, SCRIPT_TIME_MAX, MISSING);
     assert!(
         output.status.success(),

@@ -12,6 +12,7 @@ use crate::clients::{
     text,
 };
 use crate::drop_in::scratch;
+use crate::packages::example;
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/testcontainers");
 const CONTAINERFILE: &str = concat!(
@@ -54,6 +55,24 @@ fn testcontainers_for_node_start_the_image() {
         .env("CERTIFICATES", scratch.path())
         .env("NODE_EXTRA_CA_CERTS", scratch.path().join("cert.pem"));
     run(&mut tests, "# fail 0");
+}
+
+#[test]
+fn testcontainers_of_the_page_start_the_image() {
+    if skips_clients() {
+        return;
+    }
+    let example = |language| example("server/docs/doors.md", language, "AzuriteContainer");
+    if let Some(environment) = installed("Python", install_python) {
+        let mut python = Command::new(environment.join("bin/python"));
+        run(python.args(["-B", "-c", &example("python")]), "");
+    }
+    if let Some(project) = installed("Node.js", install_node) {
+        let modules = [project, node()].map(|directory| directory.join("node_modules"));
+        let mut node = Command::new("node");
+        node.env("NODE_PATH", std::env::join_paths(modules).unwrap());
+        run(node.args(["-e", &example("js")]), "");
+    }
 }
 
 /// The result of `install`, or a printed reason why the test is skipped.
