@@ -40,6 +40,30 @@ fn python_programs_of_the_cookbook() {
     }
 }
 
+/// The pages that show the output of a server with `--as-azure` apart.
+#[test]
+fn programs_of_the_cookbook_under_the_limits_of_azure() {
+    if skips_clients() {
+        return;
+    }
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).argument("--as-azure").start();
+    let javascript = with_node_modules(&guide().join("code"));
+    let scripts = [
+        (python_command(), guide().join("code/all.py")),
+        (node_command(), javascript.path().join("all.mjs")),
+    ];
+    for (mut command, script) in scripts {
+        command.arg(script).args(["--as-azure", "continuation", "high_volume_delete"]);
+        command.env(
+            "AZURE_STORAGE_CONNECTION_STRING",
+            server.connection_string(),
+        );
+        let output = finish(&mut command, SCRIPT_TIME_MAX, "the client cannot be started");
+        assert!(output.status.success(), "{}", text(&output));
+    }
+}
+
 #[test]
 fn javascript_programs_of_the_cookbook() {
     if !skips_clients() {
