@@ -1,11 +1,16 @@
-"""Parallel queries: one question to every partition at once."""
+"""Parallel queries: one question to every partition at once; writes by several workers."""
 
+import zlib
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+from threading import Barrier, Lock
+
+from azure.core import MatchConditions
 from staff import DEPARTMENTS, employees
 from store import insert_all, new_table
 
-table = new_table("Staff")
+table, loaded = new_table("Staff"), new_table("Loaded")
 insert_all(
     table, ({"PartitionKey": one["Department"], "RowKey": one["Id"], **one} for one in employees())
 )
@@ -36,5 +41,109 @@ def all_at_once(age):
 # endregion
 
 
+# region writes
+WORKERS = 4
+
+
+def write_partition(entities, send):
+    # The transactions of a partition one after the other: they would share its target anyway.
+    for start in range(0, len(entities), 100):
+        send([("upsert", entity, {"mode": "replace"}) for entity in entities[start : start + 100]])
+
+
+def write_all(partitions, send):
+    """Each worker takes a partition, writes it, and takes the next. Returns the names of the
+    partitions that failed: the others are written."""
+    with ThreadPoolExecutor(WORKERS) as threads:
+        writes = {
+            name: threads.submit(write_partition, entities, send)
+            for name, entities in partitions.items()
+        }
+    return [name for name, write in writes.items() if write.exception()]
+
+
+# endregion
+
+
+# region owners
+def worker_of(partition):
+    # A hash: the changes of a partition always have the same worker. They stay in order, and no
+    # two workers change one entity.
+    return zlib.crc32(partition.encode()) % WORKERS
+
+
+def apply_all(changes, apply):
+    """Gives each change to the worker of its partition."""
+    shares = [[] for _ in range(WORKERS)]
+    for change in changes:
+        shares[worker_of(change["PartitionKey"])].append(change)
+    with ThreadPoolExecutor(WORKERS) as threads:
+        for done in [threads.submit(lambda share: [*map(apply, share)], share) for share in shares]:
+            done.result()
+
+
+# endregion
+
 assert all_at_once(55) == one_after_the_other(55)
 assert len(all_at_once(55)) == sum(one["Age"] > 55 for one in employees())
+
+
+class Watch:
+    """Sends transactions, and counts those that are under way: in all, and in a partition."""
+
+    def __init__(self):
+        self.lock, self.now, self.most = Lock(), Counter(), Counter()
+        # The first transactions wait for each other: all workers are at work at the same time.
+        self.start, self.waiting = Barrier(WORKERS), WORKERS
+
+    def send(self, operations):
+        places = ("all", operations[0][1]["PartitionKey"])
+        with self.lock:
+            self.now.update(places)
+            self.most |= self.now
+            waits = self.waiting > 0
+            self.waiting -= 1
+        if waits:
+            self.start.wait(timeout=60)
+        loaded.submit_transaction(operations)
+        with self.lock:
+            self.now.subtract(places)
+
+
+partitions = {
+    f"day_{day:02}": [
+        {"PartitionKey": f"day_{day:02}", "RowKey": f"{number:04}", "Count": 0}
+        for number in range(150)
+    ]
+    for day in range(12)
+}
+watch = Watch()
+assert write_all(partitions, watch.send) == []
+assert len(list(loaded.list_entities())) == 12 * 150
+at_once = watch.most.pop("all")
+print(
+    f"{len(partitions)} partitions by {WORKERS} workers: at most {at_once} transactions"
+    f" at a time, {max(watch.most.values())} in a partition"
+)
+
+
+def fail(operations):
+    if operations[0][1]["PartitionKey"] == "day_03":
+        raise ValueError("this partition cannot be written")
+
+
+assert write_all(partitions, fail) == ["day_03"]
+
+
+def increment(change):
+    # Fails with 412 if another worker has changed the entity in the meantime.
+    row = loaded.get_entity(change["PartitionKey"], change["RowKey"])
+    guard = {"etag": row.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
+    loaded.update_entity({**row, "Count": row["Count"] + 1}, **guard)
+
+
+changes = [{"PartitionKey": f"day_{n % 6:02}", "RowKey": "0000"} for n in range(60)]
+apply_all(changes, increment)
+counts = {name: loaded.get_entity(name, "0000")["Count"] for name in list(partitions)[:6]}
+assert set(counts.values()) == {10}
+print(f"{len(changes)} changes of {len(counts)} entities by {WORKERS} workers: none met another")
