@@ -33,22 +33,26 @@ const allAtOnce = async (age) =>
 // #region writes
 const WORKERS = 4;
 
-async function writePartition(entities, send) {
-  // The transactions of a partition one after the other: they would share its target anyway.
-  for (let start = 0; start < entities.length; start += 100)
-    await send(entities.slice(start, start + 100).map((entity) => ["upsert", entity, "Replace"]));
+/** Writes the partitions of one worker; returns the names of those that failed. */
+async function writeShare(share, send) {
+  const failed = new Set();
+  const longest = Math.max(0, ...share.map(([, entities]) => entities.length));
+  for (let start = 0; start < longest; start += 100) {
+    // A transaction of each partition in turn: one partition alone would soon reach its target.
+    for (const [name, entities] of share) {
+      const some = entities.slice(start, start + 100);
+      if (some.length === 0 || failed.has(name)) continue;
+      await send(some.map((entity) => ["upsert", entity, "Replace"])).catch(() => failed.add(name));
+    }
+  }
+  return [...failed];
 }
 
-/** Each worker takes a partition, writes it, and takes the next. Returns the names of the
- * partitions that failed: the others are written. */
+/** Divides the partitions among workers; returns the names of those that failed. */
 async function writeAll(partitions, send) {
-  const [waiting, failed] = [[...partitions], []];
-  async function work() {
-    for (let next; (next = waiting.shift()); )
-      await writePartition(next[1], send).catch(() => failed.push(next[0]));
-  }
-  await Promise.all(Array.from({ length: WORKERS }, work));
-  return failed;
+  const share = (_, worker) => [...partitions].filter((_, number) => number % WORKERS === worker);
+  const shares = Array.from({ length: WORKERS }, share);
+  return (await Promise.all(shares.map((share) => writeShare(share, send)))).flat();
 }
 // #endregion
 

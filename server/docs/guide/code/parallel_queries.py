@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Lock
 
 from azure.core import MatchConditions
+from azure.core.exceptions import AzureError
 from staff import DEPARTMENTS, employees
 from store import insert_all, new_table
 
@@ -45,21 +46,29 @@ def all_at_once(age):
 WORKERS = 4
 
 
-def write_partition(entities, send):
-    # The transactions of a partition one after the other: they would share its target anyway.
-    for start in range(0, len(entities), 100):
-        send([("upsert", entity, {"mode": "replace"}) for entity in entities[start : start + 100]])
+def write_share(share, send):
+    """Writes the partitions of one worker; returns the names of those that failed."""
+    failed = set()
+    for start in range(0, max(map(len, share.values()), default=0), 100):
+        # A transaction of each partition in turn: one partition alone would soon reach its target.
+        for name, entities in share.items():
+            some = entities[start : start + 100]
+            if some and name not in failed:
+                try:
+                    send([("upsert", entity, {"mode": "replace"}) for entity in some])
+                except AzureError:
+                    failed.add(name)
+    return failed
 
 
 def write_all(partitions, send):
-    """Each worker takes a partition, writes it, and takes the next. Returns the names of the
-    partitions that failed: the others are written."""
+    """Divides the partitions among workers; returns the names of those that failed."""
+    names = list(partitions)
+    shares = [
+        {name: partitions[name] for name in names[worker::WORKERS]} for worker in range(WORKERS)
+    ]
     with ThreadPoolExecutor(WORKERS) as threads:
-        writes = {
-            name: threads.submit(write_partition, entities, send)
-            for name, entities in partitions.items()
-        }
-    return [name for name, write in writes.items() if write.exception()]
+        return set().union(*threads.map(lambda share: write_share(share, send), shares))
 
 
 # endregion
@@ -118,7 +127,7 @@ partitions = {
     for day in range(12)
 }
 watch = Watch()
-assert write_all(partitions, watch.send) == []
+assert write_all(partitions, watch.send) == set()
 assert len(list(loaded.list_entities())) == 12 * 150
 at_once = watch.most.pop("all")
 print(
@@ -129,10 +138,10 @@ print(
 
 def fail(operations):
     if operations[0][1]["PartitionKey"] == "day_03":
-        raise ValueError("this partition cannot be written")
+        raise AzureError("this partition cannot be written")
 
 
-assert write_all(partitions, fail) == ["day_03"]
+assert write_all(partitions, fail) == {"day_03"}
 
 
 def increment(change):
