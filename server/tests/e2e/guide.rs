@@ -19,7 +19,7 @@ const PATTERNS: &str = concat!(
     "/../benches/server/src/guide/patterns"
 );
 
-/// Explanatory pages without a program. All other pages except the index are patterns.
+/// Explanatory pages without two designs. All other pages except the index are patterns.
 const TEXTS: [&str; 3] = ["guidelines.md", "model.md", "partitions.md"];
 
 /// The sections at the end of every pattern, in this order.

@@ -2,8 +2,8 @@
 figures than its page shows.
 
 With the names of programs as arguments it runs these only. `--any-output` is for servers that count
-or page in other ways. `--as-azure` is for a server that was started with this flag: the pages show its
-output apart."""
+or page in other ways. `--as-azure` is for a server that was started with this flag: the pages show
+its output apart."""
 
 import contextlib
 import io

@@ -105,7 +105,7 @@ function unsealed(entity, name, keys = KEYS) {
  * number. */
 async function rotate(table, name) {
   const filter = `${name}Key ne '${CURRENT[name]}'`;
-  for (let changed = 0; ; ) {
+  for (let changed = 0; ;) {
     const rows = await all(table.listEntities({ queryOptions: { filter } }));
     if (rows.length === 0) return changed;
     for (const row of rows) {

@@ -141,7 +141,9 @@ for one in employees(20):
 # A program that sends mail has the keys of mail addresses only.
 ann = payroll.get_entity("Sales", "000000")
 mail_keys = {name: key for name, key in KEYS.items() if name.startswith("mail_")}
-print("with the keys of mail:", unsealing(ann, "Mail", mail_keys), unsealing(ann, "Salary", mail_keys))
+print(
+    "with the keys of mail:", unsealing(ann, "Mail", mail_keys), unsealing(ann, "Salary", mail_keys)
+)
 
 # From now on mail addresses have another key. Both are read meanwhile.
 CURRENT["Mail"] = "mail_2026"

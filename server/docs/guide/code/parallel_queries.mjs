@@ -65,8 +65,7 @@ const workerOf = (partition) =>
 /** Gives each change to the worker of its partition. */
 async function applyAll(changes, apply) {
   const work = async (_, worker) => {
-    for (const change of changes)
-      if (workerOf(change.partitionKey) === worker) await apply(change);
+    for (const change of changes) if (workerOf(change.partitionKey) === worker) await apply(change);
   };
   await Promise.all(Array.from({ length: WORKERS }, work));
 }

@@ -36,7 +36,10 @@ const isTransient = ({ name, statusCode }) =>
   (statusCode === undefined || [408, 500, 502, 503, 504].includes(statusCode));
 
 /** Calls `work` until it succeeds, fails for good, or has failed `tries` times. */
-async function repeatedly(work, { tries = 6, first = 100, longest = 10_000, wait = setTimeout } = {}) {
+async function repeatedly(
+  work,
+  { tries = 6, first = 100, longest = 10_000, wait = setTimeout } = {},
+) {
   for (let attempt = 0; ; attempt += 1) {
     try {
       return await work();

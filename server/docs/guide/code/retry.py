@@ -19,7 +19,7 @@ from azure.core.exceptions import (
 )
 from azure.data.tables import TableServiceClient, TableTransactionError, UpdateMode
 from azure.storage.queue import ExponentialRetry, QueueServiceClient
-from store import CONNECTION, new_queue, new_table, queues, tables
+from store import CONNECTION, new_queue, new_table, tables
 
 SHOP, ORDERS, PARTS, STOCK = "shop", 10, 3, 1000
 
@@ -176,7 +176,10 @@ def sell(place_order, pack_message):
     """Sells under faults; returns what the customers and the store say afterwards."""
     shop, packers = new_table("Shop"), new_queue("packers")
     shop.create_entity({"PartitionKey": SHOP, "RowKey": "stock", "Parts": STOCK})
-    clients = once.get_table_client(shop.table_name), queues_once.get_queue_client(packers.queue_name)
+    clients = (
+        once.get_table_client(shop.table_name),
+        queues_once.get_queue_client(packers.queue_name),
+    )
     confirmed = packed = 0
     with faults(*RULES):
         for number in range(ORDERS):

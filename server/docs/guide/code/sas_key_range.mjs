@@ -128,4 +128,6 @@ assert.deepEqual(
   hidden.map(([user]) => user),
   ["bob", "bob", "bob", "cem", "cem", "cem"],
 );
-console.log(`from ann's public notes to cem's: ${seen.length} notes, ${hidden.length} of them private`);
+console.log(
+  `from ann's public notes to cem's: ${seen.length} notes, ${hidden.length} of them private`,
+);
