@@ -104,11 +104,12 @@ function unsealed(entity, name, keys = KEYS) {
 /** Encrypts a property under its current key, in all entities that name another key; returns their
  * number. */
 async function rotate(table, name) {
-  const filter = `${name}Key ne '${CURRENT[name]}'`;
-  for (let changed = 0; ;) {
-    const rows = await all(table.listEntities({ queryOptions: { filter } }));
-    if (rows.length === 0) return changed;
-    for (const row of rows) {
+  const queryOptions = { filter: `${name}Key ne '${CURRENT[name]}'` };
+  let [changed, isDone] = [0, false];
+  while (!isDone) {
+    isDone = true;
+    for await (const row of table.listEntities({ queryOptions })) {
+      isDone = false;
       const { partitionKey, rowKey, etag } = row;
       const again = sealed(row, name, unsealed(row, name));
       try {
@@ -120,6 +121,7 @@ async function rotate(table, name) {
       }
     }
   }
+  return changed;
 }
 // #endregion
 

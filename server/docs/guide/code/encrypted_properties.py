@@ -99,9 +99,12 @@ def unsealed(entity, name, keys=KEYS):
 def rotate(table, name):
     """Encrypts a property under its current key, in all entities that name another key; returns
     their number."""
-    changed, condition = 0, f"{name}Key ne @key"
-    while rows := list(table.query_entities(condition, parameters={"key": CURRENT[name]})):
-        for row in rows:
+    changed, is_done = 0, False
+    while not is_done:
+        is_done = True
+        found = table.query_entities(f"{name}Key ne @key", parameters={"key": CURRENT[name]})
+        for row in found:
+            is_done = False
             keys = {key: row[key] for key in ("PartitionKey", "RowKey")}
             guard = {"etag": row.metadata["etag"], "match_condition": MatchConditions.IfNotModified}
             try:
