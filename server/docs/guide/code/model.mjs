@@ -112,6 +112,7 @@ await nameKeys();
 assert.equal((await table.getEntity("Sales", "000001")).age, 43);
 await storeAges();
 for (const condition of ["age eq 41", "age eq '41'", "age eq 41L", "age eq 41.0", "age ne 41"])
-  console.log(`${condition}: ${await rowsWith(condition)}`);
+  // Azurite does not know the literal 41L.
+  console.log(`${condition}: ${await rowsWith(condition).catch((error) => error.statusCode)}`);
 for (const [label, one] of Object.entries(LIMITS))
   console.log(`${label}:`, await refusal(() => table.upsertEntity(one, "Replace")));

@@ -125,6 +125,10 @@ name_keys()
 assert table.get_entity("Sales", "000001")["Age"] == 43
 store_ages()
 for condition in ("Age eq 41", "Age eq '41'", "Age eq 41L", "Age eq 41.0", "Age ne 41"):
-    print(f"{condition}: {rows_with(condition)}")
+    try:
+        print(f"{condition}: {rows_with(condition)}")
+    except HttpResponseError as error:
+        # Azurite does not know the literal 41L.
+        print(f"{condition}: {error.status_code}")
 for label, one in LIMITS.items():
     print(f"{label}:", refusal(lambda one=one: table.upsert_entity(one, mode=UpdateMode.REPLACE)))
