@@ -12,7 +12,7 @@ const refusal = (work) =>
     () => "accepted",
     // Without a status, the client does not send it.
     ({ statusCode, details, message }) =>
-      statusCode ? `${statusCode} ${details.odataError.code}` : `client: ${message}`,
+      statusCode ? `${statusCode} ${details.odataError?.code}` : `client: ${message}`,
   );
 
 // #region types
