@@ -54,12 +54,18 @@ fn programs_of_the_cookbook_under_the_limits_of_azure() {
         (node_command(), javascript.path().join("all.mjs")),
     ];
     for (mut command, script) in scripts {
-        command.arg(script).args(["--as-azure", "continuation", "high_volume_delete"]);
+        command
+            .arg(script)
+            .args(["--as-azure", "continuation", "high_volume_delete"]);
         command.env(
             "AZURE_STORAGE_CONNECTION_STRING",
             server.connection_string(),
         );
-        let output = finish(&mut command, SCRIPT_TIME_MAX, "the client cannot be started");
+        let output = finish(
+            &mut command,
+            SCRIPT_TIME_MAX,
+            "the client cannot be started",
+        );
         assert!(output.status.success(), "{}", text(&output));
     }
 }
