@@ -15,15 +15,14 @@ const [SHOP, ORDERS, PARTS, STOCK] = ["shop", 10, 3, 1000];
  * does. */
 async function withFaults(rules, work) {
   const page = new URL("/_lazurite/faults", queues.url);
-  const scope = () => ({ account: queues.accountName, seed: randomInt(2 ** 47) });
-  const scoped = rules.map((rule) => ({ ...scope(), ...rule }));
-  const body = JSON.stringify({ rules: scoped });
+  const named = rules.map((rule) => ({ seed: randomInt(2 ** 47), ...rule }));
+  const body = JSON.stringify({ rules: named });
   const answer = await fetch(page, { method: "POST", body }).catch(() => undefined);
   if (!answer?.ok) return work(false);
   try {
     return await work(true);
   } finally {
-    for (const { seed } of scoped) await fetch(`${page}?seed=${seed}`, { method: "DELETE" });
+    for (const { seed } of named) await fetch(`${page}?seed=${seed}`, { method: "DELETE" });
   }
 }
 // #endregion
@@ -156,7 +155,7 @@ async function sell(placeOrder, packMessage) {
   await shop.createEntity({ partitionKey: SHOP, rowKey: "stock", parts: STOCK });
   const clients = [tableWith(once, shop.tableName), queuesOnce.getQueueClient(packers.name)];
   let [confirmed, packed] = [0, 0];
-  await withFaults(RULES, async () => {
+  await withFaults(rulesOf(shop.tableName, packers.name), async () => {
     for (let number = 0; number < ORDERS; number += 1) {
       try {
         await placeOrder(...clients, `order_${String(number).padStart(4, "0")}`);
@@ -174,16 +173,19 @@ async function sell(placeOrder, packMessage) {
   return [confirmed, stored, taken, packed];
 }
 
-// A request that is refused or reset has no effect. One whose answer is lost has.
-const RULES = [
-  { service: "table", fault: "503", count: 1 },
-  { operation: "GetEntity", fault: "500 OperationTimedOut", count: 1 },
-  { operation: "PutMessage", fault: "reset", count: 1 },
-  { operation: "InsertEntity", fault: "lose-answer", count: 1 },
-  { operation: "MergeEntity", fault: "lose-answer", count: 2 },
-  { service: "table", operation: "Batch", fault: "lose-answer", count: 2 },
-  { operation: "PutMessage", fault: "lose-answer", count: 2 },
-];
+// A request that is refused or reset has no effect. One whose answer is lost has. A transaction does
+// not name its table in its path: those of other programs would be hit, too.
+function rulesOf(shop, packers) {
+  return [
+    { resource: shop, fault: "503", count: 1 },
+    { resource: shop, operation: "GetEntity", fault: "500 OperationTimedOut", count: 1 },
+    { resource: shop, operation: "InsertEntity", fault: "lose-answer", count: 1 },
+    { resource: shop, operation: "MergeEntity", fault: "lose-answer", count: 2 },
+    { service: "table", operation: "Batch", fault: "lose-answer", count: 2 },
+    { resource: packers, operation: "PutMessage", fault: "reset", count: 1 },
+    { resource: packers, operation: "PutMessage", fault: "lose-answer", count: 2 },
+  ];
+}
 
 let result;
 for (const [label, ...designs] of [
@@ -223,7 +225,9 @@ for (const [label, operation, work] of [
   ["transaction of an insert", "Batch", () => alone.submitTransaction([["create", two]])],
   ["message", "PutMessage", () => queuesRepeating.getQueueClient(queue.name).sendMessage("m")],
 ]) {
-  await withFaults([{ operation, fault: "lose-answer", count: 1 }], async () =>
+  const places = { Batch: "$batch", PutMessage: queue.name };
+  const resource = places[operation] ?? table.tableName;
+  await withFaults([{ operation, resource, fault: "lose-answer", count: 1 }], async () =>
     console.log(`${label}: ${await outcome(work)}`),
   );
 }
@@ -236,7 +240,8 @@ const { receivedMessageItems } = await queue.receiveMessages({ numberOfMessages:
 console.log(`messages: ${receivedMessageItems.length}`);
 
 // The waits grow, and none is shorter than the service asks for.
-await withFaults([{ operation: "GetEntity", fault: "503; retry-after=2" }], async (isFaulty) => {
+const busy = { resource: table.tableName, fault: "503; retry-after=2" };
+await withFaults([busy], async (isFaulty) => {
   if (!isFaulty) return;
   const client = tableWith(once, table.tableName);
   const waits = [];
