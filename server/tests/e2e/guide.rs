@@ -19,7 +19,7 @@ const PATTERNS: &str = concat!(
     "/../benches/server/src/guide/patterns"
 );
 
-/// Explanatory pages without a program. All other pages except the index are patterns.
+/// Explanatory pages without two designs. All other pages except the index are patterns.
 const TEXTS: [&str; 3] = ["guidelines.md", "model.md", "partitions.md"];
 
 /// The sections at the end of every pattern, in this order.
@@ -37,6 +37,36 @@ fn python_programs_of_the_cookbook() {
     if !skips_clients() {
         let script = guide().join("code/all.py");
         run(python_command(), script.to_str().unwrap(), &Server::fresh());
+    }
+}
+
+/// The pages that show the output of a server with `--as-azure` apart.
+#[test]
+fn programs_of_the_cookbook_under_the_limits_of_azure() {
+    if skips_clients() {
+        return;
+    }
+    let location = TempDir::new().unwrap();
+    let server = Launch::on(location.path()).argument("--as-azure").start();
+    let javascript = with_node_modules(&guide().join("code"));
+    let scripts = [
+        (python_command(), guide().join("code/all.py")),
+        (node_command(), javascript.path().join("all.mjs")),
+    ];
+    for (mut command, script) in scripts {
+        command
+            .arg(script)
+            .args(["--as-azure", "continuation", "high_volume_delete"]);
+        command.env(
+            "AZURE_STORAGE_CONNECTION_STRING",
+            server.connection_string(),
+        );
+        let output = finish(
+            &mut command,
+            SCRIPT_TIME_MAX,
+            "the client cannot be started",
+        );
+        assert!(output.status.success(), "{}", text(&output));
     }
 }
 

@@ -3,7 +3,7 @@
 import { readdir } from "node:fs/promises";
 
 const SHARED = ["all.mjs", "staff.mjs", "store.mjs"];
-const wanted = process.argv.slice(2);
+const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
 const programs = (await readdir(import.meta.dirname)).filter(
   (file) => file.endsWith(".mjs") && !SHARED.includes(file),
 );

@@ -2,7 +2,8 @@
 figures than its page shows.
 
 With the names of programs as arguments it runs these only. `--any-output` is for servers that count
-or page in other ways."""
+or page in other ways. `--as-azure` is for a server that was started with this flag: the pages show
+its output apart."""
 
 import contextlib
 import io
@@ -29,11 +30,12 @@ class Copy(io.StringIO):
         return super().write(text)
 
 
-def check_page(program, printed):
-    """Fails if the page shows a line of output that the program did not print."""
+def check_page(program, printed, mark):
+    """Fails if the page shows a line of output, after a comment that begins with `mark`, that the
+    program did not print."""
     page = HERE.parent / (program.stem.replace("_", "-") + ".md")
     shown = re.findall(
-        rf"<!-- output: {re.escape(program.name)} -->\n```text\n(.*?)```",
+        rf"<!-- {mark}: {re.escape(program.name)} -->\n```text\n(.*?)```",
         page.read_text(),
         re.DOTALL,
     )
@@ -43,7 +45,8 @@ def check_page(program, printed):
 
 def main(arguments):
     any_output = "--any-output" in arguments
-    wanted = [argument for argument in arguments if argument != "--any-output"]
+    mark = "output with --as-azure" if "--as-azure" in arguments else "output"
+    wanted = [argument for argument in arguments if not argument.startswith("--")]
     failed = []
     for program in sorted(HERE.glob("*.py")):
         if program.name in SHARED or (wanted and program.stem not in wanted):
@@ -53,7 +56,7 @@ def main(arguments):
             with contextlib.redirect_stdout(Copy(sys.stdout)) as printed:
                 runpy.run_path(str(program))
             if not any_output:
-                check_page(program, printed.getvalue())
+                check_page(program, printed.getvalue(), mark)
         except Exception:
             traceback.print_exc()
             failed.append(program.name)

@@ -8,7 +8,7 @@ from pathlib import Path
 from store import compare, insert_all, new_table, table_client
 
 ENTITIES, PAGE = 90, 10
-table = new_table("Rows")
+table, scattered = new_table("Rows"), new_table("Scattered")
 insert_all(table, ({"PartitionKey": "all", "RowKey": f"{number:06}"} for number in range(ENTITIES)))
 
 
@@ -44,6 +44,34 @@ def read_pages(client, state, pages_max=None):
 # endregion
 
 
+# region empty
+def urgent_by_full_pages():
+    """Takes a page without entities for the end."""
+    found = []
+    for page in scattered.query_entities("IsUrgent eq true").by_page():
+        rows = [row["RowKey"] for row in page]
+        if not rows:
+            break
+        found += rows
+    return found
+
+
+def urgent_by_tokens():
+    """Reads on until there is no token; returns the RowKeys and the number of entities in each
+    page."""
+    found, sizes = [], []
+    pages = scattered.query_entities("IsUrgent eq true").by_page()
+    for page in pages:
+        rows = [row["RowKey"] for row in page]
+        found += rows
+        sizes.append(len(rows))
+    assert pages.continuation_token is None
+    return found, sizes
+
+
+# endregion
+
+
 with tempfile.TemporaryDirectory() as directory:
     state = Path(directory) / "state.json"
     first = read_pages(table, state, pages_max=5)
@@ -53,3 +81,13 @@ with tempfile.TemporaryDirectory() as directory:
         return first + read_pages(table_client(table.table_name), state)
 
     compare(start_over, read_on, "requests")
+
+# Partitions of ten jobs each; the only urgent one is in the last partition.
+jobs = (
+    {"PartitionKey": f"{number // 10:02}", "RowKey": f"{number:02}", "IsUrgent": number == 39}
+    for number in range(40)
+)
+insert_all(scattered, jobs)
+found, sizes = urgent_by_tokens()
+assert found == ["39"]
+print(f"pages until the token is missing: {sizes}; until a page is empty: {urgent_by_full_pages()}")

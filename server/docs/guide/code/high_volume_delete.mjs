@@ -37,6 +37,21 @@ const tableOf = (day) => tableClient(tableName(day));
 const deleteTableOf = (day) => tableOf(day).deleteTable();
 // #endregion
 
+// #region name
+/** Creates the table of a day right after its deletion; returns what the service answers. */
+async function createAgain(day) {
+  try {
+    await tableOf(day).createTable();
+    return "created";
+  } catch (error) {
+    // The table of that name is still being deleted. Inserts and queries get the same answer.
+    const { code } = error.details?.odataError ?? {};
+    if (code !== "TableBeingDeleted") throw error;
+    return `${error.statusCode} ${code}`;
+  }
+}
+// #endregion
+
 const days = ["2026-01-01", "2026-01-02", "2026-01-03"];
 for (const day of days) {
   const logins = Array.from({ length: LOGINS }, (_, n) => ({
@@ -66,3 +81,10 @@ const left = (await all(service.listTables()))
   .filter((table) => table.startsWith(prefix));
 assert.deepEqual(left, [tableName(days[2])]);
 await deleteTableOf(days[2]);
+
+const insert = tableOf(days[2]).createEntity({ partitionKey: "p", rowKey: "r" });
+const { statusCode, details } = await insert.catch((error) => error);
+console.log(`an insert into a deleted table: ${statusCode} ${details.odataError.code}`);
+const answer = await createAgain(days[2]);
+console.log(`a table whose name was just deleted: ${answer}`);
+if (answer === "created") await deleteTableOf(days[2]);

@@ -1,5 +1,6 @@
 """High volume delete: the logins of a day go with the table of the day."""
 
+from azure.core.exceptions import HttpResponseError
 from store import compare, insert_all, name, new_table, tables
 
 LOGINS = 120
@@ -47,6 +48,22 @@ def delete_table_of(day):
 # endregion
 
 
+# region name
+def create_again(day):
+    """Creates the table of a day right after its deletion; returns what the service answers."""
+    try:
+        tables.create_table(table_name(day))
+        return "created"
+    except HttpResponseError as error:
+        # The table of that name is still being deleted. Inserts and queries get the same answer.
+        if error.error_code != "TableBeingDeleted":
+            raise
+        return f"{error.status_code} {error.error_code.value}"
+
+
+# endregion
+
+
 def tables_left():
     return [table.name for table in tables.list_tables() if table.name.startswith(prefix)]
 
@@ -63,3 +80,12 @@ compare(lambda: delete_by_transactions(days[1]), lambda: delete_table_of(days[1]
 assert {one["PartitionKey"] for one in one_table.list_entities()} == {days[2]}
 assert tables_left() == [table_name(days[2])]
 delete_table_of(days[2])
+
+try:
+    tables.get_table_client(table_name(days[2])).create_entity({"PartitionKey": "p", "RowKey": "r"})
+except HttpResponseError as error:
+    print(f"an insert into a deleted table: {error.status_code}, {type(error).__name__}")
+answer = create_again(days[2])
+print(f"a table whose name was just deleted: {answer}")
+if answer == "created":
+    delete_table_of(days[2])

@@ -7,9 +7,9 @@ import {
   generateTableSas,
   TableClient,
 } from "@azure/data-tables";
-import { all, blobs, insertAll, newTable } from "./store.mjs";
+import { all, blobs, costOf, insertAll, newTable } from "./store.mjs";
 
-const table = await newTable("Notes");
+const [table, shared] = [await newTable("Notes"), await newTable("Shared")];
 const note = (user) => (_, n) => ({
   partitionKey: user,
   rowKey: String(n).padStart(2, "0"),
@@ -58,6 +58,26 @@ const notesOf = async (client) => (await all(client.listEntities())).map((note) 
 const revoke = () => table.setAccessPolicy([]);
 // #endregion
 
+// #region rows
+/** A client that reads the entities from one pair of keys to another, both included. */
+function rangeReader([startPartitionKey, startRowKey], [endPartitionKey, endRowKey]) {
+  const signature = generateTableSas(shared.tableName, account, {
+    permissions: { query: true },
+    expiresOn: new Date(Date.now() + 3_600_000),
+    startPartitionKey,
+    startRowKey,
+    endPartitionKey,
+    endRowKey,
+  });
+  return new TableClient(endpoint, shared.tableName, new AzureSASCredential(signature), {
+    allowInsecureConnection: true,
+  });
+}
+
+// One partition, and the RowKeys that begin with 'public_': '`' is the character after '_'.
+const readerOfPublicNotes = (user) => rangeReader([user, "public_"], [user, "public`"]);
+// #endregion
+
 const refused = { statusCode: 403 };
 await publishPolicy();
 const ann = clientOf("ann");
@@ -69,4 +89,45 @@ await revoke();
 await assert.rejects(notesOf(ann), refused);
 console.log(
   "ann sees the notes of ann, is refused those of bob, and nothing after the policy is gone",
+);
+
+const kinds = ["private", "public"];
+const numbers = [0, 1, 2];
+await insertAll(
+  shared,
+  ["ann", "bob", "cem"].flatMap((user) =>
+    kinds.flatMap((kind) =>
+      numbers.map((n) => ({
+        partitionKey: user,
+        rowKey: `${kind}_${n}`,
+        text: `${user} ${kind} ${n}`,
+      })),
+    ),
+  ),
+);
+const keysOf = async (client) =>
+  (await all(client.listEntities())).map((note) => [note.partitionKey, note.rowKey]);
+
+const [reader, { requests }] = await costOf(async () => readerOfPublicNotes("ann"));
+assert.equal(requests, 0);
+const seenOfAnn = await keysOf(reader);
+assert.deepEqual(
+  seenOfAnn,
+  numbers.map((n) => ["ann", `public_${n}`]),
+);
+assert.equal((await reader.getEntity("ann", "public_1")).text, "ann public 1");
+await assert.rejects(reader.getEntity("ann", "private_1"), refused);
+await assert.rejects(reader.getEntity("bob", "public_1"), refused);
+await assert.rejects(reader.upsertEntity({ partitionKey: "ann", rowKey: "public_9" }), refused);
+console.log(`a reader of ann's public notes sees ${seenOfAnn.length} notes`);
+
+// Over several partitions the RowKeys limit the ends only, and no partition between.
+const seen = await keysOf(rangeReader(["ann", "public_"], ["cem", "public`"]));
+const hidden = seen.filter(([, row]) => row.startsWith("private_"));
+assert.deepEqual(
+  hidden.map(([user]) => user),
+  ["bob", "bob", "bob", "cem", "cem", "cem"],
+);
+console.log(
+  `from ann's public notes to cem's: ${seen.length} notes, ${hidden.length} of them private`,
 );

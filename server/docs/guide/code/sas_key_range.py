@@ -6,9 +6,9 @@ from datetime import datetime, timedelta, timezone
 from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableAccessPolicy, TableClient, generate_table_sas
-from store import compare, insert_all, new_table, tables
+from store import cost_of, insert_all, new_table, tables
 
-table = new_table("Notes")
+table, shared = new_table("Notes"), new_table("Shared")
 insert_all(
     table,
     (
@@ -60,6 +60,30 @@ def revoke():
 # endregion
 
 
+# region rows
+def range_reader(first, last):
+    """A client that reads the entities from one pair of keys to another, both included."""
+    signature = generate_table_sas(
+        ACCOUNT,
+        shared.table_name,
+        permission="r",
+        expiry=datetime.now(timezone.utc) + timedelta(hours=1),
+        start_pk=first[0],
+        start_rk=first[1],
+        end_pk=last[0],
+        end_rk=last[1],
+    )
+    return TableClient(tables.url, shared.table_name, credential=AzureSasCredential(signature))
+
+
+def reader_of_public_notes(user):
+    # One partition, and the RowKeys that begin with 'public_': '`' is the character after '_'.
+    return range_reader((user, "public_"), (user, "public`"))
+
+
+# endregion
+
+
 def is_refused(work):
     try:
         work()
@@ -77,3 +101,33 @@ ann.upsert_entity({"PartitionKey": "ann", "RowKey": "01", "Text": "changed"})
 revoke()
 assert is_refused(lambda: notes_of(ann))
 print("ann sees the notes of ann, is refused those of bob, and nothing after the policy is gone")
+
+insert_all(
+    shared,
+    (
+        {"PartitionKey": user, "RowKey": f"{kind}_{n}", "Text": f"{user} {kind} {n}"}
+        for user in ("ann", "bob", "cem")
+        for kind in ("private", "public")
+        for n in range(3)
+    ),
+)
+
+
+def keys_of(client):
+    return [(note["PartitionKey"], note["RowKey"]) for note in client.list_entities()]
+
+
+reader, cost = cost_of(lambda: reader_of_public_notes("ann"))
+assert cost.requests == 0
+assert keys_of(reader) == [("ann", f"public_{n}") for n in range(3)]
+assert reader.get_entity("ann", "public_1")["Text"] == "ann public 1"
+assert is_refused(lambda: reader.get_entity("ann", "private_1"))
+assert is_refused(lambda: reader.get_entity("bob", "public_1"))
+assert is_refused(lambda: reader.upsert_entity({"PartitionKey": "ann", "RowKey": "public_9"}))
+print("a reader of ann's public notes sees", len(keys_of(reader)), "notes")
+
+# Over several partitions the RowKeys limit the ends only, and no partition between.
+seen = keys_of(range_reader(("ann", "public_"), ("cem", "public`")))
+assert ("bob", "private_0") in seen and ("cem", "private_0") in seen
+print("from ann's public notes to cem's:", len(seen), "notes,", end=" ")
+print(sum(row.startswith("private_") for _, row in seen), "of them private")
