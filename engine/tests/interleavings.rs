@@ -32,7 +32,7 @@ mod base {
 
         /// Time stands still: `park_timeout` waits until it is woken, as `park` does.
         pub mod thread {
-            pub use shuttle::thread::{Thread, ThreadId, current, park, park_timeout, yield_now};
+            pub use shuttle::thread::{Thread, ThreadId, current, park, park_timeout};
         }
     }
 }

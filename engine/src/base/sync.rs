@@ -8,5 +8,5 @@ pub(crate) use std::thread_local;
 
 /// Parking, and handles of parked threads.
 pub(crate) mod thread {
-    pub(crate) use std::thread::{Thread, ThreadId, current, park, park_timeout, yield_now};
+    pub(crate) use std::thread::{Thread, ThreadId, current, park, park_timeout};
 }

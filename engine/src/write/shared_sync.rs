@@ -26,12 +26,6 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// Longest wait of a sync for expected writers: less than the sync itself takes.
-const GATHER_MAX: Duration = Duration::from_micros(80);
-
-/// Maximum number of checks for expected writers, in case the clock does not advance.
-const GATHER_TRIES: usize = 1000;
-
 /// The value of `oldest_unsynced` that stands for no time.
 pub(super) const NEVER: u64 = u64::MAX;
 
@@ -88,8 +82,6 @@ pub(super) struct Progress {
     pub(super) awaits_write: bool,
     pub(super) running: bool,
     pub(super) waiters: Vec<Waiter>,
-    /// Number of writers that the last sync served, or that came while it ran.
-    present: usize,
     pub(super) end: End,
 }
 
@@ -316,7 +308,6 @@ impl SharedSync {
 
     fn begin_sync(&self, mut progress: MutexGuard<'_, Progress>) -> SyncTask {
         progress.running = true;
-        let mut progress = self.gather(progress);
         progress.syncing_since = progress.unsynced_since.take();
         self.values.begin();
         SyncTask {
@@ -330,7 +321,6 @@ impl SharedSync {
     fn end_sync(&self, task: &SyncTask, synced: Result<()>) -> Result<()> {
         let mut progress = lock(&self.progress);
         progress.running = false;
-        progress.present = progress.waiters.len() + 1;
         // The sync of another thread may have failed while this one succeeded.
         let synced = synced.and_then(|()| self.is_over(&progress).map_or(Ok(()), Err));
         if synced.is_ok() {
@@ -356,27 +346,6 @@ impl SharedSync {
     /// The loop of the thread that syncs the value log for the leaders of syncs.
     pub(crate) fn value_sync_loop(&self) {
         self.values.serve();
-    }
-
-    /// Waits a moment for the writers that the last sync has served, which are about to return with
-    /// their next batches. One sync then serves them and the writers that came meanwhile, instead
-    /// of two syncs in turn: 8 threads need half as many syncs per commit (`commits` of
-    /// `lazurite-engine-bench`).
-    fn gather<'a>(&'a self, mut progress: MutexGuard<'a, Progress>) -> MutexGuard<'a, Progress> {
-        let expected = progress.present;
-        if self.background.is_stepped() || progress.waiters.len() + 1 >= expected {
-            return progress;
-        }
-        let end = self.clock.now() + GATHER_MAX;
-        for _ in 0..GATHER_TRIES {
-            if progress.waiters.len() + 1 >= expected || self.clock.now() >= end {
-                break;
-            }
-            drop(progress);
-            thread::yield_now();
-            progress = lock(&self.progress);
-        }
-        progress
     }
 }
 
