@@ -59,7 +59,9 @@ async function freePorts() {
 /** A server that no window has started. */
 async function startElsewhere(settings, ...args) {
   const flags = Object.entries(settings).map(([name, port]) => `--${name.replace("lazurite.", "")}=${port}`);
-  const child = spawn(PROGRAM, ["--inMemoryPersistence", "--silent", ...flags, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+  // A test that is killed leaves no server.
+  const words = ["--inMemoryPersistence", "--silent", "--until-stdin-ends", ...flags, ...args];
+  const child = spawn(PROGRAM, words, { stdio: ["pipe", "pipe", "ignore"] });
   const ended = once(child, "exit");
   const end = async () => {
     child.kill("SIGTERM");
