@@ -47,28 +47,6 @@ BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
 __declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T length) { return SystemFunction036(bytes, (ULONG)length); }
 """
 
-# Starts a program in a console of its own, and sends it the console event that standard input names: 0 is Ctrl-C, 1 is Ctrl-Break.
-CONSOLE = """\
-#include <stdio.h>
-#include <windows.h>
-int main(void) {
-    STARTUPINFOA start = {sizeof start};
-    PROCESS_INFORMATION made;
-    DWORD event, status = 1;
-    char *line = GetCommandLineA(), *program = strstr(line, " -- ");
-    FreeConsole();
-    AllocConsole();
-    if (!program || !CreateProcessA(0, program + 4, 0, 0, TRUE, 0, 0, 0, &start, &made)) return 100;
-    if (scanf("%lu", &event) != 1) return 101;
-    SetConsoleCtrlHandler(NULL, TRUE);
-    if (!GenerateConsoleCtrlEvent(event, 0)) return 102;
-    WaitForSingleObject(made.hProcess, INFINITE);
-    GetExitCodeProcess(made.hProcess, &status);
-    return status;
-}
-"""
-
-
 @dataclass
 class Target:
     """A system, and how programs for it are built and run here."""
@@ -142,14 +120,9 @@ def prepare(place: Target, work: Path) -> None:
     if not place.is_windows:
         return
     subprocess.run([place.tools[1], "wineboot", "-i"], env=os.environ | place.environment, check=True, capture_output=True)
-    compiler = place.tools[0]
-    for source, made, options in [
-        (RANDOM_BYTES, work / "wine/drive_c/windows/system32/bcryptprimitives.dll", ["-shared", "-ladvapi32"]),
-        (CONSOLE, work / "console.exe", []),
-    ]:
-        code = work / "code.c"
-        code.write_text(source)
-        subprocess.run([compiler, "-o", made, code, *options], check=True)
+    code, library = work / "random_bytes.c", work / "wine/drive_c/windows/system32/bcryptprimitives.dll"
+    code.write_text(RANDOM_BYTES)
+    subprocess.run([place.tools[0], "-shared", "-o", library, code, "-ladvapi32"], check=True)
 
 
 @dataclass
@@ -179,8 +152,8 @@ class Run:
         return printed
 
     @contextlib.contextmanager
-    def server(self, location: Path, *more: object, console: bool = False) -> "Iterator[Server]":
-        started = Server(self, location, list(more), console)
+    def server(self, location: Path, *more: object) -> "Iterator[Server]":
+        started = Server(self, location, *more)
         try:
             yield started
         finally:
@@ -201,19 +174,16 @@ class Run:
 class Server:
     """A server that listens on free ports, which its port file names."""
 
-    def __init__(self, run: Run, location: Path, more: "list[object]", console: bool) -> None:
+    def __init__(self, run: Run, location: Path, *more: object) -> None:
         self.location, self.port_file = location, location.parent / f"{location.name} ports.json"
         self.port_file.unlink(missing_ok=True)
         ports = [word for service in SERVICES for word in (f"--{service}Port", "0")]
         command = run.command("--location", location, "--port-file", self.port_file, *ports, *more)
-        if console:
-            runner = len(run.place.runner)
-            command[runner:runner] = [run.place.path(run.work / "console.exe"), "--"]
         location.parent.mkdir(parents=True, exist_ok=True)
         self.log = location.parent / f"{location.name} log.txt"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                command, env=run.environment, cwd=run.work, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
+                command, env=run.environment, cwd=run.work, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         self.ports = self._ports()
 
@@ -238,9 +208,6 @@ class Server:
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-
-    def wait(self) -> int:
-        return self.process.wait(STOP_SECONDS)
 
 
 # What the checks store, through the official clients. Run by the Python of the clients.
@@ -345,7 +312,7 @@ def moves(run: Run) -> str:
         stored(run, server, "check")
         run.output("export", again, "--connection-string", server.connection_string)
         run.output("export", run.work / "export directory", "--connection-string", server.connection_string)
-    assert (run.work / "export directory").is_dir()
+    assert archive.read_bytes() == again.read_bytes(), "the second export differs from the first"
     return "an export to an archive, imported into another server, and exported to a directory"
 
 
@@ -370,29 +337,28 @@ def paths(run: Run) -> str:
 
 
 def stop(run: Run) -> str:
-    """Ends a server by the signal or console event of a person, and opens its store again."""
-    location, ways = run.work / "stopped", {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
+    """Ends a server as a person does, and opens its store again."""
+    ways = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
     if run.place.is_windows:
-        ways = {"Ctrl-C": 0, "Ctrl-Break": 1}
-    for way in ways:
+        # Wine makes the console event of a Ctrl-C of this signal, and has none for the others.
+        ways = {"Ctrl-C": signal.SIGINT}
+    location = run.work / "stopped"
+    for way, sent in ways.items():
         shutil.rmtree(location, ignore_errors=True)
-        with run.server(location, console=run.place.is_windows) as server:
+        with run.server(location) as server:
             stored(run, server, "fill")
-            if run.place.is_windows:
-                server.process.communicate(f"{ways[way]}\n".encode(), timeout=STOP_SECONDS)
-            else:
-                server.process.send_signal(ways[way])
-            assert server.wait() == 0, f"{way}: {server.process.returncode}\n{server.printed()}"
+            server.process.send_signal(sent)
+            status = server.process.wait(STOP_SECONDS)
+            assert status == 0, f"{way}: {status}\n{server.printed()}"
             assert not server.port_file.exists(), f"{way}: the port file is left"
         with run.server(location) as server:
             stored(run, server, "check")
             assert "recovered" not in server.printed(), f"{way}:\n{server.printed()}"
-    return f"{' and '.join(ways)} end it in order; nothing had to be recovered"
+    return f"{' and '.join(ways)}: it ends in order, and the next start has nothing to recover"
 
 
 CHECKS: "list[tuple[str, Callable[[Run], str]]]" = [
     ("starts", version),
-    ("clients", clients),
     ("kill -9", kill),
     ("verify", verify),
     ("lock", locked),
@@ -401,6 +367,7 @@ CHECKS: "list[tuple[str, Callable[[Run], str]]]" = [
     ("console", console),
     ("paths", paths),
     ("stop", stop),
+    ("clients", clients),
 ]
 
 

@@ -44,8 +44,7 @@ pub use windows::{
 pub enum Signal {
     /// End orderly.
     Stop,
-    /// Reload keys and certificates.
-    #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such signal"))]
+    /// Reload keys and certificates. Windows has no such signal.
     Reload,
 }
 
