@@ -5,7 +5,6 @@ mod common;
 use common::{Change, Model, Store, open_in};
 use lazurite_engine::fs::{
     Clock, DiskFs, Failure, Fault, FaultFs, Fs, HookFs, Keep, ManualClock, MemoryFs, Operation,
-    SystemClock,
 };
 use lazurite_engine::{
     Background, Batch, Choices, Config, Db, Durability, Environment, Error, Keyspace,
@@ -23,58 +22,6 @@ fn put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
     db.write(batch).unwrap().wait().unwrap();
 }
 
-/// The resources that this process uses.
-#[derive(Debug, Clone, Copy)]
-struct Usage {
-    threads: i64,
-    handles: i64,
-    /// Resident memory, in KiB.
-    memory: i64,
-}
-
-#[allow(clippy::disallowed_methods, reason = "reads /proc, no store")]
-fn usage() -> Usage {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let field = |name: &str| -> i64 {
-        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
-    };
-    Usage {
-        threads: field("Threads:"),
-        handles: std::fs::read_dir("/proc/self/fd").unwrap().count() as i64,
-        memory: field("VmRSS:"),
-    }
-}
-
-/// Bytes of disk that only this directory takes: files with one name.
-#[allow(clippy::disallowed_methods, reason = "looks at files, not at a store")]
-fn own_bytes(directory: &Path) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let entries = std::fs::read_dir(directory).unwrap();
-    let metadata = entries.map(|entry| entry.unwrap().metadata().unwrap());
-    let own = metadata.filter(|metadata| metadata.nlink() == 1);
-    own.map(|metadata| metadata.blocks() * 512).sum()
-}
-
-fn milliseconds(durations: &mut [Duration]) -> String {
-    durations.sort();
-    let last = durations.len() - 1;
-    let [median, most] = [last / 2, last].map(|at| durations[at].as_secs_f64() * 1e3);
-    format!("median {median:.1} ms, most {most:.1} ms")
-}
-
-/// Prints the cost of a fork for two sources: one whose rows are partly in the log, and one that is
-/// flushed and compacted. Run with `cargo test --test forks -- --ignored --nocapture`, and with
-/// `LAZURITE_TEST_SCALE=10` for a million rows.
-#[test]
-#[ignore = "measures, and checks nothing"]
-fn cost_of_a_hundred_forks() {
-    for is_flushed in [false, true] {
-        println!("source flushed and compacted: {is_flushed}");
-        measure_forks(is_flushed);
-    }
-}
-
 /// A store with the fewest threads.
 fn open_fork(path: &Path) -> Db {
     let config = Config::default();
@@ -85,79 +32,138 @@ fn open_fork(path: &Path) -> Db {
     Db::open_with(path, config, environment).unwrap()
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "waits for the rest that comes with time"
-)]
-fn measure_forks(is_flushed: bool) {
-    const FORKS: i64 = 100;
-    let clock = SystemClock::default();
-    let directory = tempfile::tempdir().unwrap();
-    let db = Db::open(&directory.path().join("source"), Config::default()).unwrap();
-    let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
-    let rows = (100_000.0 * common::scale()) as u32;
-    for first in (0..rows).step_by(1000) {
-        let mut batch = Batch::new();
-        for row in first..first + 1000 {
-            batch.put(&keyspace, &row.to_be_bytes(), &[row as u8; 200]);
+/// A measurement. It reads the use of memory and handles from `/proc`.
+#[cfg(target_os = "linux")]
+mod cost {
+    use super::*;
+    use lazurite_engine::fs::SystemClock;
+
+    /// The resources that this process uses.
+    #[derive(Debug, Clone, Copy)]
+    struct Usage {
+        threads: i64,
+        handles: i64,
+        /// Resident memory, in KiB.
+        memory: i64,
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "reads /proc, no store")]
+    fn usage() -> Usage {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let field = |name: &str| -> i64 {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        Usage {
+            threads: field("Threads:"),
+            handles: std::fs::read_dir("/proc/self/fd").unwrap().count() as i64,
+            memory: field("VmRSS:"),
         }
-        drop(db.write(batch).unwrap());
     }
-    if is_flushed {
+
+    /// Bytes of disk that only this directory takes: files with one name.
+    #[allow(clippy::disallowed_methods, reason = "looks at files, not at a store")]
+    fn own_bytes(directory: &Path) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        let entries = std::fs::read_dir(directory).unwrap();
+        let metadata = entries.map(|entry| entry.unwrap().metadata().unwrap());
+        let own = metadata.filter(|metadata| metadata.nlink() == 1);
+        own.map(|metadata| metadata.blocks() * 512).sum()
+    }
+
+    fn milliseconds(durations: &mut [Duration]) -> String {
+        durations.sort();
+        let last = durations.len() - 1;
+        let [median, most] = [last / 2, last].map(|at| durations[at].as_secs_f64() * 1e3);
+        format!("median {median:.1} ms, most {most:.1} ms")
+    }
+
+    /// Prints the cost of a fork for two sources: one whose rows are partly in the log, and one that is
+    /// flushed and compacted. Run with `cargo test --test forks -- --ignored --nocapture`, and with
+    /// `LAZURITE_TEST_SCALE=10` for a million rows.
+    #[test]
+    #[ignore = "measures, and checks nothing"]
+    fn cost_of_a_hundred_forks() {
+        for is_flushed in [false, true] {
+            println!("source flushed and compacted: {is_flushed}");
+            measure_forks(is_flushed);
+        }
+    }
+
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "waits for the rest that comes with time"
+    )]
+    fn measure_forks(is_flushed: bool) {
+        const FORKS: i64 = 100;
+        let clock = SystemClock::default();
+        let directory = tempfile::tempdir().unwrap();
+        let db = Db::open(&directory.path().join("source"), Config::default()).unwrap();
+        let keyspace = db.keyspace("rows", KeyspaceOptions::default()).unwrap();
+        let rows = (100_000.0 * common::scale()) as u32;
+        for first in (0..rows).step_by(1000) {
+            let mut batch = Batch::new();
+            for row in first..first + 1000 {
+                batch.put(&keyspace, &row.to_be_bytes(), &[row as u8; 200]);
+            }
+            drop(db.write(batch).unwrap());
+        }
+        if is_flushed {
+            let began = clock.now();
+            db.flush_all().unwrap();
+            db.compact(&keyspace).unwrap();
+            println!(
+                "flush and compaction: {:.1} ms",
+                (clock.now() - began).as_secs_f64() * 1e3
+            );
+        }
+        let before = usage();
+        let (mut checkpoints, mut opens) = (Vec::new(), Vec::new());
+        let mut forks = Vec::new();
+        for fork in 0..FORKS {
+            let path = directory.path().join(format!("fork-{fork}"));
+            let began = clock.now();
+            db.checkpoint(&path).unwrap();
+            checkpoints.push(clock.now() - began);
+            let began = clock.now();
+            let copy = open_fork(&path);
+            opens.push(clock.now() - began);
+            forks.push((copy, path));
+        }
+        let print = |when: &str| {
+            let now = usage();
+            println!(
+                "{when}, per fork: {} threads, {} handles, {} KiB of memory, {} KiB of disk",
+                (now.threads - before.threads) / FORKS,
+                (now.handles - before.handles) / FORKS,
+                (now.memory - before.memory) / FORKS,
+                forks.iter().map(|(_, path)| own_bytes(path)).sum::<u64>() / 1024 / FORKS as u64,
+            );
+        };
+        println!("checkpoint: {}", milliseconds(&mut checkpoints));
+        println!("open: {}", milliseconds(&mut opens));
+        print("opened");
+        for (fork, _) in &forks {
+            let keyspace = fork.keyspace("rows", KeyspaceOptions::default()).unwrap();
+            assert!(fork.get(&keyspace, &7u32.to_be_bytes()).unwrap().is_some());
+        }
+        print("one row read");
+        for (fork, _) in &forks {
+            let keyspace = fork.keyspace("rows", KeyspaceOptions::default()).unwrap();
+            put(fork, &keyspace, b"key", b"value");
+        }
+        print("one row written");
+        std::thread::sleep(Duration::from_millis(600));
+        print("at rest");
         let began = clock.now();
-        db.flush_all().unwrap();
-        db.compact(&keyspace).unwrap();
+        for (fork, _) in &forks {
+            fork.abandon();
+        }
         println!(
-            "flush and compaction: {:.1} ms",
-            (clock.now() - began).as_secs_f64() * 1e3
+            "abandon: {:.1} ms each",
+            (clock.now() - began).as_secs_f64() * 1e3 / FORKS as f64
         );
     }
-    let before = usage();
-    let (mut checkpoints, mut opens) = (Vec::new(), Vec::new());
-    let mut forks = Vec::new();
-    for fork in 0..FORKS {
-        let path = directory.path().join(format!("fork-{fork}"));
-        let began = clock.now();
-        db.checkpoint(&path).unwrap();
-        checkpoints.push(clock.now() - began);
-        let began = clock.now();
-        let copy = open_fork(&path);
-        opens.push(clock.now() - began);
-        forks.push((copy, path));
-    }
-    let print = |when: &str| {
-        let now = usage();
-        println!(
-            "{when}, per fork: {} threads, {} handles, {} KiB of memory, {} KiB of disk",
-            (now.threads - before.threads) / FORKS,
-            (now.handles - before.handles) / FORKS,
-            (now.memory - before.memory) / FORKS,
-            forks.iter().map(|(_, path)| own_bytes(path)).sum::<u64>() / 1024 / FORKS as u64,
-        );
-    };
-    println!("checkpoint: {}", milliseconds(&mut checkpoints));
-    println!("open: {}", milliseconds(&mut opens));
-    print("opened");
-    for (fork, _) in &forks {
-        let keyspace = fork.keyspace("rows", KeyspaceOptions::default()).unwrap();
-        assert!(fork.get(&keyspace, &7u32.to_be_bytes()).unwrap().is_some());
-    }
-    print("one row read");
-    for (fork, _) in &forks {
-        let keyspace = fork.keyspace("rows", KeyspaceOptions::default()).unwrap();
-        put(fork, &keyspace, b"key", b"value");
-    }
-    print("one row written");
-    std::thread::sleep(Duration::from_millis(600));
-    print("at rest");
-    let began = clock.now();
-    for (fork, _) in &forks {
-        fork.abandon();
-    }
-    println!(
-        "abandon: {:.1} ms each",
-        (clock.now() - began).as_secs_f64() * 1e3 / FORKS as f64
-    );
 }
 
 const FORK: &str = "/fork";

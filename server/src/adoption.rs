@@ -137,13 +137,13 @@ fn run(source: &Path, data: &Path, accounts: &[LocalAccount]) -> Result<Imported
 fn begin(data: &Path) -> io::Result<PathBuf> {
     private_files::write_whole(&data.join(MARK), "")?;
     let lines = data.join(LINES);
-    remove_if_there(fs::remove_dir_all(&lines))?;
+    remove_if_there(|| fs::remove_dir_all(&lines))?;
     platform::create_private_directory(&lines)?;
     Ok(lines)
 }
 
-fn remove_if_there(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
+fn remove_if_there(remove: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    match platform::patiently(remove) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
@@ -159,6 +159,6 @@ fn finish(data: &Path, imported: &Imported) -> io::Result<()> {
 }
 
 fn remove_intermediate(data: &Path) -> io::Result<()> {
-    remove_if_there(fs::remove_file(data.join(MARK)))?;
-    remove_if_there(fs::remove_dir_all(data.join(LINES)))
+    remove_if_there(|| fs::remove_file(data.join(MARK)))?;
+    remove_if_there(|| fs::remove_dir_all(data.join(LINES)))
 }

@@ -5,6 +5,7 @@ use crate::auth::identity;
 use crate::cli::Cli;
 use crate::output::{self, LineWriter};
 use crate::pages::Address;
+use crate::platform::patiently;
 use crate::private_files;
 use crate::program::Program;
 use lazurite_engine::Durability;
@@ -131,8 +132,9 @@ pub fn remove_port_file(cli: &Cli, addresses: &[Address]) {
     let Some(path) = &cli.port_file else {
         return;
     };
-    let is_own = std::fs::read_to_string(path).is_ok_and(|text| text == ports(addresses));
-    if is_own && let Err(error) = std::fs::remove_file(path) {
+    let found = patiently(|| std::fs::read_to_string(path));
+    let is_own = found.is_ok_and(|text| text == ports(addresses));
+    if is_own && let Err(error) = patiently(|| std::fs::remove_file(path)) {
         tracing::warn!("the port file {} is left: {error}", path.display());
     }
 }

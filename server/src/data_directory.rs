@@ -156,7 +156,7 @@ mod tests {
         };
         create_dir(directory.path().join("stores")).unwrap();
         assert!(!chosen(), "a directory of another program");
-        let file = directory.path().join("STORES");
+        let file = directory.path().join("STORES.list");
         write(&file, "").unwrap();
         assert!(chosen());
         std::fs::remove_file(file).unwrap();

@@ -149,7 +149,7 @@ impl LocalCa {
     fn open(directory: &Path, others: &[String]) -> Result<LocalCa, String> {
         let identity = directory.join(IDENTITY);
         let at = |error: String| format!("--https: {}: {error}", identity.display());
-        let text = match std::fs::read_to_string(&identity) {
+        let text = match platform::patiently(|| std::fs::read_to_string(&identity)) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 make(&identity, others).map_err(at)?
             }

@@ -1,11 +1,11 @@
 //! Files that other users can neither read nor create in advance.
 
-use crate::platform::{self, create_private_directory};
+use crate::platform::{self, create_private_directory, patiently};
 use std::fs::{File, Metadata};
 use std::io::{self, Error, ErrorKind, Write};
 use std::path::Path;
 use std::time::SystemTime;
-use tempfile::NamedTempFile;
+use tempfile::TempPath;
 
 /// Opens a file to append to it. A new file has mode 0600, new parents 0700. Follows a link only if
 /// it belongs to this user or to root, as `/dev/stderr` does.
@@ -27,7 +27,9 @@ pub fn append_to(path: &Path) -> io::Result<File> {
 /// Writes a file with mode 0600. Readers see the old file or the whole new one.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let file = written_beside(path, text)?;
-    file.persist(path).map_err(|error| error.error)?;
+    // Not `persist`: on Windows it replaces no file that is open, and takes no long path.
+    patiently(|| std::fs::rename(&file, path))?;
+    std::mem::forget(file);
     Ok(())
 }
 
@@ -38,20 +40,27 @@ pub fn create_whole(path: &Path, text: &str) -> io::Result<()> {
         create_private_directory(parent)?;
     }
     let file = written_beside(path, text)?;
-    file.persist_noclobber(path).map_err(|error| error.error)?;
-    Ok(())
+    let mut unnamed = Some(file);
+    patiently(|| {
+        let named = unnamed.take().map(|file| file.persist_noclobber(path));
+        named.unwrap_or(Ok(())).map_err(|failed| {
+            unnamed = Some(failed.path);
+            failed.error
+        })
+    })
 }
 
-fn written_beside(path: &Path, text: &str) -> io::Result<NamedTempFile> {
+/// Writes a file with a name of its own, which is removed with the returned path.
+fn written_beside(path: &Path, text: &str) -> io::Result<TempPath> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let mut file = tempfile::Builder::new()
         .prefix(".lazurite-")
-        .tempfile_in(directory)?;
+        .make_in(directory, platform::create_private)?;
     file.write_all(text.as_bytes())?;
-    Ok(file)
+    Ok(file.into_temp_path())
 }
 
 /// Refuses a data directory that belongs to another user, who could put links there or read

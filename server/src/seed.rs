@@ -4,6 +4,7 @@
 use crate::app::App;
 use crate::connection::ConnectionThreads;
 use crate::local_services::while_served;
+use crate::platform::patiently;
 use lazurite_mover::{Client, Existing, import, replace};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ fn run(connection_string: &str, flag: &Flag) -> Result<Vec<String>, String> {
     let imported = import(&client, path, Existing::Skip, &begin);
     let imported = imported.map_err(|error| failed(error.into()))?;
     if let Some(mark) = mark {
-        std::fs::remove_file(mark).map_err(|error| failed(error.to_string()))?;
+        patiently(|| std::fs::remove_file(mark)).map_err(|error| failed(error.to_string()))?;
     }
     if let Some(skipped) = imported.skipped.filter(|_| flag.is_carried) {
         return Err(failed(format!(

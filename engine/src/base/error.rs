@@ -123,7 +123,8 @@ pub enum Error {
 /// the system (`ENFILE`).
 #[cfg(unix)]
 pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[24, 23];
-/// The operating system's error number for too many open files: `ERROR_TOO_MANY_OPEN_FILES`.
+/// The operating system's error number for too many open files on the server of a share:
+/// `ERROR_TOO_MANY_OPEN_FILES`. Windows itself has no such limit.
 #[cfg(windows)]
 pub(crate) const TOO_MANY_OPEN_FILES: &[i32] = &[4];
 

@@ -6,8 +6,8 @@
     reason = "this is the seam that the rest of the engine goes through"
 )]
 
-use crate::base::error::lacks_handle;
 use crate::fs::disk_file::{DiskFile, WRITE_BYTES};
+use crate::fs::patience::Patience;
 use crate::fs::{Clock, File, Fs, Lock, LockGuard, LogWrites, OpenDirectory, Space};
 use crate::fs::{platform, write_paths};
 use std::fs::{self, OpenOptions, TryLockError};
@@ -16,58 +16,80 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Files on disk.
+/// Files on disk. Each call is patient with failures that pass by themselves
+/// ([`patiently`](crate::fs::patiently)).
 #[derive(Debug, Default)]
-pub struct DiskFs(());
+pub struct DiskFs {
+    patience: Patience,
+}
+
+impl DiskFs {
+    fn patiently<T>(&self, operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        self.patience.keep(operation)
+    }
+}
+
+#[cfg(test)]
+impl DiskFs {
+    pub(super) fn patient(patience: Patience) -> DiskFs {
+        DiskFs { patience }
+    }
+}
 
 impl Fs for DiskFs {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
-        platform::create_private_directory(path)
+        self.patiently(|| platform::create_private_directory(path))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        patiently(|| fs::read_dir(path))?
+        self.patiently(|| fs::read_dir(path))?
             .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
             .collect()
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = create(path)?;
+        let file = self.patiently(|| writable().truncate(true).open(path))?;
         Ok(Arc::new(DiskFile::new(file, LONG_WRITE_BYTES)))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = patiently(|| platform::open(path))?;
+        let file = match self.patiently(|| platform::open(path)) {
+            // That may take more rights than reading does.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.patiently(|| fs::File::open(path))?
+            }
+            opened => opened?,
+        };
         Ok(Arc::new(DiskFile::new(file, WRITE_BYTES)))
     }
 
     fn open_log(&self, path: &Path, length: u64, writes: LogWrites) -> io::Result<Arc<dyn File>> {
-        let file = patiently(|| writable().truncate(false).open(path))?;
+        let file = self.patiently(|| writable().truncate(false).open(path))?;
         let present = file.metadata()?.len();
         write_paths::open_log(file, path, present, length, writes)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
+        self.patiently(|| fs::rename(from, to))
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::hard_link(from, to)
+        self.patiently(|| fs::hard_link(from, to))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        self.patiently(|| fs::remove_file(path))
     }
 
     fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
+        self.patiently(|| fs::remove_dir(path))
     }
 
     fn open_directory(&self, path: &Path) -> io::Result<Arc<dyn OpenDirectory>> {
         // The parent of a bare file name is empty: it is the current directory.
         let is_here = path.as_os_str().is_empty();
         let path = if is_here { Path::new(".") } else { path };
-        let directory = patiently(|| platform::open_directory(path))?;
+        let directory = self.patiently(|| platform::open_directory(path))?;
         Ok(Arc::new(DiskDirectory(directory)))
     }
 
@@ -77,7 +99,7 @@ impl Fs for DiskFs {
 
     fn used(&self, path: &Path) -> io::Result<u64> {
         let mut used = 0;
-        for entry in patiently(|| fs::read_dir(path))? {
+        for entry in self.patiently(|| fs::read_dir(path))? {
             // A file that was removed since the directory was listed takes nothing.
             let found = entry?.metadata();
             used += found.map_or(0, |found| platform::used_by(&found));
@@ -86,8 +108,10 @@ impl Fs for DiskFs {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
-        let mut file = open_lock(path)?;
-        match file.try_lock() {
+        let mut options = writable();
+        // A symbolic link could lead to another file, whose contents would be replaced.
+        let mut file = self.patiently(|| platform::open_unlinked(options.truncate(false), path))?;
+        match platform::try_lock(&file) {
             Ok(()) => {
                 match note_owner(&mut file) {
                     // The owner's process id is only information for the operator. Without it, the
@@ -99,7 +123,7 @@ impl Fs for DiskFs {
             }
             Err(TryLockError::WouldBlock) => {
                 let mut owner = String::new();
-                // The lock may prevent reading, too: then the process of its holder is unknown.
+                // If it cannot be read, the process of the holder is unknown.
                 let _ = file.read_to_string(&mut owner);
                 Ok(Lock::Held(owner.trim().parse().unwrap_or(0)))
             }
@@ -144,37 +168,6 @@ fn writable() -> OpenOptions {
     let mut options = OpenOptions::new();
     platform::owner_only(options.read(true).write(true).create(true));
     options
-}
-
-fn create(path: &Path) -> io::Result<fs::File> {
-    patiently(|| writable().truncate(true).open(path))
-}
-
-/// The longest wait for a free file descriptor.
-const DESCRIPTOR_PATIENCE: Duration = Duration::from_secs(30);
-/// Interval between attempts to get a file descriptor.
-const DESCRIPTOR_STEP: Duration = Duration::from_millis(20);
-
-/// Calls `open`. Waits while the process or the system has no free file descriptor, at most
-/// [`DESCRIPTOR_PATIENCE`]: connections of clients may hold all descriptors for a short time.
-fn patiently<T>(mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let deadline = Instant::now() + DESCRIPTOR_PATIENCE;
-    loop {
-        match open() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if lacks_handle(&error) && Instant::now() < deadline => {
-                std::thread::sleep(DESCRIPTOR_STEP);
-            }
-            opened => return opened,
-        }
-    }
-}
-
-/// Opens the lock file, to replace its contents. Does not follow a symbolic link, which could lead
-/// to another file.
-fn open_lock(path: &Path) -> io::Result<fs::File> {
-    let mut options = writable();
-    patiently(|| platform::open_unlinked(options.truncate(false), path))
 }
 
 /// Bytes of one write to a file with random reads. Writes of 256 KiB produce large folios, which

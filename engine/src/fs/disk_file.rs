@@ -4,7 +4,7 @@
     reason = "with `disk.rs` this is the seam that the rest of the engine goes through"
 )]
 
-use crate::fs::{File, platform};
+use crate::fs::{File, patiently, platform};
 use std::fs;
 use std::io;
 
@@ -50,6 +50,6 @@ impl File for DiskFile {
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.file.set_len(length)
+        patiently(|| self.file.set_len(length))
     }
 }

@@ -18,6 +18,7 @@ mod map;
 mod memory;
 pub(crate) mod name;
 mod pages;
+mod patience;
 mod platform;
 pub(crate) mod reserve;
 #[cfg(any(test, feature = "testing"))]
@@ -29,6 +30,7 @@ pub use disk::{DiskFs, SystemClock};
 pub use memory::Keep;
 pub use memory::MemoryFs;
 pub(crate) use pages::{PAGE_BYTES, PageBuffer};
+pub use patience::patiently;
 pub(crate) use platform::lower_priority;
 #[cfg(any(test, feature = "testing"))]
 pub use testing::{Failure, Fault, FaultFs, HookFs, ManualClock, Operation};

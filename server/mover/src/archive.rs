@@ -90,7 +90,8 @@ fn add<W: Write>(archive: &mut tar::Builder<W>, root: &Path, below: &Path) -> Re
         if whole.is_dir() {
             add(archive, root, &path)?;
         } else {
-            let mut file = File::open(&whole).map_err(|error| Error::of_file(&whole, error))?;
+            let file = platform::patiently(|| File::open(&whole));
+            let mut file = file.map_err(|error| Error::of_file(&whole, error))?;
             let added = archive.append_file(&path, &mut file);
             added.map_err(|error| Error::of_file(&whole, error))?;
         }

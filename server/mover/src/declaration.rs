@@ -24,6 +24,7 @@ use crate::files::Target;
 use lazurite_protocol::properties::cors;
 use lazurite_protocol::resource_names::{check_queue_name, check_table_name};
 use lazurite_protocol::service_kind::ServiceKind;
+use lazurite_services::platform::patiently;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashSet};
@@ -128,7 +129,7 @@ pub fn is_name(path: &Path) -> bool {
 /// Writes the layout for a declaration. The error gives the line.
 pub fn convert(path: &Path, target: &Target<'_>) -> Result<(), String> {
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(|error| at(path, error))?;
+    let file = patiently(|| File::open(path)).map_err(|error| at(path, error))?;
     let read = file.take(BYTES_MAX + 1).read_to_end(&mut bytes);
     if read.map_err(|error| at(path, error))? as u64 > BYTES_MAX {
         return Err(format!("it has more than {BYTES_MAX} bytes"));

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::fields::at;
-use lazurite_services::platform::{create_private, create_private_directory};
+use lazurite_services::platform::{create_private, create_private_directory, patiently};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -215,7 +215,7 @@ impl<'a> Source<'a> {
         if !is_file {
             return Err(format!("{}: it is no file", path.display()).into());
         }
-        let opened = File::open(&path);
+        let opened = patiently(|| File::open(&path));
         opened
             .map(Some)
             .map_err(|error| Error::of_file(&path, error))

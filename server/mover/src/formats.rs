@@ -14,7 +14,7 @@ use crate::import_error::ImportError;
 use crate::progress::{LEFT_OUT_SHOWN, Progress};
 use crate::scratch::Scratch;
 use lazurite_base::terminal::plain;
-use lazurite_services::platform::keep_private;
+use lazurite_services::platform::{keep_private, patiently};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,8 @@ fn write_beside(
         root
     };
     let place = place(&written, &exported.left_out)?;
-    fs::rename(&written, &place).map_err(|error| Error::of_file(&place, error))?;
+    let renamed = patiently(|| fs::rename(&written, &place));
+    renamed.map_err(|error| Error::of_file(&place, error))?;
     sync(&parent);
     Ok(exported)
 }
@@ -154,7 +155,7 @@ impl Layout<'_> {
         let unpacked = Scratch::new(parent.unwrap_or(Path::new(".")), IMPORT_SCRATCH)
             .or_else(|_| Scratch::new(&std::env::temp_dir(), IMPORT_SCRATCH))
             .map_err(at_path)?;
-        let archive = File::open(path).map_err(at_path)?;
+        let archive = patiently(|| File::open(path)).map_err(at_path)?;
         unpack(archive, unpacked.path(), &UnpackLimits::NONE).map_err(|error| error.of(path))?;
         Ok(Layout::Made(unpacked))
     }

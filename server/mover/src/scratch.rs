@@ -5,7 +5,7 @@
 //! ones.
 
 use crate::error::{Error, Result};
-use lazurite_services::platform::restrict_to_owner;
+use lazurite_services::platform::{patiently, restrict_to_owner};
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn locked(directory: &Path) -> io::Result<File> {
     let lock = File::create_new(&unnamed)?;
     // Ignored: if files cannot be locked, none will be found unlocked either.
     let _ = lock.try_lock();
-    fs::rename(unnamed, directory.join(LOCK))?;
+    patiently(|| fs::rename(&unnamed, directory.join(LOCK)))?;
     Ok(lock)
 }
 
@@ -67,7 +67,7 @@ fn remove_left_overs(place: &Path, prefix: &str) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name();
         if name.as_encoded_bytes().starts_with(prefix.as_bytes()) && is_left(&entry.path()) {
-            let _ = fs::remove_dir_all(entry.path());
+            let _ = patiently(|| fs::remove_dir_all(entry.path()));
         }
     }
 }

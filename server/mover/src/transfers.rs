@@ -25,6 +25,7 @@ use hyper::body::{Body as HttpBody, Frame};
 use lazurite_protocol::response::error::{Failure, Result, common};
 use lazurite_services::connection::on_blocking_pool;
 use lazurite_services::local_services::{LocalAccount, LocalServices, Stopping};
+use lazurite_services::platform::patiently;
 use lazurite_services::request::body::RequestBody;
 use lazurite_services::state::{ForkSource, HeldFork, Stores, bytes_below, fork_not_found};
 use serde_json::{Value, json};
@@ -353,7 +354,7 @@ pub fn remove_left_overs(directory: &Path) {
             .as_encoded_bytes()
             .starts_with(SCRATCH.as_bytes())
     }) {
-        if let Err(error) = fs::remove_dir_all(entry.path()) {
+        if let Err(error) = patiently(|| fs::remove_dir_all(entry.path())) {
             tracing::warn!(%error, path = %entry.path().display(), "files of a transfer are left");
         }
     }

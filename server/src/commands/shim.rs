@@ -1,6 +1,6 @@
 //! `lazurite shim`: creates the commands of Azurite as links to this program.
 
-use crate::platform::link_program;
+use crate::platform::{link_program, patiently};
 use crate::program::SHIM_NAMES;
 use lazurite_base::terminal::print_line;
 use std::env::consts::EXE_SUFFIX;
@@ -31,7 +31,7 @@ pub fn remove(directory: Option<&Path>) -> Result<ExitCode, String> {
     let (program, links) = links(directory)?;
     for link in &links {
         check_is_free(link, &program)?;
-        match remove_file(link) {
+        match patiently(|| remove_file(link)) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(format!("cannot remove {}: {error}", link.display()));
             }

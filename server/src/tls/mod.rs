@@ -4,6 +4,7 @@
 use crate::cli::{Cli, TlsVersion};
 use crate::connection::Opening;
 use crate::local_ca::LocalCa;
+use crate::platform::patiently;
 use crate::private_files;
 use lazurite_protocol::accounts::Accounts;
 use std::net::IpAddr;
@@ -244,7 +245,7 @@ fn from_pfx(cert: &Path, password: &str) -> Result<Identity, String> {
 }
 
 fn read(flag: &str, path: &Path) -> Result<Vec<u8>, String> {
-    std::fs::read(path).map_err(|error| {
+    patiently(|| std::fs::read(path)).map_err(|error| {
         let place = path.display();
         format!("{flag} {place}: cannot read it: {error}. --https makes a certificate by itself")
     })

@@ -290,14 +290,14 @@ fn damaged_list_of_stores_is_refused_with_what_to_do() {
     reset(&server);
     put("bbb").send(&server).is(201);
     server.kill();
-    let file = location.path().join("STORES");
+    let file = location.path().join("STORES.list");
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[13] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
     let refused = || {
         let (status, text) = Launch::on(location.path()).refused();
         assert!(!status.success());
-        for part in ["STORES", "backup", "verify"] {
+        for part in ["STORES.list", "backup", "verify"] {
             assert!(text.contains(part), "{text}");
         }
     };

@@ -12,18 +12,15 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file for reading, without updates of its access time if that is allowed.
+/// Opens a file for reading, without updates of its access time. Error: `PermissionDenied` if the
+/// file belongs to another user.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
     // Without the flag, checking whether to update the access time takes a sixth of the time of
     // each read.
     let flag = OFlags::NOATIME.bits().try_into();
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(flag.unwrap_or(0));
-    match options.open(path) {
-        // Only the owner of a file may open it with `O_NOATIME`.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(path),
-        opened => opened,
-    }
+    options.open(path)
 }
 
 /// Lengthens the file to at least `length` bytes, and allocates their blocks. `false` if the file

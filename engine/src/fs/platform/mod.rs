@@ -12,8 +12,6 @@
 //! - Files are opened with `FILE_SHARE_READ`, `_WRITE` and `_DELETE` on Windows, so that open files
 //!   can be replaced by a rename and removed there as on Unix; a removed file stays readable
 //!   through its open handles (POSIX semantics, Windows 10 1809 or newer on NTFS).
-//! - `File::try_lock` is `flock` on Unix and `LockFileEx` on Windows. The latter also prevents
-//!   other processes from reading the locked file.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -36,11 +34,11 @@ pub(crate) use portable::lower_priority;
 pub(super) use portable::{lengthen, open};
 #[cfg(unix)]
 pub(super) use unix::{
-    create_private_directory, open_directory, open_unlinked, owner_only, read_at, space, used_by,
-    write_all_at,
+    HELD_BY_OTHERS, create_private_directory, open_directory, open_unlinked, owner_only, read_at,
+    space, try_lock, used_by, write_all_at,
 };
 #[cfg(windows)]
 pub(super) use windows::{
-    create_private_directory, open_directory, open_unlinked, owner_only, read_at, space, used_by,
-    write_all_at,
+    HELD_BY_OTHERS, create_private_directory, open_directory, open_unlinked, owner_only, read_at,
+    space, try_lock, used_by, write_all_at,
 };

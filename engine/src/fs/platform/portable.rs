@@ -9,13 +9,10 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens for reading, and for writing if permitted: Windows does not sync a file without the right
-/// to write, and opening a store syncs the log that it reads.
+/// Opens for reading and writing: Windows does not sync a file without the right to write, and
+/// opening a store syncs the log that it reads. Error: `PermissionDenied` if the file is read-only.
 pub(in crate::fs) fn open(path: &Path) -> io::Result<fs::File> {
-    match OpenOptions::new().read(true).write(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::File::open(path),
-        opened => opened,
-    }
+    OpenOptions::new().read(true).write(true).open(path)
 }
 
 /// Lengthens the file. Its blocks may be taken when they are written.

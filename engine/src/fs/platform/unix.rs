@@ -8,10 +8,13 @@
 
 use crate::fs::Space;
 use rustix::fs::OFlags;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+/// No error numbers: files that other programs have open can be opened, renamed and removed.
+pub(in crate::fs) const HELD_BY_OTHERS: &[i32] = &[];
 
 /// Creates a directory and its parents for their owner alone.
 pub(in crate::fs) fn create_private_directory(path: &Path) -> io::Result<()> {
@@ -49,6 +52,11 @@ pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
         total: found.f_blocks.saturating_mul(found.f_frsize),
         free: found.f_bavail.saturating_mul(found.f_frsize),
     })
+}
+
+/// Locks a file until its handle is closed. Other processes can still read it.
+pub(in crate::fs) fn try_lock(file: &File) -> Result<(), TryLockError> {
+    file.try_lock()
 }
 
 /// Returns the allocated bytes, or the length if that is more: a log is allocated ahead of its

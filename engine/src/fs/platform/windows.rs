@@ -1,4 +1,11 @@
 //! Windows: access control lists instead of modes, no syncs of directories.
+//!
+//! The two calls that the standard library lacks are unsafe: free space, and a lock of a part of a
+//! file.
+#![allow(
+    unsafe_code,
+    reason = "calls of the system; each block has a comment on why it is sound"
+)]
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -6,16 +13,30 @@
 )]
 
 use crate::fs::Space;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::iter::once;
+use std::os::windows::ffi::OsStrExt;
 use std::os::windows::fs::{FileExt, OpenOptionsExt};
+use std::os::windows::io::AsRawHandle;
 use std::path::Path;
+use std::ptr::null_mut;
+use windows_sys::Win32::Foundation::{ERROR_IO_PENDING, ERROR_LOCK_VIOLATION};
+use windows_sys::Win32::Storage::FileSystem::{
+    GetDiskFreeSpaceExW, LOCKFILE_EXCLUSIVE_LOCK, LOCKFILE_FAIL_IMMEDIATELY, LockFileEx,
+};
+use windows_sys::Win32::System::IO::OVERLAPPED;
 
 /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link itself instead of its target.
 const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 
-/// Creates a directory and its parents. It inherits the permissions of its parent: below a user's
-/// profile, only that user has access.
+/// Error numbers of files that another program may hold: `ERROR_ACCESS_DENIED`,
+/// `ERROR_SHARING_VIOLATION`, `ERROR_LOCK_VIOLATION` and `ERROR_USER_MAPPED_FILE`.
+pub(in crate::fs) const HELD_BY_OTHERS: &[i32] = &[5, 32, 33, 1224];
+
+/// Creates a directory and its parents. They inherit the access rights of their parent: below a
+/// user's profile, only that user, the administrators and the system have access. Elsewhere, all
+/// users of the machine usually have.
 pub(in crate::fs) fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
@@ -57,16 +78,49 @@ pub(in crate::fs) fn write_all_at(
     Ok(())
 }
 
-/// Returns `None`, because Windows has no call that syncs a directory. NTFS logs changes of names,
-/// in order, and flushing any file that was created or renamed writes that log.
+/// Returns `None`, because Windows has no call that syncs a directory. We assume that a flush of any
+/// file also makes the changes of names before it durable: NTFS logs them in order. No document of
+/// Windows promises this.
 pub(in crate::fs) fn open_directory(_: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Unknown: the standard library has no call for it. A full disk is noticed by the write that
-/// fails.
-pub(in crate::fs) fn space(_: &Path) -> Option<Space> {
-    None
+/// Space of the file system that the directory `path` lies on, as far as quotas give it to this
+/// user.
+pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
+    // The canonical form may be longer than 260 characters. The path of a share must end in a
+    // separator.
+    let path = path.canonicalize().ok()?.join("");
+    let name: Vec<u16> = path.as_os_str().encode_wide().chain(once(0)).collect();
+    let (mut free, mut total) = (0, 0);
+    // SAFETY: `name` ends with a zero. The pointers lead to integers that outlive the call; the
+    // last one may be null.
+    let found = unsafe { GetDiskFreeSpaceExW(name.as_ptr(), &mut free, &mut total, null_mut()) };
+    (found != 0).then_some(Space { total, free })
+}
+
+/// The byte that a lock covers, far behind the end of every lock file: others can read the file.
+const LOCKED_BYTE: u64 = 1 << 62;
+
+/// Locks a file until its handle is closed. Other processes can still read the process id in it.
+pub(in crate::fs) fn try_lock(file: &File) -> Result<(), TryLockError> {
+    let mut range = OVERLAPPED::default();
+    range.Anonymous.Anonymous.Offset = LOCKED_BYTE as u32;
+    range.Anonymous.Anonymous.OffsetHigh = (LOCKED_BYTE >> 32) as u32;
+    let flags = LOCKFILE_EXCLUSIVE_LOCK | LOCKFILE_FAIL_IMMEDIATELY;
+    // SAFETY: The handle is open, and was not opened for overlapped calls, so the system uses
+    // `range` only during the call.
+    let locked = unsafe { LockFileEx(file.as_raw_handle(), flags, 0, 1, 0, &mut range) };
+    if locked != 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    let taken = [ERROR_LOCK_VIOLATION, ERROR_IO_PENDING].map(|number| Some(number as i32));
+    Err(if taken.contains(&error.raw_os_error()) {
+        TryLockError::WouldBlock
+    } else {
+        TryLockError::Error(error)
+    })
 }
 
 pub(in crate::fs) fn used_by(found: &Metadata) -> u64 {

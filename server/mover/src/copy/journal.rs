@@ -6,6 +6,7 @@
 //! again. Memory holds only hashes of the names and ETags of blobs.
 
 use crate::error::{Error, Result};
+use lazurite_services::platform::patiently;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -67,9 +68,8 @@ impl Journal {
     pub fn open(path: &Path, places: &Value) -> Result<Journal> {
         let mut options = OpenOptions::new();
         let options = options.read(true).append(true).create(true);
-        let mut file = options
-            .open(path)
-            .map_err(|error| Error::of_file(path, error))?;
+        let file = patiently(|| options.open(path));
+        let mut file = file.map_err(|error| Error::of_file(path, error))?;
         file.try_lock()
             .map_err(|error| format!("{}: another copy may have it: {error}", path.display()))?;
         let mut journal = Journal {

@@ -14,6 +14,10 @@ mod unix;
 #[cfg(windows)]
 mod windows;
 
+use lazurite_engine::fs::{DiskFs, Fs};
+use std::path::Path;
+
+pub use lazurite_engine::fs::patiently;
 #[cfg(target_os = "linux")]
 pub use linux::{listener, memory_bytes, process_name, process_start, resident_bytes};
 #[cfg(not(target_os = "linux"))]
@@ -23,18 +27,16 @@ pub use unix::thread_processor_time;
 #[cfg(unix)]
 pub use unix::{
     SETTINGS_IN_HOME, Signals, append_private, create_private, create_private_directory, disk_use,
-    free_bytes, host_name, is_writable, keep_private, link_program, make_private, open_files_max,
-    own_user, parent_process, raise_open_files, restrict_to_owner, rights, standard_error,
-    standard_output,
+    host_name, is_writable, keep_private, link_program, make_private, open_files_max, own_user,
+    parent_process, raise_open_files, restrict_to_owner, rights, standard_error, standard_output,
 };
 #[cfg(all(windows, debug_assertions))]
 pub use windows::thread_processor_time;
 #[cfg(windows)]
 pub use windows::{
     SETTINGS_IN_HOME, Signals, append_private, create_private, create_private_directory, disk_use,
-    free_bytes, host_name, is_writable, keep_private, link_program, make_private, open_files_max,
-    own_user, parent_process, raise_open_files, restrict_to_owner, rights, standard_error,
-    standard_output,
+    host_name, is_writable, keep_private, link_program, make_private, open_files_max, own_user,
+    parent_process, raise_open_files, restrict_to_owner, rights, standard_error, standard_output,
 };
 
 /// The meaning of a signal.
@@ -42,8 +44,7 @@ pub use windows::{
 pub enum Signal {
     /// End orderly.
     Stop,
-    /// Reload keys and certificates.
-    #[cfg_attr(windows, expect(dead_code, reason = "Windows has no such signal"))]
+    /// Reload keys and certificates. Windows has no such signal.
     Reload,
 }
 
@@ -53,4 +54,9 @@ pub struct Rights {
     pub owner: u32,
     /// The nine permission bits.
     pub mode: u32,
+}
+
+/// Bytes that this user can still write to the file system of a directory; `None` if unknown.
+pub fn free_bytes(directory: &Path) -> Option<u64> {
+    Some(DiskFs::default().space(directory)?.free)
 }

@@ -66,12 +66,6 @@ pub fn restrict_to_owner(builder: &mut tempfile::Builder<'_, '_>) {
     builder.permissions(Permissions::from_mode(0o700));
 }
 
-/// Bytes that this user can still write to the file system of a directory; `None` if unknown.
-pub fn free_bytes(directory: &Path) -> Option<u64> {
-    let found = rustix::fs::statvfs(directory).ok()?;
-    Some(found.f_bavail.saturating_mul(found.f_frsize))
-}
-
 /// Gives a file the mode of the one that it will replace, or 0600 if there is none.
 pub fn keep_private(file: &Path, replaced: &Path) -> io::Result<()> {
     let permissions = match fs::metadata(replaced) {

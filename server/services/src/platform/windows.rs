@@ -14,7 +14,8 @@ use tokio::signal::windows::{
 /// The directory for settings, relative to the user's home, if `APPDATA` is not set.
 pub const SETTINGS_IN_HOME: &str = "AppData/Roaming";
 
-/// The events that end the program orderly.
+/// The events that end the program orderly. Not the end of a user's session, which only services
+/// get: it does not name the user. Other programs get the event of a closed window then.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: CtrlC,
@@ -45,8 +46,8 @@ impl Signals {
     }
 }
 
-/// Creates a directory and its parents. It inherits the access rights of its parent: below a user's
-/// profile, only that user has access.
+/// Creates a directory and its parents. They inherit the access rights of their parent: below a
+/// user's profile, only that user, the administrators and the system have access.
 pub fn create_private_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
@@ -58,11 +59,6 @@ pub fn create_private(path: &Path) -> io::Result<File> {
 
 /// Does nothing: temporary directories inherit the rights of their directory.
 pub fn restrict_to_owner(_: &mut tempfile::Builder<'_, '_>) {}
-
-/// Unknown: the standard library has no function for it.
-pub fn free_bytes(_: &Path) -> Option<u64> {
-    None
-}
 
 /// Does nothing: files inherit the rights of their directory.
 pub fn keep_private(_: &Path, _: &Path) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! The directories of stores: their places, which of them are in use, and the removal of the
 //! others.
 //!
-//! The file `STORES` names the current store and the snapshots by the numbers of their directories
+//! The file `STORES.list` names the current store and the snapshots by the numbers of their directories
 //! in `stores/`. A data directory without the file has its store at its top, as in older releases.
 //! The file is written before the first numbered directory is made, so numbered directories without
 //! the file mean damage. Directories that the file does not name are remains: of an operation that
@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The file with the numbers of a data directory's stores.
-const FILE: &str = "STORES";
+/// The file with the numbers of a data directory's stores. Systems that ignore case must not take
+/// its name for that of [`FOLDER`].
+const FILE: &str = "STORES.list";
 /// The next version of [`FILE`], before it is renamed.
 const FILE_NEW: &str = "STORES.new";
 /// The directory that contains the numbered directories.
@@ -108,7 +109,7 @@ impl Directories {
         self.root.join(FOLDER)
     }
 
-    /// The number for a new directory. Writes the `STORES` file first if there is none yet.
+    /// The number for a new directory. Writes the `STORES.list` file first if there is none yet.
     pub fn next_number(&self, file: &StoresFile) -> Result<StoreNumber> {
         if !self.has_file()? {
             self.write(file)?;
@@ -169,7 +170,7 @@ impl Directories {
         StoresFile::decode(&bytes).map_err(|reason| self.unreadable(&path, reason))
     }
 
-    /// The content for a missing `STORES` file. Error: there are numbered directories.
+    /// The content for a missing `STORES.list` file. Error: there are numbered directories.
     fn without_file(&self) -> Result<StoresFile> {
         if self.numbers()?.is_empty() {
             return Ok(StoresFile::default());
@@ -209,7 +210,7 @@ impl Directories {
         self.sync()
     }
 
-    /// Writes and syncs the next `STORES` file beside the present one.
+    /// Writes and syncs the next `STORES.list` file beside the present one.
     pub fn prepare(&self, file: &StoresFile) -> Result<()> {
         let path = self.root.join(FILE_NEW);
         let create = || self.fs.create(&path);
@@ -335,6 +336,15 @@ mod tests {
 
     fn is_there(fs: &Arc<dyn Fs>, path: &str) -> bool {
         fs.open(&Path::new(path).join("CURRENT")).is_ok()
+    }
+
+    #[test]
+    fn file_and_folder_differ_on_systems_that_ignore_case() {
+        assert!(
+            [FILE, FILE_NEW]
+                .iter()
+                .all(|name| !name.eq_ignore_ascii_case(FOLDER))
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The bytes of the file `STORES`, which names the directories of the current store and of its
+//! The bytes of the file `STORES.list`, which names the directories of the current store and of its
 //! snapshots.
 //!
 //! `docs/durability-and-limits.md` describes them byte by byte. The file is small and always
@@ -25,7 +25,7 @@ pub type StoreNumber = u64;
 /// The number of the data directory itself. It holds the store until the first reset or restore.
 pub const TOP: StoreNumber = 0;
 
-/// The stores in a data directory, as the `STORES` file lists them.
+/// The stores in a data directory, as the `STORES.list` file lists them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoresFile {
     /// The number of the current store.
@@ -42,7 +42,7 @@ pub struct SnapshotRecord {
     pub made_at: SystemTime,
 }
 
-/// Why bytes are not a valid `STORES` file.
+/// Why bytes are not a valid `STORES.list` file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// A later release wrote the file, with this format version.
