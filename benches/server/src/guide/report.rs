@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::guide::advice::Advice;
 use crate::guide::azurite::AzuriteRun;
 use crate::guide::break_even;
-use crate::guide::finding::{Finding, Measured};
+use crate::guide::finding::{Finding, Measured, Tried};
 use crate::guide::limits::{Comparison, LimitedRun};
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::usage::{AzureRows, Usage};
@@ -134,7 +134,6 @@ impl Report {
                 "price_per_month_batch_as_entities": bill.total_under(BatchCounting::Entities),
                 "price_per_month_batch_as_request": bill.total_under(BatchCounting::Request),
                 "bill": serde_json::to_value(bill).unwrap_or_default(),
-                "half_done_after_deaths": design.deaths.map(|deaths| deaths.losses.half_done),
             })
         });
         let limited = self.limited.as_ref().map(|limited| {
@@ -142,6 +141,7 @@ impl Report {
             compared.iter().map(Comparison::to_json).collect::<Vec<_>>()
         });
         let advice = finding.advice.iter().map(Advice::to_json);
+        let trials = finding.trials.iter().map(Tried::to_json);
         json!({
             "name": finding.pattern.name,
             "title": finding.pattern.title,
@@ -154,6 +154,7 @@ impl Report {
             "writes": finding.writes,
             "questions": finding.questions,
             "designs": designs.collect::<Vec<_>>(),
+            "trials": trials.collect::<Vec<_>>(),
         })
     }
 
@@ -299,6 +300,27 @@ impl Report {
 fn change(before: f64, after: f64, what: &str) -> Option<String> {
     let ratio = after / before;
     (before > 0.0 && number(ratio) != "1.00").then(|| times(ratio, what))
+}
+
+impl Tried {
+    fn to_json(&self) -> Value {
+        let runs = self.runs.iter().map(|run| {
+            json!({
+                "run": run.name,
+                "harmed": run.tally.harmed,
+                "objects": run.tally.objects,
+                "rounds": run.tally.rounds,
+                "requests": run.usage.requests,
+                "refused": run.usage.refused,
+                "examined": run.usage.rows_of_queries(),
+            })
+        });
+        json!({
+            "circumstance": self.trial.circumstance,
+            "harm": self.trial.harm.title(),
+            "runs": runs.collect::<Vec<_>>(),
+        })
+    }
 }
 
 impl Measured {

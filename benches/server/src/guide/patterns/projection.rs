@@ -24,14 +24,16 @@ pub(super) static PATTERN: Pattern = Pattern {
             name: "whole entities",
             build,
             ask: |lab| ask(lab, ""),
+            sabotage,
         },
         Design {
             name: "$select of two properties",
             build,
             ask: |lab| ask(lab, "FirstName,LastName"),
+            sabotage,
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         data.of(DEPARTMENT)
             .map(|one| format!("{} {}", one.first, one.last))
@@ -39,14 +41,15 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| 1,
-    sabotage: |lab| {
-        // A property that is written under another name.
-        let mut renamed = lab.data.of(DEPARTMENT).take(1).map(|one| {
-            json!({ "PartitionKey": DEPARTMENT, "RowKey": one.id, "Firstname": one.first, "LastName": one.last })
-        });
-        renamed.try_for_each(|renamed| lab.write("staff", Write::Replace, renamed))
-    },
 };
+
+/// Writes a property under another name.
+fn sabotage(lab: &Lab) -> Result<(), Error> {
+    let mut renamed = lab.data.of(DEPARTMENT).take(1).map(|one| {
+        json!({ "PartitionKey": DEPARTMENT, "RowKey": one.id, "Firstname": one.first, "LastName": one.last })
+    });
+    renamed.try_for_each(|renamed| lab.write("staff", Write::Replace, renamed))
+}
 
 fn build(lab: &Lab) -> Result<(), Error> {
     lab.create_table("staff")?;
