@@ -189,21 +189,27 @@ fn figures(report: &Report, finding: &Finding) -> String {
         let lines = rows.iter().map(|row| format!("| {} |", row.join(" | ")));
         text.push_str(&lines.collect::<Vec<_>>().join("\n"));
     }
+    let load = report.load(finding);
     if let Some(limited) = &report.limited {
         text.push_str(&under_limits(limited, finding));
     }
     let _ = write!(
         text,
-        "\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} {}. {} \
+        "\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} {}. {}{} \
          `lazurite-bench guide --only {} --write-docs` wrote these figures.",
         counted(finding.writes, "write"),
         counted(finding.questions, "question"),
         report.seed,
-        number(report.prices.load_per_month.writes),
-        number(report.prices.load_per_month.reads),
-        number(report.prices.load_per_month.items),
+        number(load.writes),
+        number(load.reads),
+        number(load.items),
         report.extension(finding),
-        number(report.prices.load_per_month.items),
+        number(load.items),
+        finding
+            .pattern
+            .rate
+            .reason()
+            .map_or(String::new(), |reason| format!("{reason} ")),
         report.assumptions(),
         finding.pattern.name
     );

@@ -29,6 +29,42 @@ pub(super) struct Pattern {
     /// Number of writes of the application in `build`, and of questions in `ask`.
     pub(super) writes: fn(&Data) -> usize,
     pub(super) questions: fn(&Data) -> usize,
+    pub(super) rate: Rate,
+}
+
+/// How often a question is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rate {
+    /// By each user: as often as the load of the price file says.
+    Page,
+    /// As a list or a report of many entities.
+    Report,
+    /// By a program that reads everything.
+    Job,
+}
+
+impl Rate {
+    /// Number of questions for each question of the load of the price file.
+    pub(super) fn share(self) -> f64 {
+        match self {
+            Rate::Page => 1.0,
+            Rate::Report => 1e-3,
+            Rate::Job => 1e-5,
+        }
+    }
+
+    /// The reason for a share other than 1, as a sentence.
+    pub(super) fn reason(self) -> Option<&'static str> {
+        match self {
+            Rate::Page => None,
+            Rate::Report => Some(
+                "The question is a report on many entities: it is priced for 1/1,000 of the questions of the load.",
+            ),
+            Rate::Job => Some(
+                "The question is a job that reads everything: it is priced for 1/100,000 of the questions of the load.",
+            ),
+        }
+    }
 }
 
 /// One way to store the data and to answer the question.

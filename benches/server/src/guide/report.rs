@@ -2,7 +2,7 @@
 
 use lazurite_bench_common::report::noise;
 use lazurite_bench_common::{Better, Measurement, counted, measurements, number, thousands};
-use lazurite_cost::{BATCH_NOTE, BatchCounting, Bill, ITEMS, Part, Prices, RATIOS};
+use lazurite_cost::{BATCH_NOTE, BatchCounting, Bill, ITEMS, Load, Part, Prices, RATIOS};
 use serde_json::{Value, json};
 
 use crate::guide::advice::Advice;
@@ -16,7 +16,7 @@ use crate::guide::words::{about, price, times};
 
 /// The assumptions of all prices.
 pub(super) const PRICE_MODEL: &str = "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities \
-     or after 5 seconds.";
+     or after 5 seconds. Boundaries between servers are left out: each adds a page at most.";
 
 /// The results of a run.
 pub(super) struct Report {
@@ -153,22 +153,33 @@ impl Report {
             "advice": advice.collect::<Vec<_>>(),
             "writes": finding.writes,
             "questions": finding.questions,
+            "questions_per_month": self.load(finding).reads,
             "designs": designs.collect::<Vec<_>>(),
             "trials": trials.collect::<Vec<_>>(),
         })
     }
 
-    /// The bill of a design for a month at the load of the price file.
+    /// The bill of a design for a month at the load of its pattern.
     pub(super) fn bill(&self, finding: &Finding, design: &Measured) -> Bill {
-        let load = self.prices.load_per_month;
+        let load = self.load(finding);
         finding.priced(design).bill(load, &self.prices)
+    }
+
+    /// The load for which a pattern is priced: that of the price file, with the questions of the
+    /// pattern's rate.
+    pub(super) fn load(&self, finding: &Finding) -> Load {
+        let load = self.prices.load_per_month;
+        Load {
+            reads: load.reads * finding.pattern.rate.share(),
+            ..load
+        }
     }
 
     /// When the advised design costs less than the naive one; `None` if they did not run.
     pub(super) fn break_even(&self, finding: &Finding) -> Option<String> {
         let (naive, advised) = finding.naive_and_advised()?;
         let [naive, advised] = [naive, advised].map(|design| finding.priced(design));
-        let load = self.prices.load_per_month;
+        let load = self.load(finding);
         let beside = finding.change_beside_price();
         let designs = [&naive, &advised];
         Some(break_even::sentence(
@@ -183,7 +194,7 @@ impl Report {
     pub(super) fn summary(&self, finding: &Finding) -> Option<String> {
         let (naive, advised) = finding.naive_and_advised()?;
         let [naive, advised] = [naive, advised].map(|design| finding.priced(design));
-        let load = self.prices.load_per_month;
+        let load = self.load(finding);
         let pays = break_even::by_ratio([&naive, &advised], load, &self.prices);
         Some(format!("{}. It {pays}.", self.sentence(finding)))
     }
@@ -198,6 +209,7 @@ impl Report {
             json!({
                 "name": finding.pattern.name,
                 "beside": finding.change_beside_price(),
+                "share": finding.pattern.rate.share(),
                 "designs": designs.collect::<Vec<_>>(),
             })
         });

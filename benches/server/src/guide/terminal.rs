@@ -67,9 +67,13 @@ fn print_finding(report: &Report, finding: &Finding) {
         );
     }
     println!("  {}", report.sentence(finding));
-    for line in [report.break_even(finding), report.batch_prices(finding)]
-        .into_iter()
-        .flatten()
+    for line in [
+        report.break_even(finding),
+        finding.pattern.rate.reason().map(str::to_owned),
+        report.batch_prices(finding),
+    ]
+    .into_iter()
+    .flatten()
     {
         println!("  {line}");
     }

@@ -173,11 +173,13 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
         rows_of(page, &titles, &rows.collect::<Vec<Vec<String>>>());
     }
     limits(page, report, finding);
+    let reason = pattern.rate.reason();
     let _ = write!(
         page,
-        "<p>{} <span data-items>{}</span>.</p></section>",
+        "<p>{} <span data-items>{}</span>. {}</p></section>",
         escape(&report.extension(finding)),
-        number(report.prices.load_per_month.items)
+        number(report.prices.load_per_month.items),
+        escape(reason.unwrap_or_default())
     );
 }
 

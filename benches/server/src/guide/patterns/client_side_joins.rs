@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data};
 use crate::guide::lab::{Lab, employee, property};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 
 const PARTITION: &str = "staff";
 /// Number of employees on a page.
@@ -92,6 +94,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |data| starts(data).count(),
+    rate: Rate::Page,
 };
 
 /// The first employees of the pages that are asked for.

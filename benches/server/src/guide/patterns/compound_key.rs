@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::Employee;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const YEARS: std::ops::Range<u64> = 2016..2024;
 /// The first year whose reviews are asked for.
@@ -58,6 +58,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len() * YEARS.count(),
     questions: |data| data.asked().len(),
+    rate: Rate::Page,
 };
 
 fn key_by_year(one: &Employee, year: u64) -> String {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Continuation, Error, Query, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const PARTITION: &str = "all";
 /// Number of entities in a page.
@@ -46,6 +46,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     truth: |data| (0..count(data)).map(row_key).collect(),
     writes: count,
     questions: |_| 1,
+    rate: Rate::Job,
 };
 
 fn sabotage(lab: &Lab) -> Result<(), Error> {

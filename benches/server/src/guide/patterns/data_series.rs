@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::number;
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const DAYS: usize = 60;
 const HOURS: usize = 24;
@@ -76,6 +76,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| days(data) * HOURS,
     questions: days,
+    rate: Rate::Page,
 };
 
 fn days(data: &Data) -> usize {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{Lab, TRANSACTION_MAX, employee, property};
-use crate::guide::pattern::{Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun};
 
 const NAIVE: &str = "department in an entity of its own";
 const ADVISED: &str = "manager copied into the employee";
@@ -109,6 +109,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
+    rate: Rate::Page,
 };
 
 /// The first employee of a department.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Employee};
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
 /// The age of the employees that are asked for.
@@ -72,6 +72,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| 1,
+    rate: Rate::Report,
 };
 
 /// Inserts an entity with the ciphertext of another one. It is genuine, but does not belong to this

@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use crate::client::{Change, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number, property};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 
 const WAREHOUSES: usize = 20;
 /// The warehouse whose parts move.
@@ -137,6 +139,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| warehouses(data) * BINS,
     questions: |_| MOVES,
+    rate: Rate::Page,
 };
 
 fn warehouses(data: &Data) -> usize {

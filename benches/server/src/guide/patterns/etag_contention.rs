@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Client, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// The numbers of writers that count at once. The crowds count one after the other, each with a
 /// counter of its own.
@@ -49,6 +49,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| CROWDS.len() * increments(data),
     questions: |_| CROWDS.len(),
+    rate: Rate::Page,
 };
 
 // As by a writer that ignores the ETag and undoes the increments of others.

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use crate::client::{Change, Entity, Error, Message, Write};
 use crate::guide::data::{Data, Employee};
 use crate::guide::lab::{Lab, employee, line};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 
 const MOVED: usize = 40;
 /// Number of steps of a move: the copy, the deletion of the original, the deletion of the message.
@@ -128,6 +130,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |data| moved(data).count(),
+    rate: Rate::Page,
 };
 
 const ARCHIVED: &str = "is archived";

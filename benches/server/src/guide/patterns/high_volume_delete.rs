@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, TRANSACTION_MAX, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const LOGINS_A_DAY: usize = 2000;
 /// The day that is deleted, and the day that stays.
@@ -68,6 +68,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| DAYS.len() * count(data),
     questions: count,
+    rate: Rate::Page,
 };
 
 /// Stores a login of the first day under the PartitionKey, or in the table, of the second.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{Lab, employee, line, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
 const NAMES: [&str; 3] = ["Jones", "Chen", "Silva"];
@@ -123,6 +123,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     truth: |data| NAMES.iter().flat_map(|name| named(data, name)).collect(),
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| NAMES.len(),
+    rate: Rate::Report,
 };
 
 /// The first of the names that an employee of the department has.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{Lab, number, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// Kinds of employees, with the interval at which each occurs: every tenth employee is a manager.
 const KINDS: [(&str, usize); 3] = [("manager", 10), ("contractor", 4), ("employee", 1)];
@@ -61,6 +61,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |_| DEPARTMENTS.len(),
+    rate: Rate::Report,
 };
 
 /// As by a writer that knows only the common properties and replaces the whole entity.

@@ -8,7 +8,9 @@ use serde_json::Value;
 use crate::client::{Error, Message, Write};
 use crate::guide::data::{Data, Employee};
 use crate::guide::lab::{Lab, employee, line, only, property};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 use crate::guide::patterns::query_kinds::asked_lines;
 
 /// How long a writer may take before a worker repeats its work.
@@ -144,6 +146,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
+    rate: Rate::Page,
 };
 
 fn partition(one: &Employee) -> String {

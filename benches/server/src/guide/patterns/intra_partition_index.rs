@@ -4,7 +4,7 @@
 use crate::client::{Error, Write};
 use crate::guide::data::Employee;
 use crate::guide::lab::{Lab, employee, line, only};
-use crate::guide::pattern::{Design, Measure, Pattern};
+use crate::guide::pattern::{Design, Measure, Pattern, Rate};
 use crate::guide::patterns::query_kinds::asked_lines;
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -66,6 +66,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
+    rate: Rate::Page,
 };
 
 /// Changes one copy of an employee who is asked for.

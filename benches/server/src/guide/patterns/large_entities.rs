@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::client::Write;
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{employee, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 use lazurite_bench_common::Random;
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
@@ -109,6 +109,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| pictured(data).count(),
     questions: |_| 1,
+    rate: Rate::Report,
 };
 
 fn pictured(data: &Data) -> impl Iterator<Item = &Employee> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::client::{ListBlobs, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::property;
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const RECORDS_AN_HOUR: usize = 300;
 const HOURS: usize = 24;
@@ -94,6 +94,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| records(data).count(),
     questions: |_| 1,
+    rate: Rate::Report,
 };
 
 fn name(hour: usize) -> String {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Query, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Design, Measure, Pattern};
+use crate::guide::pattern::{Design, Measure, Pattern, Rate};
 
 const CLAIMS: usize = 5000;
 const NEWEST: usize = 10;
@@ -57,6 +57,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: count,
     questions: |_| 1,
+    rate: Rate::Page,
 };
 
 /// Stores the newest claim under another key.

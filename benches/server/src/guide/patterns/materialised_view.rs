@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use crate::client::{Change, Entity, Error, Message, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 use lazurite_bench_common::Random;
 
 const ORDERS: usize = 1000;
@@ -145,6 +147,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: orders,
     questions: |_| PRODUCTS,
+    rate: Rate::Page,
 };
 
 fn orders(data: &Data) -> usize {

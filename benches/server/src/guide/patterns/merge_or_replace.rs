@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use crate::client::{Change, Entity, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{Lab, employee, property};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
 const REVIEWS: std::ops::Range<u64> = 2015..2026;
@@ -72,6 +74,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |data| changed(data).count(),
+    rate: Rate::Page,
 };
 
 /// A change of the phone number. The last argument is called after the program has read what it

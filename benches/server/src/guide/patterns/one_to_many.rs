@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data};
 use crate::guide::lab::{Lab, employee, number, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "one-to-many",
@@ -86,6 +86,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len() + DEPARTMENTS.len(),
     questions: |_| DEPARTMENTS.len(),
+    rate: Rate::Report,
 };
 
 fn lose_department(lab: &Lab, table: &str) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::Employee;
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// Characters of the curriculum vitae, which the usual question does not need.
 const DETAIL_LENGTH: usize = 2000;
@@ -60,6 +60,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.asked().len(),
     questions: |data| data.asked().len(),
+    rate: Rate::Page,
 };
 
 fn each(lab: &Lab, store: impl Fn(&Employee) -> Result<(), Error>) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use crate::client::Query;
 use crate::client::{Error, Write};
 use crate::guide::data::DEPARTMENTS;
 use crate::guide::lab::{Lab, employee, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// The least age of the employees that are asked for.
 const AGE: u64 = 55;
@@ -62,6 +62,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |_| REPETITIONS,
+    rate: Rate::Report,
 };
 
 fn sabotage(lab: &Lab) -> Result<(), Error> {

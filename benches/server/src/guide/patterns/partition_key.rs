@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 
 const CUSTOMERS: usize = 100;
 const CUSTOMERS_ASKED: usize = 20;
@@ -85,6 +87,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| customers(data) * ORDERS,
     questions: |data| asked(data).count(),
+    rate: Rate::Page,
 };
 
 fn for_all(customer: usize, order: usize) -> [String; 2] {

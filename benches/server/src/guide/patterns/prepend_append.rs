@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// As many entities as the hosted service takes in one partition in three seconds.
 const JOBS: usize = 6000;
@@ -42,6 +42,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     truth: |data| (0..count(data)).map(|job| job.to_string()).collect(),
     writes: count,
     questions: |_| 1,
+    rate: Rate::Job,
 };
 
 fn lose_one(lab: &Lab, partitions: usize) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use crate::client::{Error, Write};
 use crate::guide::data::{Data, Employee};
 use crate::guide::lab::{Lab, employee, only};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "query-kinds",
@@ -69,6 +69,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
+    rate: Rate::Page,
 };
 
 fn sabotage(lab: &Lab) -> Result<(), Error> {

@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 use crate::client::{Client, Entity, Error, Query, SasRange, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 
 const USERS: usize = 20;
-const NOTES_A_USER: usize = 50;
+const NOTES: usize = 50;
 /// The user who asks, and another one.
 const USER: usize = 3;
 const OTHER: usize = 4;
@@ -90,13 +92,15 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
         ],
     }],
-    truth: |data| (0..notes(data)).map(|note| text(USER, note)).collect(),
-    writes: |data| USERS * notes(data),
+    truth: |_| (0..NOTES).map(|note| text(USER, note)).collect(),
+    writes: |data| users(data) * NOTES,
     questions: |_| 1,
+    rate: Rate::Page,
 };
 
-fn notes(data: &Data) -> usize {
-    data.scaled(NOTES_A_USER, 5)
+/// Number of users. It grows with the data; the notes of a user do not.
+fn users(data: &Data) -> usize {
+    data.scaled(USERS, 5)
 }
 
 fn user(number: usize) -> String {
@@ -121,7 +125,7 @@ fn note([partition, row]: [String; 2], text: String) -> Value {
 
 fn build(lab: &Lab, keys: Keys) -> Result<(), Error> {
     lab.create_table("notes")?;
-    let all = (0..USERS).flat_map(|of| (0..notes(lab.data)).map(move |number| (of, number)));
+    let all = (0..users(lab.data)).flat_map(|of| (0..NOTES).map(move |number| (of, number)));
     let all = all.map(|(of, number)| note(keys(of, number), text(of, number)));
     lab.insert_all("notes", all.collect())
 }
@@ -167,7 +171,7 @@ fn texts<'n>(notes: impl IntoIterator<Item = &'n Entity>) -> Answers {
 
 /// Asks for a note of each other user, and counts those that the client could read.
 fn pry(lab: &Lab, client: &Client, keys: Keys) -> Result<Tally, Error> {
-    let others = (0..USERS).filter(|number| *number != USER);
+    let others = (0..users(lab.data)).filter(|number| *number != USER);
     Tally::count(others, |other| {
         let [partition, row] = keys(other, 0);
         match client.get_entity(&lab.name("notes"), &partition, &row) {

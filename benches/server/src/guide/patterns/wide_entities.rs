@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Design, Harm, Measure, Pattern, Tally, Trial, TrialRun};
+use crate::guide::pattern::{Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun};
 
 const PROPERTIES: usize = 400;
 const HALF: usize = PROPERTIES / 2;
@@ -76,6 +76,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     truth: |data| subjects(data).map(|subject| whole(subject, 0)).collect(),
     writes: |data| subjects(data).count(),
     questions: |data| subjects(data).count(),
+    rate: Rate::Page,
 };
 
 fn subjects(data: &Data) -> impl Iterator<Item = usize> + use<> {
