@@ -149,8 +149,8 @@ impl Finding {
         }
     }
 
-    /// Adds the results of a trial; and a wrong answer if its last run, which has the remedy, harmed
-    /// anything.
+    /// Adds the results of a trial. Adds a wrong answer if its last run, which has the remedy,
+    /// harmed anything.
     pub(super) fn add_trial(&mut self, tried: Tried) {
         let harm = tried.trial.harm;
         if self.trials.is_empty() {

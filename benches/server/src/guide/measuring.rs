@@ -118,9 +118,9 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs a pattern once with each of the smaller data, smallest first, then `runs` times with all
-    /// data, and its trials once. Counts are those of the first run with all data. Times are medians over all
-    /// runs with all data.
+    /// Runs a pattern once with each of the smaller data, smallest first, then `runs` times with
+    /// all data, and its trials once. Counts are those of the first run with all data. Times are
+    /// medians over all runs with all data.
     fn run_repeatedly(
         &self,
         pattern: &'static Pattern,

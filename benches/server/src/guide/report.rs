@@ -323,6 +323,7 @@ impl Tried {
                 "objects": run.tally.objects,
                 "rounds": run.tally.rounds,
                 "requests": run.usage.requests,
+                "batch_entities": run.usage.batch_entities,
                 "refused": run.usage.refused,
                 "examined": run.usage.rows_of_queries(),
             })

@@ -58,8 +58,9 @@ type Figure = fn(&TriedRun) -> u64;
 
 /// The results of a trial. Figures that are zero in all runs are left out.
 pub(super) fn trial(tried: &Tried) -> Table {
-    let figures: [(&str, Figure); 4] = [
+    let figures: [(&str, Figure); 5] = [
         ("requests", |run| run.usage.requests),
+        ("entities in batches", |run| run.usage.batch_entities),
         ("refused", |run| run.usage.refused),
         ("rows examined", |run| run.usage.rows_of_queries()),
         ("rounds", |run| run.tally.rounds as u64),

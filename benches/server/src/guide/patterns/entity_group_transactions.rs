@@ -186,13 +186,13 @@ struct Bin {
 
 /// Reads the bin that gives a part and the bin that takes it.
 fn read(lab: &Lab, pair: [usize; 2]) -> Result<[Bin; 2], Error> {
-    let read = |number| {
-        let (table, row) = (lab.name("bins"), name(number));
+    let read = |bin| {
+        let (table, row) = (lab.name("bins"), name(bin));
         let found = lab
             .client
             .get_entity_and_etag(&table, &partition(WAREHOUSE), &row)?;
         let (entity, etag) = found.ok_or_else(|| Error::Malformed(format!("{row} is missing")))?;
-        let parts = crate::guide::lab::number(&entity, "Parts");
+        let parts = number(&entity, "Parts");
         Ok(Bin { row, parts, etag })
     };
     let [one, other] = pair.map(read);

@@ -19,8 +19,8 @@ const HIDDEN_SECONDS: u64 = 30;
 const RANGE: (&str, &str) = ("s", "t");
 /// Employees that programs store which die on the way.
 const STORED: usize = 40;
-/// Steps of a writer without a queue: the original, the copy. With a queue, the message comes before
-/// them, and its deletion behind them. Programs die before the first step and after each in turn.
+/// Steps of a writer without a queue: the original, the copy. With a queue, the message comes
+/// before them, and its deletion behind them. Programs die before the first step and after each in turn.
 const DIRECT_STEPS: u32 = 2;
 const STEPS: u32 = 4;
 /// Steps of a worker: the copy, the deletion of the message.

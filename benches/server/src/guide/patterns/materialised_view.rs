@@ -12,7 +12,7 @@ use crate::guide::pattern::{
 };
 use lazurite_bench_common::Random;
 
-const ORDERS: usize = 1000;
+const ORDERS: usize = 400;
 const CUSTOMERS: usize = 50;
 const PRODUCTS: usize = 10;
 /// Number of orders that programs place which die on the way.

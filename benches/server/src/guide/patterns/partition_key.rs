@@ -1,5 +1,5 @@
-//! Choosing a PartitionKey: the orders of a shop in one partition, in a partition for each order, or
-//! in one for each customer.
+//! Choosing a PartitionKey: the orders of a shop in one partition, in a partition for each order,
+//! or in one for each customer.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(super) static PATTERN: Pattern = Pattern {
         Design {
             name: FOR_ALL,
             build: |lab| build(lab, for_all),
-            ask: |lab| ask(lab, for_all, in_all),
+            ask: |lab| ask(lab, for_all, in_partition),
             sabotage: |lab| lose_one(lab, for_all),
         },
         Design {
@@ -49,7 +49,7 @@ pub(super) static PATTERN: Pattern = Pattern {
         Design {
             name: ADVISED,
             build: |lab| build(lab, for_customer),
-            ask: |lab| ask(lab, for_customer, in_customer),
+            ask: |lab| ask(lab, for_customer, in_partition),
             sabotage: |lab| lose_one(lab, for_customer),
         },
     ],
@@ -102,13 +102,9 @@ fn for_customer(customer: usize, order: usize) -> [String; 2] {
     [format!("{customer:03}"), format!("{order:04}")]
 }
 
-fn in_all(first: [String; 2], end: [String; 2]) -> String {
+fn in_partition(first: [String; 2], end: [String; 2]) -> String {
     let ([partition, first], [_, end]) = (first, end);
     format!("PartitionKey eq '{partition}' and RowKey ge '{first}' and RowKey lt '{end}'")
-}
-
-fn in_customer(first: [String; 2], end: [String; 2]) -> String {
-    in_all(first, end)
 }
 
 fn over_partitions([first, _]: [String; 2], [end, _]: [String; 2]) -> String {
