@@ -14,6 +14,8 @@ const CUSTOMERS: usize = 100;
 const CUSTOMERS_ASKED: usize = 20;
 /// Number of orders of a customer.
 const ORDERS: usize = 30;
+/// Number of lines of an order, of 12 characters each.
+const LINES: usize = 40;
 /// The orders that are changed together, and the range that is listed.
 const CHANGED: std::ops::Range<usize> = 10..30;
 const LISTED: std::ops::Range<usize> = 0..20;
@@ -91,7 +93,7 @@ pub(super) static PATTERN: Pattern = Pattern {
 };
 
 fn for_all(customer: usize, order: usize) -> [String; 2] {
-    ["orders".into(), format!("{customer:03}_{order:04}")]
+    ["all".into(), format!("{customer:03}_{order:04}")]
 }
 
 fn for_order(customer: usize, order: usize) -> [String; 2] {
@@ -132,6 +134,9 @@ fn build(lab: &Lab, keys: Keys) -> Result<(), Error> {
         entity["Customer"] = customer.into();
         entity["Order"] = order.into();
         entity["State"] = "open".into();
+        // An entity of about 1 KiB, as in the published targets: the lengths of the keys do not
+        // matter beside it.
+        entity["Lines"] = "1 x article ".repeat(LINES).into();
         entity
     };
     lab.insert_all("orders", all.map(entity).collect())
