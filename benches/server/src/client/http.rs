@@ -26,7 +26,14 @@ const OUTAGE_MAX: Duration = Duration::from_secs(60);
 
 /// API version and expiry of the shared access signatures made here.
 const SAS_VERSION: &str = "2019-02-02";
-const SAS_EXPIRY: &str = "2099-01-01T00:00:00Z";
+pub(super) const SAS_EXPIRY: &str = "2099-01-01T00:00:00Z";
+
+/// The keys that a shared access signature permits.
+pub(crate) struct SasRange<'k> {
+    pub(crate) partition: &'k str,
+    /// The first and the last RowKey; `None` for the whole partition.
+    pub(crate) rows: Option<[&'k str; 2]>,
+}
 
 /// Observes every request of a client.
 pub(crate) trait Observer: Send + Sync {
@@ -77,19 +84,25 @@ impl Client {
         }
     }
 
-    /// A shared access signature for reading one partition of a table: the query of its URLs.
+    /// A shared access signature over a range of keys of a table, as the query of its URLs. A stored
+    /// access policy has its permissions and its expiry.
     ///
     /// Source: Create a service SAS, "Construct the signature string".
-    pub(crate) fn sas_of_partition(&self, table: &str, partition: &str) -> String {
-        let account = &self.account.name;
-        let lower = table.to_lowercase();
+    pub(crate) fn sas_of_range(&self, table: &str, policy: &str, range: &SasRange) -> String {
+        let SasRange { partition, rows } = range;
+        let [first, last] = rows.unwrap_or_default();
+        let (account, lower) = (&self.account.name, table.to_lowercase());
         let text = format!(
-            "r\n\n{SAS_EXPIRY}\n/table/{account}/{lower}\n\n\n\n{SAS_VERSION}\n{partition}\n\n{partition}\n"
+            "\n\n\n/table/{account}/{lower}\n{policy}\n\n\n{SAS_VERSION}\n{partition}\n{first}\n{partition}\n{last}"
         );
-        let signature = self.signer.signature(&text);
-        let [partition, expiry, signature] = [partition, SAS_EXPIRY, &signature].map(escape);
+        let signature = escape(&self.signer.signature(&text));
+        let [partition, first, last] = [partition, first, last].map(escape);
+        let rows = match rows {
+            Some(_) => format!("&srk={first}&erk={last}"),
+            None => String::new(),
+        };
         format!(
-            "sv={SAS_VERSION}&tn={table}&sp=r&se={expiry}&spk={partition}&epk={partition}&sig={signature}"
+            "sv={SAS_VERSION}&tn={table}&si={policy}&spk={partition}&epk={partition}{rows}&sig={signature}"
         )
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::client::account::Service;
 use crate::client::answer::Answer;
 use crate::client::error::{Error, error_code, one_line};
-use crate::client::http::Client;
+use crate::client::http::{Client, SAS_EXPIRY};
 use crate::client::request::{Request, escape};
 
 /// An entity as JSON: annotations, keys and properties.
@@ -128,6 +128,20 @@ impl Client {
     pub(crate) fn delete_table(&self, table: &str) -> Result<(), Error> {
         self.send(request("DELETE", format!("/Tables('{table}')")))
             .map(|_| ())
+    }
+
+    /// Set Table ACL: one stored access policy, which permits reading.
+    pub(crate) fn set_table_policy(&self, table: &str, id: &str) -> Result<(), Error> {
+        let body = format!(
+            "<SignedIdentifiers><SignedIdentifier><Id>{id}</Id><AccessPolicy>\
+             <Expiry>{SAS_EXPIRY}</Expiry><Permission>r</Permission>\
+             </AccessPolicy></SignedIdentifier></SignedIdentifiers>"
+        );
+        let set = Request::new(Service::Table, "PUT", format!("/{table}"));
+        let set = set
+            .query("comp", "acl")
+            .header("content-type", "application/xml");
+        self.send(set.body(body.as_bytes())).map(|_| ())
     }
 
     /// One entity group transaction that inserts every one of `entities` (1 to 100, one
@@ -265,30 +279,32 @@ const OPERATION_BEGIN: &str =
     "--changeset_c1\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
 const CHANGESET_END: &str = "--changeset_c1--\r\n--batch_b1--\r\n";
 
+/// The statuses of the parts of an answer to a transaction: one of each operation, or that of the
+/// refusal. A part with a malformed status is left out.
+pub(crate) fn batch_statuses(answer: &Answer) -> Vec<u16> {
+    let body = String::from_utf8_lossy(&answer.body);
+    let statuses = body.lines().filter_map(|line| {
+        let status = line.strip_prefix("HTTP/1.1 ")?;
+        status.get(..3)?.parse::<u16>().ok()
+    });
+    statuses.collect()
+}
+
 /// Checks the answer to a transaction. Its outer status is 202 even for a refused one, so the parts
 /// count: one 204 per operation, or one refusal.
 fn check_changeset(answer: &Answer, operations: usize) -> Result<(), Error> {
     let body = String::from_utf8_lossy(&answer.body);
-    let mut statuses = Vec::new();
-    for line in body.lines() {
-        if let Some(status) = line.strip_prefix("HTTP/1.1 ") {
-            statuses.push(
-                status
-                    .get(..3)
-                    .and_then(|digits| digits.parse::<u16>().ok()),
-            );
-        }
-    }
+    let statuses = batch_statuses(answer);
     let json = body.trim_start_matches(|c| c != '{');
     match &statuses[..] {
-        [Some(status)] if *status >= 300 => Err(Error::Refused {
+        [status] if *status >= 300 => Err(Error::Refused {
             operation: "entity group transaction".into(),
             status: *status,
             code: error_code(json).unwrap_or_default(),
             message: one_line(json),
             retry_after: None,
         }),
-        all if all.len() == operations && all.iter().all(|status| *status == Some(204)) => Ok(()),
+        all if all.len() == operations && all.iter().all(|status| *status == 204) => Ok(()),
         other => Err(Error::Malformed(format!(
             "a transaction of {operations} operations was answered with {} parts: {other:?}",
             other.len()

@@ -22,7 +22,7 @@ use crate::guide::finding::Finding;
 use crate::guide::limits::LimitedRun;
 use crate::guide::patterns::PATTERNS;
 use crate::guide::report::Report;
-use crate::guide::tables::{COLUMNS, TIME_COLUMN, cells, deaths, own_column};
+use crate::guide::tables::{COLUMNS, TIME_COLUMN, Table, cells, own_column, trial};
 
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
@@ -179,25 +179,37 @@ fn figures(report: &Report, finding: &Finding) -> String {
         let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     let _ = write!(text, "\n**In one sentence**: {}.", report.sentence(finding));
-    let notes = [deaths(finding), report.batch_prices(finding)];
-    for note in notes.into_iter().flatten() {
-        let _ = write!(text, "\n\n{note}.");
+    if let Some(prices) = report.batch_prices(finding) {
+        let _ = write!(text, "\n\n{prices}.");
     }
+    for tried in &finding.trials {
+        let Table { titles, rows } = trial(tried);
+        let head = table_head(&titles);
+        let _ = write!(text, "\n\nIf {}:\n\n{head}", tried.trial.circumstance);
+        let lines = rows.iter().map(|row| format!("| {} |", row.join(" | ")));
+        text.push_str(&lines.collect::<Vec<_>>().join("\n"));
+    }
+    let load = report.load(finding);
     if let Some(limited) = &report.limited {
         text.push_str(&under_limits(limited, finding));
     }
     let _ = write!(
         text,
-        "\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} {}. {} \
+        "\n\n{} and {}, seed {}; prices for {} writes, {} questions and {} items kept a month. {} {}. {}{} \
          `lazurite-bench guide --only {} --write-docs` wrote these figures.",
         counted(finding.writes, "write"),
         counted(finding.questions, "question"),
         report.seed,
-        number(report.prices.load_per_month.writes),
-        number(report.prices.load_per_month.reads),
-        number(report.prices.load_per_month.items),
+        number(load.writes),
+        number(load.reads),
+        number(load.items),
         report.extension(finding),
-        number(report.prices.load_per_month.items),
+        number(load.items),
+        finding
+            .pattern
+            .rate
+            .reason()
+            .map_or(String::new(), |reason| format!("{reason} ")),
         report.assumptions(),
         finding.pattern.name
     );

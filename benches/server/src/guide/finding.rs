@@ -3,7 +3,7 @@
 use lazurite_bench_common::{number, thousands};
 
 use crate::guide::advice::Advice;
-use crate::guide::pattern::{Losses, Measure, Pattern};
+use crate::guide::pattern::{Measure, Pattern, Tally, Trial};
 use crate::guide::prices::{Asked, Counted, QuestionGrowth, Stored};
 use crate::guide::usage::Usage;
 use crate::guide::words::saving;
@@ -16,26 +16,33 @@ pub(super) struct Measured {
     pub(super) stored: Stored,
     /// The growth of `ask` with the number of items.
     pub(super) growth: QuestionGrowth,
-    /// The result of a run in which programs died; `None` if the pattern has no such run.
-    pub(super) deaths: Option<AfterDeaths>,
+    /// The result of the run with the name of this design in the first trial of the pattern; `None`
+    /// if there is no such run.
+    pub(super) tally: Option<Tally>,
     /// The seconds that each run took to build and to ask. `build` and `ask` are those of the first
     /// run, with the medians of these seconds.
     pub(super) build_seconds: Vec<f64>,
     pub(super) ask_seconds: Vec<f64>,
 }
 
-/// A design after the deaths of its programs and their restarts.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AfterDeaths {
-    pub(super) losses: Losses,
-    /// Number of requests to write and to move everything, including those of the dead programs.
-    pub(super) requests: u64,
+/// The results of the runs of a trial, in their order.
+pub(super) struct Tried {
+    pub(super) trial: &'static Trial,
+    pub(super) runs: Vec<TriedRun>,
+}
+
+/// The result of one run of a trial.
+pub(super) struct TriedRun {
+    pub(super) name: &'static str,
+    pub(super) tally: Tally,
+    pub(super) usage: Usage,
 }
 
 /// The results of one pattern.
 pub(super) struct Finding {
     pub(super) pattern: &'static Pattern,
     pub(super) designs: Vec<Measured>,
+    pub(super) trials: Vec<Tried>,
     /// The wrong answers; empty if every design gave the right ones.
     pub(super) wrong: Vec<String>,
     /// The advice of the server's advisor; empty if there is none.
@@ -56,7 +63,7 @@ impl Measured {
             ask,
             stored,
             growth: QuestionGrowth::default(),
-            deaths: None,
+            tally: None,
         }
     }
 
@@ -67,11 +74,12 @@ impl Measured {
             Measure::Examined => ask.examined.map(|_| ask.rows_of_queries() as f64),
             Measure::Requests => Some(ask.requests as f64),
             Measure::WriteRequests => Some(build.requests as f64),
+            Measure::Sent => Some(ask.sent_bytes as f64),
             Measure::Received => Some(ask.received_bytes as f64),
             Measure::HottestPartition => Some(build.hottest_partition() as f64),
             Measure::Refused => Some((build.refused + ask.refused) as f64),
             Measure::Seconds => Some(ask.seconds),
-            Measure::HalfDone => self.deaths.map(|deaths| deaths.losses.half_done as f64),
+            Measure::HalfDone => self.tally.map(|tally| tally.harmed as f64),
         }
     }
 
@@ -81,7 +89,7 @@ impl Measured {
             return "-".into();
         };
         match measure {
-            Measure::Received => bytes(figure as u64),
+            Measure::Sent | Measure::Received => bytes(figure as u64),
             Measure::Seconds => format!("{} ms", number(figure * 1e3)),
             Measure::Examined => self.ask.rows_text(),
             _ => thousands(figure as u64),
@@ -95,6 +103,7 @@ impl Finding {
         Finding {
             pattern,
             designs: Vec::new(),
+            trials: Vec::new(),
             wrong: Vec::new(),
             advice: Vec::new(),
             writes,
@@ -140,15 +149,28 @@ impl Finding {
         }
     }
 
-    /// Adds a wrong answer if the deaths of programs left anything half done in the advised design.
-    pub(super) fn check_deaths(&mut self) {
-        let advised = self.designs.last();
-        let losses = advised.and_then(|design| Some((design.design, design.deaths?.losses)));
-        if let Some((design, losses)) = losses.filter(|(_, losses)| losses.half_done > 0) {
-            let Losses { half_done, objects } = losses;
-            let wrong = format!("{design}: {half_done} of {objects} are half done after deaths");
-            self.wrong.push(wrong);
+    /// Adds the results of a trial. Adds a wrong answer if its last run, which has the remedy,
+    /// harmed anything.
+    pub(super) fn add_trial(&mut self, tried: Tried) {
+        let harm = tried.trial.harm;
+        if self.trials.is_empty() {
+            for design in &mut self.designs {
+                let mut runs = tried.runs.iter();
+                let run = runs.find(|run| run.name == design.design);
+                design.tally = run.map(|run| run.tally);
+            }
         }
+        let last = tried.runs.last();
+        if let Some(TriedRun { name, tally, .. }) = last.filter(|run| run.tally.harmed > 0) {
+            let Tally {
+                harmed, objects, ..
+            } = tally;
+            let (circumstance, title) = (tried.trial.circumstance, harm.title());
+            self.wrong.push(format!(
+                "{name}: {harmed} of {objects} are {title} if {circumstance}"
+            ));
+        }
+        self.trials.push(tried);
     }
 
     /// A design in the form of the cost model.
@@ -187,31 +209,36 @@ pub(super) fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guide::pattern::Harm;
 
     #[test]
-    fn advised_design_that_deaths_leave_half_done_is_wrong_and_a_naive_one_is_not() {
-        let design = |name, half_done| {
-            let (build, ask, stored) = Default::default();
-            let losses = Losses {
-                half_done,
-                objects: 9,
+    fn harm_in_the_last_run_of_a_trial_is_wrong_and_harm_before_it_is_not() {
+        static TRIAL: Trial = Trial {
+            circumstance: "programs die",
+            harm: Harm::HalfDone,
+            runs: &[],
+        };
+        let tried = |harmed: [usize; 2]| {
+            let run = |(name, harmed)| TriedRun {
+                name,
+                tally: Tally {
+                    harmed,
+                    objects: 9,
+                    rounds: 0,
+                },
+                usage: Usage::default(),
             };
-            let deaths = AfterDeaths {
-                losses,
-                requests: 1,
-            };
-            Measured {
-                deaths: Some(deaths),
-                ..Measured::new(name, build, ask, stored)
+            let runs = ["naive", "advised"].into_iter().zip(harmed).map(run);
+            Tried {
+                trial: &TRIAL,
+                runs: runs.collect(),
             }
         };
         let mut finding = Finding::new(crate::guide::patterns::PATTERNS[0], 1, 1);
-        finding.designs = vec![design("naive", 3), design("advised", 0)];
-        finding.check_deaths();
+        finding.add_trial(tried([3, 0]));
         assert!(finding.wrong.is_empty());
-        finding.designs[1] = design("advised", 2);
-        finding.check_deaths();
-        let expected = "advised: 2 of 9 are half done after deaths";
+        finding.add_trial(tried([0, 2]));
+        let expected = "advised: 2 of 9 are half done if programs die";
         assert_eq!(finding.wrong, [expected]);
     }
 

@@ -144,6 +144,11 @@ impl<'a> Lab<'a> {
         self.client.unwatched()
     }
 
+    /// The same surroundings with a client whose requests are not counted.
+    pub(super) fn verifying(&self) -> Lab<'a> {
+        Lab::new(self.verifier(), self.data, self.server, self.prefix.clone())
+    }
+
     /// All entities that match a filter, with these properties only, read by the verifier.
     pub(super) fn verify(
         &self,

@@ -2,13 +2,13 @@
 
 use lazurite_bench_common::report::noise;
 use lazurite_bench_common::{Better, Measurement, counted, measurements, number, thousands};
-use lazurite_cost::{BATCH_NOTE, BatchCounting, Bill, ITEMS, Part, Prices, RATIOS};
+use lazurite_cost::{BATCH_NOTE, BatchCounting, Bill, ITEMS, Load, Part, Prices, RATIOS};
 use serde_json::{Value, json};
 
 use crate::guide::advice::Advice;
 use crate::guide::azurite::AzuriteRun;
 use crate::guide::break_even;
-use crate::guide::finding::{Finding, Measured};
+use crate::guide::finding::{Finding, Measured, Tried};
 use crate::guide::limits::{Comparison, LimitedRun};
 use crate::guide::pattern::{Measure, Pattern};
 use crate::guide::usage::{AzureRows, Usage};
@@ -16,7 +16,7 @@ use crate::guide::words::{about, price, times};
 
 /// The assumptions of all prices.
 pub(super) const PRICE_MODEL: &str = "Questions are priced for the items kept, as runs of three sizes grow; a page of a scan ends at 1,000 entities \
-     or after 5 seconds.";
+     or after 5 seconds. Boundaries between servers are left out: each adds a page at most.";
 
 /// The results of a run.
 pub(super) struct Report {
@@ -134,7 +134,6 @@ impl Report {
                 "price_per_month_batch_as_entities": bill.total_under(BatchCounting::Entities),
                 "price_per_month_batch_as_request": bill.total_under(BatchCounting::Request),
                 "bill": serde_json::to_value(bill).unwrap_or_default(),
-                "half_done_after_deaths": design.deaths.map(|deaths| deaths.losses.half_done),
             })
         });
         let limited = self.limited.as_ref().map(|limited| {
@@ -142,6 +141,7 @@ impl Report {
             compared.iter().map(Comparison::to_json).collect::<Vec<_>>()
         });
         let advice = finding.advice.iter().map(Advice::to_json);
+        let trials = finding.trials.iter().map(Tried::to_json);
         json!({
             "name": finding.pattern.name,
             "title": finding.pattern.title,
@@ -153,21 +153,33 @@ impl Report {
             "advice": advice.collect::<Vec<_>>(),
             "writes": finding.writes,
             "questions": finding.questions,
+            "questions_per_month": self.load(finding).reads,
             "designs": designs.collect::<Vec<_>>(),
+            "trials": trials.collect::<Vec<_>>(),
         })
     }
 
-    /// The bill of a design for a month at the load of the price file.
+    /// The bill of a design for a month at the load of its pattern.
     pub(super) fn bill(&self, finding: &Finding, design: &Measured) -> Bill {
-        let load = self.prices.load_per_month;
+        let load = self.load(finding);
         finding.priced(design).bill(load, &self.prices)
+    }
+
+    /// The load for which a pattern is priced: that of the price file, with the questions of the
+    /// pattern's rate.
+    pub(super) fn load(&self, finding: &Finding) -> Load {
+        let load = self.prices.load_per_month;
+        Load {
+            reads: load.reads * finding.pattern.rate.share(),
+            ..load
+        }
     }
 
     /// When the advised design costs less than the naive one; `None` if they did not run.
     pub(super) fn break_even(&self, finding: &Finding) -> Option<String> {
         let (naive, advised) = finding.naive_and_advised()?;
         let [naive, advised] = [naive, advised].map(|design| finding.priced(design));
-        let load = self.prices.load_per_month;
+        let load = self.load(finding);
         let beside = finding.change_beside_price();
         let designs = [&naive, &advised];
         Some(break_even::sentence(
@@ -182,7 +194,7 @@ impl Report {
     pub(super) fn summary(&self, finding: &Finding) -> Option<String> {
         let (naive, advised) = finding.naive_and_advised()?;
         let [naive, advised] = [naive, advised].map(|design| finding.priced(design));
-        let load = self.prices.load_per_month;
+        let load = self.load(finding);
         let pays = break_even::by_ratio([&naive, &advised], load, &self.prices);
         Some(format!("{}. It {pays}.", self.sentence(finding)))
     }
@@ -197,6 +209,7 @@ impl Report {
             json!({
                 "name": finding.pattern.name,
                 "beside": finding.change_beside_price(),
+                "share": finding.pattern.rate.share(),
                 "designs": designs.collect::<Vec<_>>(),
             })
         });
@@ -299,6 +312,28 @@ impl Report {
 fn change(before: f64, after: f64, what: &str) -> Option<String> {
     let ratio = after / before;
     (before > 0.0 && number(ratio) != "1.00").then(|| times(ratio, what))
+}
+
+impl Tried {
+    fn to_json(&self) -> Value {
+        let runs = self.runs.iter().map(|run| {
+            json!({
+                "run": run.name,
+                "harmed": run.tally.harmed,
+                "objects": run.tally.objects,
+                "rounds": run.tally.rounds,
+                "requests": run.usage.requests,
+                "batch_entities": run.usage.batch_entities,
+                "refused": run.usage.refused,
+                "examined": run.usage.rows_of_queries(),
+            })
+        });
+        json!({
+            "circumstance": self.trial.circumstance,
+            "harm": self.trial.harm.title(),
+            "runs": runs.collect::<Vec<_>>(),
+        })
+    }
 }
 
 impl Measured {

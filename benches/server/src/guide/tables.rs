@@ -2,7 +2,7 @@
 
 use lazurite_bench_common::{number, thousands};
 
-use crate::guide::finding::{Finding, Measured, bytes};
+use crate::guide::finding::{Finding, Measured, Tried, TriedRun, bytes};
 use crate::guide::pattern::Measure;
 use crate::guide::report::Report;
 use crate::guide::words::price;
@@ -43,30 +43,46 @@ pub(super) fn own_column(finding: &Finding) -> Option<Measure> {
     let goal = finding.pattern.goal;
     let is_own = matches!(
         goal,
-        Measure::HottestPartition | Measure::Refused | Measure::HalfDone
+        Measure::Sent | Measure::HottestPartition | Measure::Refused | Measure::HalfDone
     );
     is_own.then_some(goal)
 }
 
-/// The results of the deaths of programs for each design; `None` if the pattern has no such runs.
-pub(super) fn deaths(finding: &Finding) -> Option<String> {
-    let texts = finding.designs.iter().filter_map(|design| {
-        let deaths = design.deaths?;
-        Some(format!(
-            "{}: {} of {} half done, {} requests",
-            design.design,
-            thousands(deaths.losses.half_done as u64),
-            thousands(deaths.losses.objects as u64),
-            thousands(deaths.requests)
-        ))
+/// A table of texts.
+pub(super) struct Table {
+    pub(super) titles: Vec<&'static str>,
+    pub(super) rows: Vec<Vec<String>>,
+}
+
+type Figure = fn(&TriedRun) -> u64;
+
+/// The results of a trial. Figures that are zero in all runs are left out.
+pub(super) fn trial(tried: &Tried) -> Table {
+    let figures: [(&str, Figure); 5] = [
+        ("requests", |run| run.usage.requests),
+        ("entities in batches", |run| run.usage.batch_entities),
+        ("refused", |run| run.usage.refused),
+        ("rows examined", |run| run.usage.rows_of_queries()),
+        ("rounds", |run| run.tally.rounds as u64),
+    ];
+    let is_shown = |figure: Figure| tried.runs.iter().any(|run| figure(run) > 0);
+    let mut shown = figures.to_vec();
+    shown.retain(|(_, figure)| is_shown(*figure));
+    let titles = shown.iter().map(|(title, _)| *title);
+    let titles = ["run", tried.trial.harm.title()].into_iter().chain(titles);
+    let rows = tried.runs.iter().map(|run| {
+        let (harmed, objects) = (run.tally.harmed as u64, run.tally.objects as u64);
+        let harmed = format!("{} of {}", thousands(harmed), thousands(objects));
+        let figures = shown.iter().map(|(_, figure)| thousands(figure(run)));
+        [run.name.to_owned(), harmed]
+            .into_iter()
+            .chain(figures)
+            .collect()
     });
-    let texts: Vec<String> = texts.collect();
-    (!texts.is_empty()).then(|| {
-        format!(
-            "If the programs die at each of their steps in turn and are started again: {}",
-            texts.join("; ")
-        )
-    })
+    Table {
+        titles: titles.collect(),
+        rows: rows.collect(),
+    }
 }
 
 /// A figure, or `-` where the server does not report it.

@@ -4,7 +4,7 @@ use lazurite_bench_common::number;
 
 use crate::guide::finding::Finding;
 use crate::guide::report::Report;
-use crate::guide::tables::{cells, deaths};
+use crate::guide::tables::{Table, cells, trial};
 
 pub(super) fn print(report: &Report) {
     println!(
@@ -69,13 +69,22 @@ fn print_finding(report: &Report, finding: &Finding) {
     println!("  {}", report.sentence(finding));
     for line in [
         report.break_even(finding),
+        finding.pattern.rate.reason().map(str::to_owned),
         report.batch_prices(finding),
-        deaths(finding),
     ]
     .into_iter()
     .flatten()
     {
         println!("  {line}");
+    }
+    for tried in &finding.trials {
+        println!("  if {}:", tried.trial.circumstance);
+        let Table { titles, rows } = trial(tried);
+        for row in rows {
+            let figures = titles.iter().zip(&row).skip(1);
+            let figures = figures.map(|(title, figure)| format!("{title} {figure}"));
+            println!("    {}: {}", row[0], figures.collect::<Vec<_>>().join(", "));
+        }
     }
     for wrong in report.wrong_answers(finding) {
         println!("  WRONG: {wrong}");

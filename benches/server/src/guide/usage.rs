@@ -9,7 +9,7 @@ use std::time::Duration;
 use lazurite_bench_common::thousands;
 use lazurite_cost::{Class, is_billed};
 
-use crate::client::{Answer, Error, Observer, Request, Service};
+use crate::client::{Answer, Error, Observer, Request, Service, batch_statuses};
 
 /// The class of a request on the bill. `None` for the creation of a table, a container or a queue:
 /// a design needs one only once, whatever its load.
@@ -68,6 +68,30 @@ fn batch_entities(body: &[u8]) -> u64 {
     places.count() as u64
 }
 
+/// Whether a batch was refused. The status of its answer is 202 even then.
+fn is_refused_batch(request: &Request, answer: &Answer) -> bool {
+    let is_batch = class_of(request) == Some(Class::TableBatchWrite);
+    is_batch && batch_statuses(answer).iter().any(|status| *status >= 300)
+}
+
+/// The PartitionKey of a write to a table; all operations of a batch have the same one.
+fn partition_of(request: &Request) -> Option<String> {
+    let is_write = request.service == Service::Table && request.method != "GET";
+    let body = String::from_utf8_lossy(request.body);
+    let places = [
+        (&*request.path, "PartitionKey='", '\''),
+        (&*body, "PartitionKey='", '\''),
+        (&*body, "\"PartitionKey\":\"", '"'),
+    ];
+    places
+        .into_iter()
+        .filter(|_| is_write)
+        .find_map(|(text, begin, end)| {
+            let (_, key) = text.split_once(begin)?;
+            key.split(end).next().map(str::to_owned)
+        })
+}
+
 /// The resources that a design used.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
@@ -82,7 +106,9 @@ pub(super) struct Usage {
     pub(super) examined: Option<u64>,
     /// Rows that the hosted service would examine for the queries.
     pub(super) azure_examined: Option<AzureRows>,
-    /// Bytes of the answers' bodies.
+    /// Bytes of the bodies of requests.
+    pub(super) sent_bytes: u64,
+    /// Bytes of the bodies of answers.
     pub(super) received_bytes: u64,
     /// Billed requests by their class.
     pub(super) transactions: BTreeMap<Class, u64>,
@@ -97,7 +123,7 @@ pub(super) struct Usage {
     /// The query plans of our server, and those of the hosted service.
     pub(super) plans: BTreeSet<String>,
     pub(super) azure_plans: BTreeSet<String>,
-    /// Number of single writes by partition.
+    /// Number of written entities by partition.
     partitions: HashMap<String, u64>,
     pub(super) seconds: f64,
 }
@@ -183,7 +209,7 @@ impl Usage {
         rows.unwrap_or_else(|| thousands(self.examined.unwrap_or_default()))
     }
 
-    /// Number of writes to the partition with the most writes.
+    /// Number of entities written to the partition with the most writes.
     pub(super) fn hottest_partition(&self) -> u64 {
         self.partitions.values().copied().max().unwrap_or_default()
     }
@@ -230,7 +256,9 @@ impl Observer for Meter {
         let header = |name: &str| answer.header(name);
         let mut usage = self.usage.lock().expect("no request panics");
         usage.requests += 1;
+        usage.sent_bytes += request.body.len() as u64;
         match answer.status {
+            _ if is_refused_batch(request, answer) => usage.refused += 1,
             _ if answer.is_success() => usage.received_bytes += answer.body.len() as u64,
             503 => usage.throttled += 1,
             _ => usage.refused += 1,
@@ -250,12 +278,9 @@ impl Observer for Meter {
             let rows = header("x-lazurite-azure-examined");
             usage.azure_examined.get_or_insert_default().add(rows);
         }
-        if request.service == Service::Table
-            && request.has_body()
-            && let Some((_, key)) = request.path.split_once("PartitionKey='")
-        {
-            let partition = key.split('\'').next().unwrap_or_default();
-            *usage.partitions.entry(partition.to_owned()).or_default() += 1;
+        if let Some(partition) = partition_of(request) {
+            let entities = batch_entities(request.body).max(1);
+            *usage.partitions.entry(partition).or_default() += entities;
         }
     }
 }
@@ -343,6 +368,36 @@ mod tests {
         let batch = Request::new(Service::Table, "POST", "/$batch".into()).body(body);
         usage.count_transaction(&batch, 202);
         assert_eq!(usage.batch_entities, 2);
+    }
+
+    #[test]
+    fn batch_counts_its_entities_for_its_partition() {
+        let partition = |method, path: &str, body: &str| {
+            let request = Request::new(Service::Table, method, path.into());
+            partition_of(&request.body(body.as_bytes()))
+        };
+        let (path, entity) = (
+            "/T(PartitionKey='a',RowKey='r')",
+            "{\"PartitionKey\":\"b\"}",
+        );
+        assert_eq!(partition("PUT", path, entity).as_deref(), Some("a"));
+        assert_eq!(partition("POST", "/T", entity).as_deref(), Some("b"));
+        let batch = format!("PATCH http://h{path} HTTP/1.1\r\n\r\n{entity}");
+        assert_eq!(partition("POST", "/$batch", &batch).as_deref(), Some("a"));
+        assert_eq!(partition("GET", path, ""), None);
+        let meter = Meter::new(Arc::default());
+        let batch = format!("{batch}\r\n{batch}");
+        let batch = Request::new(Service::Table, "POST", "/$batch".into()).body(batch.as_bytes());
+        for part in ["204 No Content", "412 Precondition Failed"] {
+            let answer = Answer {
+                status: 202,
+                body: format!("HTTP/1.1 {part}").into(),
+                ..Answer::default()
+            };
+            meter.answered(&batch, &answer);
+        }
+        let usage = meter.take(Duration::ZERO);
+        assert_eq!((usage.hottest_partition(), usage.refused), (4, 1));
     }
 
     #[test]

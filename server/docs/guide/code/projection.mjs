@@ -8,16 +8,21 @@ const table = await newTable("Staff");
 const filter = "PartitionKey eq 'Sales'";
 
 // #region naive
-const namesFromWholeEntities = async () =>
-  (await all(table.listEntities({ queryOptions: { filter } }))).map((one) => one.lastName);
+const showWholeEntities = async () =>
+  (await all(table.listEntities({ queryOptions: { filter } }))).map((one) => [
+    one.lastName,
+    one.mail,
+  ]);
 // #endregion
 
 // #region advised
-// The service reads the entities whole, and sends this property of each.
-const names = async () =>
-  (await all(table.listEntities({ queryOptions: { filter, select: ["lastName"] } }))).map(
-    (one) => one.lastName,
-  );
+// The service reads the entities whole, and sends these two properties of each.
+const select = ["lastName", "mail"];
+const show = async () =>
+  (await all(table.listEntities({ queryOptions: { filter, select } }))).map((one) => [
+    one.lastName,
+    one.mail,
+  ]);
 // #endregion
 
 const curriculum = "lorem ".repeat(300);
@@ -25,7 +30,7 @@ await insertAll(
   table,
   employees().map((one) => ({ partitionKey: "Sales", rowKey: one.id, ...one, curriculum })),
 );
-const [one] = await all(table.listEntities({ queryOptions: { filter, select: ["lastName"] } }));
+const [one] = await all(table.listEntities({ queryOptions: { filter, select } }));
 // Keys come if they are selected.
 assert.deepEqual([one.rowKey, one.partitionKey, one.timestamp], [undefined, undefined, undefined]);
-await compare(namesFromWholeEntities, names, "received");
+await compare(showWholeEntities, show, "received");

@@ -7,19 +7,22 @@ table = new_table("Staff")
 
 
 # region naive
-def names_from_whole_entities():
-    return [one["LastName"] for one in table.query_entities("PartitionKey eq 'Sales'")]
+def show_whole_entities():
+    return [
+        (one["LastName"], one["Mail"]) for one in table.query_entities("PartitionKey eq 'Sales'")
+    ]
 
 
 # endregion
 
 
 # region advised
-def names():
-    # The service reads the entities whole, and sends this property of each.
+def show():
+    # The service reads the entities whole, and sends these two properties of each.
+    select = ["LastName", "Mail"]
     return [
-        one["LastName"]
-        for one in table.query_entities("PartitionKey eq 'Sales'", select=["LastName"])
+        (one["LastName"], one["Mail"])
+        for one in table.query_entities("PartitionKey eq 'Sales'", select=select)
     ]
 
 
@@ -35,4 +38,4 @@ insert_all(
 )
 (one, *_) = table.query_entities("PartitionKey eq 'Sales'", select=["LastName"])
 assert set(one) == {"LastName"}, "keys come if they are selected"
-compare(names_from_whole_entities, names, "received")
+compare(show_whole_entities, show, "received")

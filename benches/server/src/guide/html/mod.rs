@@ -16,7 +16,7 @@ pub(super) use crate::guide::html::bars::bars;
 use crate::guide::html::text::{escape, prose, sentence_case};
 use crate::guide::limits::COLUMNS as LIMITS_COLUMNS;
 use crate::guide::report::{PRICE_MODEL, Report};
-use crate::guide::tables::{COLUMNS, PRICE_COLUMN, cells, deaths, own_column};
+use crate::guide::tables::{COLUMNS, PRICE_COLUMN, Table, cells, own_column, trial};
 
 const STYLE: &str = include_str!("style.css");
 /// The cost model, its sentences, its charts, and the inputs that recompute the page, in this
@@ -160,18 +160,26 @@ fn section(page: &mut String, report: &Report, finding: &Finding) {
     page.push_str(
         "<figure data-lines=\"ratio\"></figure><figure data-lines=\"items\"></figure></div>",
     );
-    if let Some(deaths) = deaths(finding) {
-        let _ = write!(page, "<p>{}.</p>", escape(&deaths));
-    }
     if let Some(prices) = report.batch_prices(finding) {
         let _ = write!(page, "<p data-batches>{}.</p>", escape(&prices));
     }
+    for tried in &finding.trials {
+        let circumstance = escape(tried.trial.circumstance);
+        let _ = write!(page, "<h3>If {circumstance}</h3>");
+        let Table { titles, rows } = trial(tried);
+        let rows = rows
+            .iter()
+            .map(|row| row.iter().map(|cell| escape(cell)).collect());
+        rows_of(page, &titles, &rows.collect::<Vec<Vec<String>>>());
+    }
     limits(page, report, finding);
+    let reason = pattern.rate.reason();
     let _ = write!(
         page,
-        "<p>{} <span data-items>{}</span>.</p></section>",
+        "<p>{} <span data-items>{}</span>. {}</p></section>",
         escape(&report.extension(finding)),
-        number(report.prices.load_per_month.items)
+        number(report.prices.load_per_month.items),
+        escape(reason.unwrap_or_default())
     );
 }
 

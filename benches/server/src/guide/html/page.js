@@ -74,11 +74,12 @@ function fillForm(form) {
   form.replaceChildren(group("load_per_month"), details, reset);
 }
 
-function updatePattern({ name, beside, designs }) {
+function updatePattern({ name, beside, share, designs }) {
   const section = document.getElementById(name);
   if (designs.length === 0) return;
   const { prices, page_rules: rules } = model;
-  const load = prices.load_per_month;
+  const ofAll = prices.load_per_month;
+  const load = { ...ofAll, reads: ofAll.reads * share };
   const total = (design, at = load) => bill(design.model, at, prices, rules).total;
   section.querySelectorAll("td.price").forEach((cell, at) => {
     cell.textContent = price(total(designs[at]), prices.currency);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::Employee;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const YEARS: std::ops::Range<u64> = 2016..2024;
 /// The first year whose reviews are asked for.
@@ -22,7 +22,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     designs: &[
         Design {
             name: "reviews under keys of their own",
-            build: |lab| build(lab, |one, year| format!("review_{year}_{}", one.id)),
+            build: |lab| build(lab, key_by_year),
             ask: |lab| {
                 ask(lab, |one| {
                     format!(
@@ -31,6 +31,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                     )
                 })
             },
+            sabotage: |lab| lose_newest(lab, key_by_year),
         },
         Design {
             name: "RowKey of employee and year",
@@ -44,9 +45,10 @@ pub(super) static PATTERN: Pattern = Pattern {
                     )
                 })
             },
+            sabotage: |lab| lose_newest(lab, key),
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let reviews = |one: &Employee| {
             let id = one.id.clone();
@@ -56,16 +58,12 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len() * YEARS.count(),
     questions: |data| data.asked().len(),
-    sabotage: |lab| {
-        let first = lab.data.asked()[0];
-        let year = YEARS.end - 1;
-        lab.write(
-            "reviews",
-            Write::Delete,
-            review(first, year, &key(first, year)),
-        )
-    },
+    rate: Rate::Page,
 };
+
+fn key_by_year(one: &Employee, year: u64) -> String {
+    format!("review_{year}_{}", one.id)
+}
 
 fn key(one: &Employee, year: u64) -> String {
     format!("{}_{year}", one.id)
@@ -79,6 +77,14 @@ fn review(one: &Employee, year: u64, row: &str) -> Value {
     json!({
         "PartitionKey": one.department, "RowKey": row, "Id": one.id, "Year": year, "Rating": rating(&one.id, year),
     })
+}
+
+/// Deletes the newest review of an employee who is asked for.
+fn lose_newest(lab: &Lab, key: fn(&Employee, u64) -> String) -> Result<(), Error> {
+    let first = lab.data.asked()[0];
+    let year = YEARS.end - 1;
+    let newest = review(first, year, &key(first, year));
+    lab.write("reviews", Write::Delete, newest)
 }
 
 fn build(lab: &Lab, key: fn(&Employee, u64) -> String) -> Result<(), Error> {

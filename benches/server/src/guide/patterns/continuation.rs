@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Continuation, Error, Query, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const PARTITION: &str = "all";
 /// Number of entities in a page.
@@ -28,6 +28,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lab.restart_server()?;
                 Ok(read(lab, None, None)?.0)
             },
+            sabotage,
         },
         Design {
             name: "from the continuation token",
@@ -38,14 +39,19 @@ pub(super) static PATTERN: Pattern = Pattern {
                 rows.extend(read(lab, next, None)?.0);
                 Ok(rows)
             },
+            sabotage,
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| (0..count(data)).map(row_key).collect(),
     writes: count,
     questions: |_| 1,
-    sabotage: |lab| lab.write("rows", Write::Delete, row(count(lab.data) - 1)),
+    rate: Rate::Job,
 };
+
+fn sabotage(lab: &Lab) -> Result<(), Error> {
+    lab.write("rows", Write::Delete, row(count(lab.data) - 1))
+}
 
 fn count(data: &Data) -> usize {
     data.scaled(400, 40)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::number;
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const DAYS: usize = 60;
 const HOURS: usize = 24;
@@ -39,6 +39,10 @@ pub(super) static PATTERN: Pattern = Pattern {
                 };
                 (0..days(lab.data)).map(line).collect()
             },
+            sabotage: |lab| {
+                let hour = json!({ "PartitionKey": "Don", "RowKey": "0000-05" });
+                lab.write("counts", Write::Delete, hour)
+            },
         },
         Design {
             name: "an entity a day, merged",
@@ -59,19 +63,20 @@ pub(super) static PATTERN: Pattern = Pattern {
                 };
                 (0..days(lab.data)).map(line).collect()
             },
+            sabotage: |lab| {
+                // As by a writer that replaces an entity where it should merge.
+                lab.write("counts", Write::Replace, merged(0, 5, count(0, 5)))
+            },
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let line = |day| joined((0..HOURS).map(move |hour| count(day, hour)));
         (0..days(data)).map(line).collect::<Answers>()
     },
     writes: |data| days(data) * HOURS,
     questions: days,
-    sabotage: |lab| {
-        // As by a writer that replaces an entity where it should merge.
-        lab.write("counts", Write::Replace, merged(0, 5, count(0, 5)))
-    },
+    rate: Rate::Page,
 };
 
 fn days(data: &Data) -> usize {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Employee};
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
 /// The age of the employees that are asked for.
@@ -38,6 +38,12 @@ pub(super) static PATTERN: Pattern = Pattern {
                 let found = texts.iter().filter_map(|text| text.strip_prefix(&wanted));
                 Ok(found.map(str::to_owned).collect())
             },
+            sabotage: |lab| {
+                sabotage(
+                    lab,
+                    |one| json!({ "Secret": seal(one, &format!("{AGE} {}", one.mail)) }),
+                )
+            },
         },
         Design {
             name: "secret properties encrypted",
@@ -51,23 +57,35 @@ pub(super) static PATTERN: Pattern = Pattern {
                 let filter = format!("{} and Age eq {AGE}", in_department());
                 open_all(&lab.query("staff", filter)?)
             },
+            sabotage: |lab| {
+                sabotage(
+                    lab,
+                    |one| json!({ "Age": AGE, "Secret": seal(one, &one.mail) }),
+                )
+            },
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let found = data.of(DEPARTMENT).filter(|one| one.age == AGE);
         found.map(|one| one.mail.clone()).collect()
     },
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| 1,
-    // The ciphertext of another entity. It is genuine, but does not belong to this row.
-    sabotage: |lab| {
-        let other = lab.data.of(DEPARTMENT).last();
-        let Some(other) = other else { return Ok(()) };
-        let moved = json!({ "PartitionKey": DEPARTMENT, "RowKey": "999999", "Age": AGE, "Secret": seal(other, &other.mail) });
-        lab.write("staff", Write::Insert, moved)
-    },
+    rate: Rate::Report,
 };
+
+/// Inserts an entity with the ciphertext of another one. It is genuine, but does not belong to this
+/// row.
+fn sabotage(lab: &Lab, properties: fn(&Employee) -> Value) -> Result<(), Error> {
+    let mut last = lab.data.of(DEPARTMENT).last().into_iter();
+    last.try_for_each(|other| {
+        let mut moved = properties(other);
+        moved["PartitionKey"] = DEPARTMENT.into();
+        moved["RowKey"] = "999999".into();
+        lab.write("staff", Write::Insert, moved)
+    })
+}
 
 fn in_department() -> String {
     format!("PartitionKey eq '{DEPARTMENT}'")

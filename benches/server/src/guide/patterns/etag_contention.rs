@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Client, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// The numbers of writers that count at once. The crowds count one after the other, each with a
 /// counter of its own.
@@ -15,11 +15,14 @@ const CROWDS: [usize; 4] = [1, 4, 16, 64];
 /// Number of increments of each crowd, shared by its writers.
 const INCREMENTS: usize = 320;
 
+/// The RowKey of each shard.
+const ROW: &str = "count";
+
 pub(super) static PATTERN: Pattern = Pattern {
     name: "etag-contention",
     title: "ETag contention",
     problem: "Writers that read an entity and write it back under its ETag lose races, and try again.",
-    advice: "Spread what many writers count over several entities, and add them up when reading.",
+    advice: "Give each writer an entity in a partition of its own, and add them up when reading.",
     caution: "The sum is not one state that ever was, and reading costs more.",
     question: "counting with 1, 4, 16 and 64 writers at once",
     goal: Measure::Refused,
@@ -28,14 +31,16 @@ pub(super) static PATTERN: Pattern = Pattern {
             name: "one entity",
             build: |lab| build(lab, |_| 1),
             ask,
+            sabotage,
         },
         Design {
-            name: "an entity a writer",
+            name: "an entity and a partition a writer",
             build: |lab| build(lab, |writers| writers),
             ask,
+            sabotage,
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         CROWDS
             .iter()
@@ -44,9 +49,13 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| CROWDS.len() * increments(data),
     questions: |_| CROWDS.len(),
-    // As by a writer that ignores the ETag and undoes the increments of others.
-    sabotage: |lab| lab.write("counters", Write::Replace, counter(CROWDS[0], 0, 0)),
+    rate: Rate::Page,
 };
+
+// As by a writer that ignores the ETag and undoes the increments of others.
+fn sabotage(lab: &Lab) -> Result<(), Error> {
+    lab.write("counters", Write::Replace, counter(CROWDS[0], 0, 0))
+}
 
 /// Number of increments of each crowd: a multiple of the largest crowd, so that all writers have
 /// the same share.
@@ -55,12 +64,14 @@ fn increments(data: &Data) -> usize {
     data.scaled(INCREMENTS, 1).next_multiple_of(most)
 }
 
-fn partition(crowd: usize) -> String {
-    format!("{crowd:02}")
+/// The PartitionKey of a shard. Each shard has a partition of its own, so that writers do not share
+/// the target of a partition either.
+fn partition(crowd: usize, shard: usize) -> String {
+    format!("{crowd:02}_{shard:02}")
 }
 
 fn counter(crowd: usize, shard: usize, count: i64) -> Value {
-    json!({ "PartitionKey": partition(crowd), "RowKey": format!("{shard:02}"), "Count": count })
+    json!({ "PartitionKey": partition(crowd, shard), "RowKey": ROW, "Count": count })
 }
 
 /// All writers of a crowd increment at once, each in one shard.
@@ -95,10 +106,9 @@ fn count(lab: &Lab, crowd: usize, shards: usize) -> Result<(), Error> {
 /// Reads, adds one, and writes under the ETag. Repeats that until no other writer was faster.
 fn increment(client: &Client, table: &str, crowd: usize, shard: usize) -> Result<(), Error> {
     loop {
-        let row = format!("{shard:02}");
-        let Some((entity, etag)) = client.get_entity_and_etag(table, &partition(crowd), &row)?
-        else {
-            return Err(Error::Malformed(format!("counter {row} is missing")));
+        let partition = partition(crowd, shard);
+        let Some((entity, etag)) = client.get_entity_and_etag(table, &partition, ROW)? else {
+            return Err(Error::Malformed(format!("counter {partition} is missing")));
         };
         let next = counter(crowd, shard, number(&entity, "Count") + 1);
         let change = Change::new(Write::Replace, next).if_match(etag);
@@ -111,7 +121,8 @@ fn increment(client: &Client, table: &str, crowd: usize, shard: usize) -> Result
 
 fn ask(lab: &Lab) -> Result<Answers, Error> {
     let sum = |crowd: &usize| {
-        let filter = format!("PartitionKey eq '{}'", partition(*crowd));
+        // The partitions of a counter are a range: '`' is the character after '_'.
+        let filter = format!("PartitionKey ge '{crowd:02}_' and PartitionKey lt '{crowd:02}`'");
         let shards = lab.query("counters", filter)?;
         let sum: i64 = shards.iter().map(|shard| number(shard, "Count")).sum();
         Ok(format!("{crowd} writers: {sum}"))

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use crate::client::{Change, Entity, Error, Message, Write};
 use crate::guide::data::{Data, Employee};
 use crate::guide::lab::{Lab, employee, line};
-use crate::guide::pattern::{Answers, Deaths, Design, Losses, Measure, Pattern};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 
 const MOVED: usize = 40;
 /// Number of steps of a move: the copy, the deletion of the original, the deletion of the message.
@@ -38,6 +40,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 moved(lab.data).try_for_each(|one| move_directly(lab, one, STEPS))?;
                 answers(lab)
             },
+            sabotage: lose_another,
         },
         Design {
             name: ADVISED,
@@ -49,35 +52,75 @@ pub(super) static PATTERN: Pattern = Pattern {
                 }
                 answers(lab)
             },
+            sabotage: |lab| {
+                // As after a worker that deletes the entity first, and dies before it writes the
+                // copy.
+                let mut first = moved(lab.data).take(1);
+                first.try_for_each(|one| lab.write("staff", Write::Delete, keys(one)))
+            },
         },
     ],
-    deaths: &[
-        Deaths {
-            design: NAIVE,
-            run: |lab| {
-                store(lab)?;
-                // No program knows of the moves that a dead program began.
-                let moves = moved(lab.data).zip((0..STEPS).cycle());
-                for (one, steps) in moves {
-                    move_directly(lab, one, steps)?;
-                }
-                // If a move never began, the employee is whole.
-                losses(lab, |place| place == BOTH)
-            },
+    trials: &[
+        Trial {
+            circumstance: "the programs die at each of their steps in turn and are started again",
+            harm: Harm::HalfDone,
+            runs: &[
+                TrialRun {
+                    name: NAIVE,
+                    build: store,
+                    run: |lab| {
+                        // No program knows of the moves that a dead program began.
+                        let moves = moved(lab.data).zip((0..STEPS).cycle());
+                        for (one, steps) in moves {
+                            move_directly(lab, one, steps)?;
+                        }
+                        // If a move never began, the employee is whole.
+                        tally(lab, |place| place == BOTH)
+                    },
+                },
+                TrialRun {
+                    name: ADVISED,
+                    build: store_with_queues,
+                    run: |lab| {
+                        lab.client.put_message(&lab.name("moves"), POISON)?;
+                        moved(lab.data).try_for_each(|one| request_move(lab, one))?;
+                        while let Some(message) = receive(lab)? {
+                            // Each delivery does one more step.
+                            carry_out(lab, &message, message.dequeue_count - 1)?;
+                        }
+                        put_aside(lab)?;
+                        tally(lab, |place| place != ARCHIVED)
+                    },
+                },
+            ],
         },
-        Deaths {
-            design: ADVISED,
-            run: |lab| {
-                store_with_queues(lab)?;
-                lab.client.put_message(&lab.name("moves"), POISON)?;
-                moved(lab.data).try_for_each(|one| request_move(lab, one))?;
-                while let Some(message) = receive(lab)? {
-                    // Each delivery does one more step.
-                    carry_out(lab, &message, message.dequeue_count - 1)?;
-                }
-                put_aside(lab)?;
-                losses(lab, |place| place != ARCHIVED)
-            },
+        Trial {
+            circumstance: "a reader looks for each employee between the two writes of the move",
+            harm: Harm::SeenTwice,
+            runs: &[
+                TrialRun {
+                    name: NAIVE,
+                    build: store,
+                    run: |lab| {
+                        Tally::count(moved(lab.data), |one| {
+                            move_directly(lab, one, 1)?;
+                            let found = find_in_both(lab, one)?;
+                            lab.write("staff", Write::Delete, keys(one))?;
+                            Ok(found.len() > 1)
+                        })
+                    },
+                },
+                TrialRun {
+                    name: ADVISED,
+                    build: store_with_queues,
+                    run: |lab| amid_moves(lab, find_in_both),
+                },
+                TrialRun {
+                    name: "messages, and a reader that prefers the archive",
+                    build: store_with_queues,
+                    run: |lab| amid_moves(lab, find_archived_first),
+                },
+            ],
         },
     ],
     truth: |data| {
@@ -87,11 +130,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |data| moved(data).count(),
-    sabotage: |lab| {
-        // As after a worker that deletes the entity first, and dies before it writes the copy.
-        let mut first = moved(lab.data).take(1);
-        first.try_for_each(|one| lab.write("staff", Write::Delete, keys(one)))
-    },
+    rate: Rate::Page,
 };
 
 const ARCHIVED: &str = "is archived";
@@ -118,6 +157,13 @@ fn store(lab: &Lab) -> Result<(), Error> {
     let staff = lab.data.employees.iter();
     let staff = staff.map(|one| employee(one, one.department, &one.id));
     lab.insert_all("staff", staff.collect())
+}
+
+/// Deletes an employee who is not to be moved.
+fn lose_another(lab: &Lab) -> Result<(), Error> {
+    let last = lab.data.employees.last();
+    last.into_iter()
+        .try_for_each(|one| lab.write("staff", Write::Delete, keys(one)))
 }
 
 fn store_with_queues(lab: &Lab) -> Result<(), Error> {
@@ -256,13 +302,43 @@ fn answers(lab: &Lab) -> Result<Answers, Error> {
     Ok(lines.chain([format!("{others} others")]).collect())
 }
 
-fn losses(lab: &Lab, is_wrong: fn(&str) -> bool) -> Result<Losses, Error> {
-    let moved = places(lab)?.moved;
-    let half_done = moved.iter().filter(|(_, place)| is_wrong(place));
-    Ok(Losses {
-        half_done: half_done.count(),
-        objects: moved.len(),
+fn tally(lab: &Lab, is_harmed: fn(&str) -> bool) -> Result<Tally, Error> {
+    Tally::count(places(lab)?.moved, |(_, place)| Ok(is_harmed(place)))
+}
+
+/// Moves each employee by a message. `read` is a reader that looks for the employee between the two
+/// writes of the worker.
+fn amid_moves(
+    lab: &Lab,
+    read: fn(&Lab, &Employee) -> Result<Vec<Entity>, Error>,
+) -> Result<Tally, Error> {
+    Tally::count(moved(lab.data), |one| {
+        request_move(lab, one)?;
+        let Some(message) = receive(lab)? else {
+            return Err(Error::Malformed("a message is missing".into()));
+        };
+        move_once(lab, one.department, &one.id, 1)?;
+        let found = read(lab, one)?;
+        carry_out(lab, &message, STEPS)?;
+        Ok(found.len() > 1)
     })
+}
+
+/// Reads both places.
+fn find_in_both(lab: &Lab, one: &Employee) -> Result<Vec<Entity>, Error> {
+    let original = lab.get("staff", one.department, &one.id)?;
+    let archived = lab.get("staff", &archive_of(&one.id), &one.id)?;
+    Ok(original.into_iter().chain(archived).collect())
+}
+
+/// Reads the archive, and the department only if the archive does not have the employee.
+fn find_archived_first(lab: &Lab, one: &Employee) -> Result<Vec<Entity>, Error> {
+    let archived = lab.get("staff", &archive_of(&one.id), &one.id)?;
+    let found = match archived {
+        Some(archived) => Some(archived),
+        None => lab.get("staff", one.department, &one.id)?,
+    };
+    Ok(found.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, TRANSACTION_MAX, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const LOGINS_A_DAY: usize = 2000;
 /// The day that is deleted, and the day that stays.
@@ -29,6 +29,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 }
                 left(lab, &["logins"])
             },
+            sabotage: |lab| keep_one(lab, "logins"),
         },
         Design {
             name: "transactions of a hundred",
@@ -42,6 +43,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 }
                 left(lab, &["logins"])
             },
+            sabotage: |lab| keep_one(lab, "logins"),
         },
         Design {
             name: "a table a day, deleted",
@@ -55,9 +57,10 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lab.client.delete_table(&lab.name(DAYS[0]))?;
                 left(lab, &DAYS)
             },
+            sabotage: |lab| keep_one(lab, DAYS[1]),
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let stay = logins(data, DAYS[1]);
         stay.map(|login| login["RowKey"].as_str().unwrap_or_default().to_owned())
@@ -65,12 +68,17 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| DAYS.len() * count(data),
     questions: count,
-    // A login of the first day in the table of the second.
-    sabotage: |lab| {
-        let mut login = logins(lab.data, DAYS[0]).take(1);
-        login.try_for_each(|login| lab.write(DAYS[1], Write::Insert, login))
-    },
+    rate: Rate::Page,
 };
+
+/// Stores a login of the first day under the PartitionKey, or in the table, of the second.
+fn keep_one(lab: &Lab, table: &str) -> Result<(), Error> {
+    let mut login = logins(lab.data, DAYS[0]).take(1);
+    login.try_for_each(|mut login| {
+        login["PartitionKey"] = DAYS[1].into();
+        lab.write(table, Write::Insert, login)
+    })
+}
 
 fn count(data: &Data) -> usize {
     data.scaled(LOGINS_A_DAY, 100)

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{Lab, employee, line, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
 const NAMES: [&str; 3] = ["Jones", "Chen", "Silva"];
@@ -36,6 +36,14 @@ pub(super) static PATTERN: Pattern = Pattern {
                 }
                 Ok(lines)
             },
+            sabotage: |lab| {
+                let name = first_name(lab.data);
+                let renamed = lab.data.of(DEPARTMENT).find(|one| one.last == name);
+                renamed.into_iter().try_for_each(|one| {
+                    let keys = json!({ "PartitionKey": DEPARTMENT, "RowKey": one.id });
+                    lab.write("staff", Write::Delete, keys)
+                })
+            },
         },
         Design {
             name: "option 1: ids in blobs",
@@ -58,6 +66,10 @@ pub(super) static PATTERN: Pattern = Pattern {
                     Ok(String::from_utf8_lossy(&index.unwrap_or_default()).into_owned())
                 })
             },
+            sabotage: |lab| {
+                let name = first_name(lab.data);
+                lab.client.put_blob(&lab.name("indexes"), name, b"none")
+            },
         },
         Design {
             name: "option 3: ids in a table of their own",
@@ -77,6 +89,14 @@ pub(super) static PATTERN: Pattern = Pattern {
                     Ok(ids.collect::<Vec<_>>().join(","))
                 })
             },
+            sabotage: |lab| {
+                // An entry whose entity was not changed with it.
+                let name = first_name(lab.data);
+                let mut others = lab.data.of(DEPARTMENT).filter(|one| one.last != name);
+                let id = others.next().map_or("none", |one| &one.id);
+                let entry = json!({ "PartitionKey": name, "RowKey": id });
+                lab.write("indexes", Write::Insert, entry)
+            },
         },
         Design {
             name: "option 2: ids in an entity of the partition",
@@ -92,19 +112,25 @@ pub(super) static PATTERN: Pattern = Pattern {
                     Ok(index.map_or_else(String::new, |index| property(&index, "Ids").to_owned()))
                 })
             },
+            sabotage: |lab| {
+                // An index that was not changed together with its entity.
+                let name = first_name(lab.data);
+                lab.write("staff", Write::Replace, index(name, "none"))
+            },
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| NAMES.iter().flat_map(|name| named(data, name)).collect(),
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| NAMES.len(),
-    sabotage: |lab| {
-        // An index that was not changed together with its entity.
-        let is_named = |name: &&str| lab.data.of(DEPARTMENT).any(|one| one.last == *name);
-        let name = NAMES.into_iter().find(is_named).unwrap_or(NAMES[0]);
-        lab.write("staff", Write::Replace, index(name, "none"))
-    },
+    rate: Rate::Report,
 };
+
+/// The first of the names that an employee of the department has.
+fn first_name(data: &Data) -> &'static str {
+    let is_named = |name: &&str| data.of(DEPARTMENT).any(|one| one.last == *name);
+    NAMES.into_iter().find(is_named).unwrap_or(NAMES[0])
+}
 
 fn insert(lab: &Lab, one: &Employee) -> Result<(), Error> {
     lab.write("staff", Write::Insert, employee(one, DEPARTMENT, &one.id))

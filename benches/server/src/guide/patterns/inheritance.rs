@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
-use crate::guide::lab::{number, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::lab::{Lab, number, property};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// Kinds of employees, with the interval at which each occurs: every tenth employee is a manager.
 const KINDS: [(&str, usize); 3] = [("manager", 10), ("contractor", 4), ("employee", 1)];
@@ -39,6 +39,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                     Ok(people)
                 })
             },
+            sabotage: |lab| forget_kind(lab, kind_of(&lab.data.employees[0])),
         },
         Design {
             name: "one table, a property for the kind",
@@ -48,9 +49,10 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lab.insert_all("people", people.collect())
             },
             ask: |lab| of_departments(|department| lab.query("people", filter(department))),
+            sabotage: |lab| forget_kind(lab, "people"),
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         DEPARTMENTS
             .iter()
@@ -59,13 +61,15 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |_| DEPARTMENTS.len(),
-    // As by a writer that knows only the common properties and replaces the whole entity.
-    sabotage: |lab| {
-        let one = &lab.data.employees[0];
-        let plain = json!({ "PartitionKey": one.department, "RowKey": one.id, "Mail": one.mail });
-        lab.write("people", Write::Replace, plain)
-    },
+    rate: Rate::Report,
 };
+
+/// As by a writer that knows only the common properties and replaces the whole entity.
+fn forget_kind(lab: &Lab, table: &str) -> Result<(), Error> {
+    let one = &lab.data.employees[0];
+    let plain = json!({ "PartitionKey": one.department, "RowKey": one.id, "Mail": one.mail });
+    lab.write(table, Write::Replace, plain)
+}
 
 fn kind_of(one: &Employee) -> &'static str {
     let id: usize = one.id.parse().unwrap_or_default();

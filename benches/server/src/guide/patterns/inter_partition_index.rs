@@ -1,25 +1,32 @@
 //! Inter-partition secondary index: a second set of partitions under another key, written beside
 //! the originals, or by way of a queue. Deaths of the programs are a run of their own.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::client::{Error, Message, Write};
 use crate::guide::data::{Data, Employee};
 use crate::guide::lab::{Lab, employee, line, only, property};
-use crate::guide::pattern::{Answers, Deaths, Design, Losses, Measure, Pattern};
+use crate::guide::pattern::{
+    Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
+};
 use crate::guide::patterns::query_kinds::asked_lines;
 
 /// How long a writer may take before a worker repeats its work.
 const HIDDEN_SECONDS: u64 = 30;
+/// Mail addresses from the first up to the second, which is not one of them.
+const RANGE: (&str, &str) = ("s", "t");
 /// Employees that programs store which die on the way.
 const STORED: usize = 40;
-/// Steps of a writer without a queue: the original, the copy. With a queue, the message comes before
-/// them, and its deletion behind them. Programs die before the first step and after each in turn.
+/// Steps of a writer without a queue: the original, the copy. With a queue, the message comes
+/// before them, and its deletion behind them. Programs die before the first step and after each in turn.
 const DIRECT_STEPS: u32 = 2;
 const STEPS: u32 = 4;
 /// Steps of a worker: the copy, the deletion of the message.
 const WORKER_STEPS: u32 = 2;
 
+const SCAN: &str = "table scan";
 const DIRECT: &str = "copies by two writes";
 const ADVISED: &str = "copies in partitions by mail";
 
@@ -33,13 +40,14 @@ pub(super) static PATTERN: Pattern = Pattern {
     goal: Measure::Examined,
     designs: &[
         Design {
-            name: "table scan",
+            name: SCAN,
             build: |lab| {
                 lab.create_table("staff")?;
                 let mut staff = lab.data.employees.iter();
                 staff.try_for_each(|one| lab.write("staff", Write::Replace, original(one)))
             },
             ask: |lab| ask(lab, |one| format!("Mail eq '{}'", one.mail)),
+            sabotage: |lab| lose(lab, original),
         },
         Design {
             name: DIRECT,
@@ -49,6 +57,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 staff.try_for_each(|one| store_directly(lab, one, DIRECT_STEPS))
             },
             ask: |lab| ask(lab, keys_of_copy),
+            sabotage: |lab| lose(lab, copy),
         },
         Design {
             name: ADVISED,
@@ -58,44 +67,86 @@ pub(super) static PATTERN: Pattern = Pattern {
                 staff.try_for_each(|one| store(lab, one, STEPS))
             },
             ask: |lab| ask(lab, keys_of_copy),
+            sabotage: |lab| lose(lab, copy),
         },
     ],
-    deaths: &[
-        Deaths {
-            design: DIRECT,
-            run: |lab| {
-                lab.create_table("staff")?;
-                let writers = stored(lab.data).zip((0..=DIRECT_STEPS).cycle());
-                for (one, steps) in writers {
-                    store_directly(lab, one, steps)?;
-                }
-                losses(lab)
-            },
+    trials: &[
+        Trial {
+            circumstance: "the programs die at each of their steps in turn and are started again",
+            harm: Harm::HalfDone,
+            runs: &[
+                TrialRun {
+                    name: DIRECT,
+                    build: |lab| lab.create_table("staff"),
+                    run: |lab| {
+                        let writers = stored(lab.data).zip((0..=DIRECT_STEPS).cycle());
+                        for (one, steps) in writers {
+                            store_directly(lab, one, steps)?;
+                        }
+                        tally(lab)
+                    },
+                },
+                TrialRun {
+                    name: ADVISED,
+                    build: create,
+                    run: |lab| {
+                        let writers = stored(lab.data).zip((0..=STEPS).cycle());
+                        for (one, steps) in writers {
+                            store(lab, one, steps)?;
+                        }
+                        while let Some(message) = receive(lab)? {
+                            // One more step with each delivery.
+                            work(lab, &message, message.dequeue_count - 1)?;
+                        }
+                        tally(lab)
+                    },
+                },
+            ],
         },
-        Deaths {
-            design: ADVISED,
-            run: |lab| {
-                create(lab)?;
-                let writers = stored(lab.data).zip((0..=STEPS).cycle());
-                for (one, steps) in writers {
-                    store(lab, one, steps)?;
-                }
-                while let Some(message) = receive(lab)? {
-                    // One more step with each delivery.
-                    work(lab, &message, message.dequeue_count - 1)?;
-                }
-                losses(lab)
-            },
+        Trial {
+            circumstance: "the question is a range: the employees whose last name begins with S",
+            harm: Harm::Wrong,
+            runs: &[
+                TrialRun {
+                    name: SCAN,
+                    build: |lab| {
+                        let staff = lab.data.employees.iter();
+                        lab.create_table("staff")?;
+                        lab.insert_all("staff", staff.map(original).collect())
+                    },
+                    run: |lab| {
+                        let (from, to) = RANGE;
+                        list(lab, format!("Mail ge '{from}' and Mail lt '{to}'"))
+                    },
+                },
+                TrialRun {
+                    name: ADVISED,
+                    build: |lab| {
+                        let staff = lab.data.employees.iter();
+                        lab.create_table("staff")?;
+                        lab.insert_all(
+                            "staff",
+                            staff.flat_map(|one| [original(one), copy(one)]).collect(),
+                        )
+                    },
+                    run: |lab| {
+                        let (from, to) = RANGE;
+                        let partition = partition_of(from);
+                        list(
+                            lab,
+                            format!(
+                                "PartitionKey eq '{partition}' and RowKey ge '{from}' and RowKey lt '{to}'"
+                            ),
+                        )
+                    },
+                },
+            ],
         },
     ],
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
-    sabotage: |lab| {
-        let first = lab.data.asked()[0];
-        let copy = employee(first, &partition(first), &first.mail);
-        lab.write("staff", Write::Delete, copy)
-    },
+    rate: Rate::Page,
 };
 
 fn partition(one: &Employee) -> String {
@@ -109,6 +160,15 @@ fn partition_of(mail: &str) -> String {
 
 fn original(one: &Employee) -> Value {
     employee(one, one.department, &one.id)
+}
+
+fn copy(one: &Employee) -> Value {
+    employee(one, &partition(one), &one.mail)
+}
+
+/// Deletes the original or the copy of an employee who is asked for.
+fn lose(lab: &Lab, entity: fn(&Employee) -> Value) -> Result<(), Error> {
+    lab.write("staff", Write::Delete, entity(lab.data.asked()[0]))
 }
 
 fn keys_of_copy(one: &Employee) -> String {
@@ -127,8 +187,7 @@ fn store_directly(lab: &Lab, one: &Employee, steps: u32) -> Result<(), Error> {
         lab.write("staff", Write::Replace, original(one))?;
     }
     if steps >= 2 {
-        let copy = employee(one, &partition(one), &one.mail);
-        lab.write("staff", Write::Replace, copy)?;
+        lab.write("staff", Write::Replace, copy(one))?;
     }
     Ok(())
 }
@@ -212,7 +271,7 @@ fn stored(data: &Data) -> impl Iterator<Item = &Employee> {
 
 /// Employees whose copy is missing or another one. A write that never began left no employee, which
 /// is whole.
-fn losses(lab: &Lab) -> Result<Losses, Error> {
+fn tally(lab: &Lab) -> Result<Tally, Error> {
     let all = lab.verify("staff", "", "")?;
     let find = |partition: &str, row: &str| {
         let mut all = all.iter();
@@ -221,11 +280,22 @@ fn losses(lab: &Lab) -> Result<Losses, Error> {
         });
         found.map(line)
     };
-    let is_half_done =
-        |one: &&Employee| find(one.department, &one.id) != find(&partition(one), &one.mail);
-    Ok(Losses {
-        half_done: stored(lab.data).filter(is_half_done).count(),
-        objects: stored(lab.data).count(),
+    Tally::count(stored(lab.data), |one| {
+        let copied = find(&partition(one), &one.mail);
+        Ok(find(one.department, &one.id) != copied)
+    })
+}
+
+/// Lists employees, and compares the list with the employees in [`RANGE`].
+fn list(lab: &Lab, filter: String) -> Result<Tally, Error> {
+    let (from, to) = RANGE;
+    let found = lab.query("staff", filter)?;
+    let found: BTreeSet<String> = found.iter().map(line).collect();
+    let is_meant = |one: &&Employee| (from..to).contains(&&*one.mail);
+    let meant = lab.data.employees.iter().filter(is_meant);
+    let meant: BTreeSet<String> = meant.map(Employee::line).collect();
+    Tally::count(found.union(&meant), |one| {
+        Ok(found.contains(one) != meant.contains(one))
     })
 }
 

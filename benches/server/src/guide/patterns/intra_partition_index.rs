@@ -1,10 +1,10 @@
 //! Intra-partition secondary index: each employee twice in the department's partition, under the id
 //! and under the mail address.
 
-use crate::client::Write;
+use crate::client::{Error, Write};
 use crate::guide::data::Employee;
-use crate::guide::lab::{employee, line, only};
-use crate::guide::pattern::{Design, Measure, Pattern};
+use crate::guide::lab::{Lab, employee, line, only};
+use crate::guide::pattern::{Design, Measure, Pattern, Rate};
 use crate::guide::patterns::query_kinds::asked_lines;
 
 pub(super) static PATTERN: Pattern = Pattern {
@@ -37,6 +37,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 };
                 lab.data.asked().into_iter().map(found).collect()
             },
+            sabotage: |lab| change(lab, |one| one.id.clone()),
         },
         Design {
             name: "second row under the mail address",
@@ -58,24 +59,24 @@ pub(super) static PATTERN: Pattern = Pattern {
                 };
                 lab.data.asked().into_iter().map(found).collect()
             },
+            sabotage: |lab| change(lab, |one| mail_key(&one.mail)),
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
-    sabotage: |lab| {
-        // A change of one copy alone.
-        let first = lab.data.asked()[0];
-        let mut changed = first.clone();
-        changed.age += 1;
-        lab.write(
-            "staff",
-            Write::Replace,
-            employee(&changed, first.department, &mail_key(&first.mail)),
-        )
-    },
+    rate: Rate::Page,
 };
+
+/// Changes one copy of an employee who is asked for.
+fn change(lab: &Lab, key: fn(&Employee) -> String) -> Result<(), Error> {
+    let first = lab.data.asked()[0];
+    let mut changed = first.clone();
+    changed.age += 1;
+    let entity = employee(&changed, first.department, &key(first));
+    lab.write("staff", Write::Replace, entity)
+}
 
 fn mail_key(mail: &str) -> String {
     format!("mail_{mail}")

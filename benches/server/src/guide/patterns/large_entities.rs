@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::client::Write;
 use crate::guide::data::{DEPARTMENTS, Data, Employee};
 use crate::guide::lab::{employee, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 use lazurite_bench_common::Random;
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
@@ -52,6 +52,15 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lines.push(fingerprint(&parts.concat()));
                 Ok(lines)
             },
+            sabotage: |lab| {
+                let mut first = pictured(lab.data).take(1);
+                first.try_for_each(|one| {
+                    let mut entity = json!({ "PartitionKey": DEPARTMENT, "RowKey": one.id });
+                    entity["Photo0@odata.type"] = "Edm.Binary".into();
+                    entity["Photo0"] = BASE64_STANDARD.encode([0; PART_BYTES]).into();
+                    lab.write("staff", Write::Merge, entity)
+                })
+            },
         },
         Design {
             name: "photo in a blob",
@@ -80,9 +89,18 @@ pub(super) static PATTERN: Pattern = Pattern {
                 lines.push(fingerprint(&photo));
                 Ok(lines)
             },
+            sabotage: |lab| {
+                // The entity has the name of another entity's photo.
+                let mut pictured = pictured(lab.data);
+                let ids =
+                    [pictured.next(), pictured.next()].map(|one| one.map_or("", |one| &*one.id));
+                let wrong =
+                    json!({ "PartitionKey": DEPARTMENT, "RowKey": ids[0], "Photo": ids[1] });
+                lab.write("staff", Write::Merge, wrong)
+            },
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let mut lines: Answers = pictured(data).map(|one| one.mail.clone()).collect();
         let first = pictured(data).next();
@@ -91,13 +109,7 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| pictured(data).count(),
     questions: |_| 1,
-    sabotage: |lab| {
-        // The entity has the name of another entity's photo.
-        let mut pictured = pictured(lab.data);
-        let ids = [pictured.next(), pictured.next()].map(|one| one.map_or("", |one| &*one.id));
-        let wrong = json!({ "PartitionKey": DEPARTMENT, "RowKey": ids[0], "Photo": ids[1] });
-        lab.write("staff", Write::Merge, wrong)
-    },
+    rate: Rate::Report,
 };
 
 fn pictured(data: &Data) -> impl Iterator<Item = &Employee> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::client::{ListBlobs, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::property;
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const RECORDS_AN_HOUR: usize = 300;
 const HOURS: usize = 24;
@@ -45,6 +45,11 @@ pub(super) static PATTERN: Pattern = Pattern {
                     .map(|record| property(record, "Text").to_owned())
                     .collect())
             },
+            sabotage: |lab| {
+                let hour = ASKED.start;
+                let keys = json!({ "PartitionKey": "table", "RowKey": format!("{hour:02}-0000") });
+                lab.write("log", Write::Delete, keys)
+            },
         },
         Design {
             name: "a blob an hour",
@@ -76,17 +81,20 @@ pub(super) static PATTERN: Pattern = Pattern {
                 }
                 Ok(lines)
             },
+            sabotage: |lab| {
+                // The blob of an hour is missing.
+                lab.client.delete_blob(&lab.name("log"), &name(ASKED.start))
+            },
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let asked = records(data).filter(|(hour, _)| ASKED.contains(hour));
         asked.map(|(hour, record)| text(hour, record)).collect()
     },
     writes: |data| records(data).count(),
     questions: |_| 1,
-    // The blob of an hour is missing.
-    sabotage: |lab| lab.client.delete_blob(&lab.name("log"), &name(ASKED.start)),
+    rate: Rate::Report,
 };
 
 fn name(hour: usize) -> String {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Query, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Design, Measure, Pattern};
+use crate::guide::pattern::{Design, Measure, Pattern, Rate};
 
 const CLAIMS: usize = 5000;
 const NEWEST: usize = 10;
@@ -28,6 +28,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 let all = lab.query("claims", "PartitionKey eq 'claims'")?;
                 Ok(all.iter().rev().take(NEWEST).map(line).collect())
             },
+            sabotage: |lab| move_newest(lab, |ticks| ticks, 0),
         },
         Design {
             name: "inverted ticks and $top",
@@ -41,9 +42,13 @@ pub(super) static PATTERN: Pattern = Pattern {
                 let page = lab.client.query_page(&lab.name("claims"), &query, None)?;
                 Ok(page.entities.iter().map(line).collect())
             },
+            sabotage: |lab| {
+                // A key that was not inverted comes last.
+                move_newest(lab, |ticks| LAST_TICKS - ticks, LAST_TICKS)
+            },
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let newest = (0..count(data) as u64).rev().take(NEWEST);
         newest
@@ -52,17 +57,16 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: count,
     questions: |_| 1,
-    sabotage: |lab| {
-        // A key that was not inverted comes last.
-        let newest = count(lab.data) as u64 - 1;
-        lab.write(
-            "claims",
-            Write::Delete,
-            entity(newest, LAST_TICKS - ticks(newest)),
-        )?;
-        lab.write("claims", Write::Insert, entity(newest, LAST_TICKS))
-    },
+    rate: Rate::Page,
 };
+
+/// Stores the newest claim under another key.
+fn move_newest(lab: &Lab, key: fn(u64) -> u64, to: u64) -> Result<(), Error> {
+    let newest = count(lab.data) as u64 - 1;
+    let stored = entity(newest, key(ticks(newest)));
+    lab.write("claims", Write::Delete, stored)?;
+    lab.write("claims", Write::Insert, entity(newest, to))
+}
 
 fn count(data: &Data) -> usize {
     data.scaled(CLAIMS, 100)

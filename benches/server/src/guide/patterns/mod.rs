@@ -1,10 +1,12 @@
 //! The table of the patterns. A new pattern is a module with a `PATTERN`, and a row here.
 
+mod client_side_joins;
 mod compound_key;
 mod continuation;
 mod data_series;
 mod denormalisation;
 mod encrypted_properties;
+mod entity_group_transactions;
 mod etag_contention;
 mod eventual_transactions;
 mod high_volume_delete;
@@ -15,9 +17,12 @@ mod intra_partition_index;
 mod large_entities;
 mod log_data_in_blobs;
 mod log_tail;
+mod materialised_view;
+mod merge_or_replace;
 mod one_to_many;
 mod one_to_one;
 mod parallel_queries;
+mod partition_key;
 mod prepend_append;
 mod projection;
 mod query_kinds;
@@ -27,12 +32,16 @@ mod wide_entities;
 use crate::guide::pattern::Pattern;
 
 pub(super) static PATTERNS: &[&Pattern] = &[
+    &partition_key::PATTERN,
+    &entity_group_transactions::PATTERN,
     &query_kinds::PATTERN,
     &intra_partition_index::PATTERN,
     &inter_partition_index::PATTERN,
     &index_entities::PATTERN,
     &eventual_transactions::PATTERN,
+    &materialised_view::PATTERN,
     &denormalisation::PATTERN,
+    &client_side_joins::PATTERN,
     &compound_key::PATTERN,
     &log_tail::PATTERN,
     &high_volume_delete::PATTERN,
@@ -45,6 +54,7 @@ pub(super) static PATTERNS: &[&Pattern] = &[
     &one_to_many::PATTERN,
     &inheritance::PATTERN,
     &projection::PATTERN,
+    &merge_or_replace::PATTERN,
     &continuation::PATTERN,
     &parallel_queries::PATTERN,
     &sas_key_range::PATTERN,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::{DEPARTMENTS, Data};
 use crate::guide::lab::{Lab, employee, number, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "one-to-many",
@@ -46,6 +46,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                 }
                 Ok(lines)
             },
+            sabotage: |lab| lose_department(lab, "departments"),
         },
         Design {
             name: "one partition, two kinds of rows",
@@ -75,23 +76,23 @@ pub(super) static PATTERN: Pattern = Pattern {
                 }
                 Ok(lines)
             },
+            sabotage: |lab| lose_department(lab, "all"),
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data: &Data| {
         let of = |name: &str| line(name, budget(name), data.of(name).map(|one| &*one.mail));
         DEPARTMENTS.iter().map(|name| of(name)).collect()
     },
     writes: |data| data.employees.len() + DEPARTMENTS.len(),
     questions: |_| DEPARTMENTS.len(),
-    sabotage: |lab: &Lab| -> Result<(), Error> {
-        lab.write(
-            "all",
-            Write::Delete,
-            department(DEPARTMENTS[0], "department"),
-        )
-    },
+    rate: Rate::Report,
 };
+
+fn lose_department(lab: &Lab, table: &str) -> Result<(), Error> {
+    let first = department(DEPARTMENTS[0], "department");
+    lab.write(table, Write::Delete, first)
+}
 
 fn budget(name: &str) -> i64 {
     name.len() as i64 * 1_000_000

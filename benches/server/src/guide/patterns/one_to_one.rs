@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::Employee;
 use crate::guide::lab::{Lab, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// Characters of the curriculum vitae, which the usual question does not need.
 const DETAIL_LENGTH: usize = 2000;
@@ -31,6 +31,10 @@ pub(super) static PATTERN: Pattern = Pattern {
                 })
             },
             ask: |lab| ask(lab, &["contact"]),
+            sabotage: |lab| {
+                // As by a writer that replaces the entity by the small part.
+                lab.write("staff", Write::Replace, contact(lab.data.asked()[0]))
+            },
         },
         Design {
             name: "two entities of a partition",
@@ -42,20 +46,21 @@ pub(super) static PATTERN: Pattern = Pattern {
                 })
             },
             ask: |lab| ask(lab, &["contact", "details"]),
+            sabotage: |lab| {
+                // As by a writer that deletes one of the two entities without the other.
+                let keys = json!({ "PartitionKey": lab.data.asked()[0].id, "RowKey": "details" });
+                lab.write("staff", Write::Delete, keys)
+            },
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let asked = data.asked().into_iter().map(|one| one.mail.clone());
         asked.chain([details(data.asked()[0])]).collect()
     },
     writes: |data| data.asked().len(),
     questions: |data| data.asked().len(),
-    // As by a writer that deletes one of the two entities without the other.
-    sabotage: |lab| {
-        let keys = json!({ "PartitionKey": lab.data.asked()[0].id, "RowKey": "details" });
-        lab.write("staff", Write::Delete, keys)
-    },
+    rate: Rate::Page,
 };
 
 fn each(lab: &Lab, store: impl Fn(&Employee) -> Result<(), Error>) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use crate::client::Query;
 use crate::client::{Error, Write};
 use crate::guide::data::DEPARTMENTS;
 use crate::guide::lab::{Lab, employee, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// The least age of the employees that are asked for.
 const AGE: u64 = 55;
@@ -26,6 +26,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             name: "one after the other",
             build,
             ask: |lab| repeat(|| DEPARTMENTS.iter().map(|name| of(lab, name)).collect()),
+            sabotage,
         },
         Design {
             name: "all at once",
@@ -48,9 +49,10 @@ pub(super) static PATTERN: Pattern = Pattern {
                     })
                 })
             },
+            sabotage,
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         let old = DEPARTMENTS
             .iter()
@@ -60,22 +62,16 @@ pub(super) static PATTERN: Pattern = Pattern {
     },
     writes: |data| data.employees.len(),
     questions: |_| REPETITIONS,
-    sabotage: |lab| {
-        let mut old = lab
-            .data
-            .employees
-            .iter()
-            .filter(|one| one.age >= AGE)
-            .take(1);
-        old.try_for_each(|one| {
-            lab.write(
-                "staff",
-                Write::Delete,
-                employee(one, one.department, &one.id),
-            )
-        })
-    },
+    rate: Rate::Report,
 };
+
+fn sabotage(lab: &Lab) -> Result<(), Error> {
+    let old = lab.data.employees.iter().find(|one| one.age >= AGE);
+    old.into_iter().try_for_each(|one| {
+        let entity = employee(one, one.department, &one.id);
+        lab.write("staff", Write::Delete, entity)
+    })
+}
 
 fn build(lab: &Lab) -> Result<(), Error> {
     lab.create_table("staff")?;

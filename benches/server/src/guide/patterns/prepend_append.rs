@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::client::{Change, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// As many entities as the hosted service takes in one partition in three seconds.
 const JOBS: usize = 6000;
@@ -29,19 +29,25 @@ pub(super) static PATTERN: Pattern = Pattern {
             name: "one partition, ascending keys",
             build: |lab| build(lab, 1),
             ask: |lab| ask(lab, 1),
+            sabotage: |lab| lose_one(lab, 1),
         },
         Design {
             name: "ten partitions by hash",
             build: |lab| build(lab, PARTITIONS),
             ask: |lab| ask(lab, PARTITIONS),
+            sabotage: |lab| lose_one(lab, PARTITIONS),
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| (0..count(data)).map(|job| job.to_string()).collect(),
     writes: count,
     questions: |_| 1,
-    sabotage: |lab| lab.write("jobs", Write::Delete, entity(3, PARTITIONS)),
+    rate: Rate::Job,
 };
+
+fn lose_one(lab: &Lab, partitions: usize) -> Result<(), Error> {
+    lab.write("jobs", Write::Delete, entity(3, partitions))
+}
 
 fn count(data: &Data) -> usize {
     data.scaled(JOBS, 300)

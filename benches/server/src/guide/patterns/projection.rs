@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Error, Write};
 use crate::guide::data::{DEPARTMENTS, Employee};
 use crate::guide::lab::{Lab, employee, property};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 const DEPARTMENT: &str = DEPARTMENTS[0];
 /// Characters of the curriculum that each employee has.
@@ -17,36 +17,40 @@ pub(super) static PATTERN: Pattern = Pattern {
     problem: "A query returns whole entities, although the page shows two properties of each.",
     advice: "Name the properties in $select.",
     caution: "The service still reads the whole entity: it saves transfer, not reads. A selected property that is missing comes as null.",
-    question: "listing the names of a department",
+    question: "listing the names and mail addresses of a department",
     goal: Measure::Received,
     designs: &[
         Design {
             name: "whole entities",
             build,
             ask: |lab| ask(lab, ""),
+            sabotage,
         },
         Design {
             name: "$select of two properties",
             build,
-            ask: |lab| ask(lab, "FirstName,LastName"),
+            ask: |lab| ask(lab, "LastName,Mail"),
+            sabotage,
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: |data| {
         data.of(DEPARTMENT)
-            .map(|one| format!("{} {}", one.first, one.last))
+            .map(|one| format!("{} {}", one.last, one.mail))
             .collect()
     },
     writes: |data| data.of(DEPARTMENT).count(),
     questions: |_| 1,
-    sabotage: |lab| {
-        // A property that is written under another name.
-        let mut renamed = lab.data.of(DEPARTMENT).take(1).map(|one| {
-            json!({ "PartitionKey": DEPARTMENT, "RowKey": one.id, "Firstname": one.first, "LastName": one.last })
-        });
-        renamed.try_for_each(|renamed| lab.write("staff", Write::Replace, renamed))
-    },
+    rate: Rate::Report,
 };
+
+/// Writes a property under another name.
+fn sabotage(lab: &Lab) -> Result<(), Error> {
+    let mut renamed = lab.data.of(DEPARTMENT).take(1).map(|one| {
+        json!({ "PartitionKey": DEPARTMENT, "RowKey": one.id, "Lastname": one.last, "Mail": one.mail })
+    });
+    renamed.try_for_each(|renamed| lab.write("staff", Write::Replace, renamed))
+}
 
 fn build(lab: &Lab) -> Result<(), Error> {
     lab.create_table("staff")?;
@@ -65,12 +69,6 @@ fn build(lab: &Lab) -> Result<(), Error> {
 
 fn ask(lab: &Lab, select: &str) -> Result<Answers, Error> {
     let found = lab.select("staff", format!("PartitionKey eq '{DEPARTMENT}'"), select)?;
-    let line = |one| {
-        format!(
-            "{} {}",
-            property(one, "FirstName"),
-            property(one, "LastName")
-        )
-    };
+    let line = |one| format!("{} {}", property(one, "LastName"), property(one, "Mail"));
     Ok(found.iter().map(line).collect())
 }

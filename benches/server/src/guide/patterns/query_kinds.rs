@@ -3,7 +3,7 @@
 use crate::client::{Error, Write};
 use crate::guide::data::{Data, Employee};
 use crate::guide::lab::{Lab, employee, only};
-use crate::guide::pattern::{Answers, Design, Measure, Pattern};
+use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 pub(super) static PATTERN: Pattern = Pattern {
     name: "query-kinds",
@@ -18,6 +18,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             name: "table scan",
             build,
             ask: |lab| ask(lab, |_, id| format!("Id eq '{id}'")),
+            sabotage,
         },
         Design {
             name: "partition scan",
@@ -27,6 +28,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                     format!("PartitionKey eq '{department}' and Id eq '{id}'")
                 })
             },
+            sabotage,
         },
         Design {
             name: "or on RowKey",
@@ -38,6 +40,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                     )
                 })
             },
+            sabotage,
         },
         Design {
             name: "row range",
@@ -49,6 +52,7 @@ pub(super) static PATTERN: Pattern = Pattern {
                     )
                 })
             },
+            sabotage,
         },
         Design {
             name: "point query",
@@ -58,21 +62,21 @@ pub(super) static PATTERN: Pattern = Pattern {
                     format!("PartitionKey eq '{department}' and RowKey eq '{id}'")
                 })
             },
+            sabotage,
         },
     ],
-    deaths: &[],
+    trials: &[],
     truth: asked_lines,
     writes: |data| data.employees.len(),
     questions: |data| data.asked().len(),
-    sabotage: |lab| {
-        let first = lab.data.asked()[0];
-        lab.write(
-            "staff",
-            Write::Delete,
-            employee(first, first.department, &first.id),
-        )
-    },
+    rate: Rate::Page,
 };
+
+fn sabotage(lab: &Lab) -> Result<(), Error> {
+    let first = lab.data.asked()[0];
+    let entity = employee(first, first.department, &first.id);
+    lab.write("staff", Write::Delete, entity)
+}
 
 /// The employees that are asked for.
 pub(super) fn asked_lines(data: &Data) -> Answers {

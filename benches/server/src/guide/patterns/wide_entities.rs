@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 use crate::client::{Entity, Error, Write};
 use crate::guide::data::Data;
 use crate::guide::lab::{Lab, number};
-use crate::guide::pattern::{Deaths, Design, Losses, Measure, Pattern};
+use crate::guide::pattern::{Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun};
 
 const PROPERTIES: usize = 400;
 const HALF: usize = PROPERTIES / 2;
 const SUBJECTS: usize = 40;
+const NAIVE: &str = "halves in two tables";
+const ADVISED: &str = "two entities, one transaction";
 /// The tables of the naive design.
 const HALVES: [&str; 2] = ["left", "right"];
 
@@ -24,66 +26,57 @@ pub(super) static PATTERN: Pattern = Pattern {
     goal: Measure::HalfDone,
     designs: &[
         Design {
-            name: "halves in two tables",
-            build: |lab| {
-                create_halves(lab)?;
-                subjects(lab.data).try_for_each(|subject| store_halves(lab, subject, 0, 2))
-            },
+            name: NAIVE,
+            build: build_halves,
             ask: |lab| {
                 subjects(lab.data)
                     .map(|subject| read_halves(lab, subject))
                     .collect()
             },
+            sabotage: |lab| lab.write(HALVES[1], Write::Delete, half(0, 1, 0, "")),
         },
         Design {
-            name: "two entities, one transaction",
-            build: |lab| {
-                lab.create_table("wide")?;
-                subjects(lab.data).try_for_each(|subject| store(lab, subject, 0))
-            },
+            name: ADVISED,
+            build,
             ask: |lab| {
                 subjects(lab.data)
                     .map(|subject| read(lab, subject))
                     .collect()
             },
+            sabotage: |lab| lab.write("wide", Write::Delete, row(0, 1, 0)),
         },
     ],
-    deaths: &[
-        Deaths {
-            design: "halves in two tables",
-            run: |lab| {
-                create_halves(lab)?;
-                // In turn: the program dies before it writes, dies after the first table, or does
-                // not die.
-                let change = |subject| {
-                    store_halves(lab, subject, 0, 2)?;
-                    store_halves(lab, subject, 1, subject % 3)
-                };
-                subjects(lab.data).try_for_each(change)?;
-                losses(lab, read_halves)
+    trials: &[Trial {
+        circumstance: "the programs die at each of their steps in turn",
+        harm: Harm::HalfDone,
+        runs: &[
+            TrialRun {
+                name: NAIVE,
+                build: build_halves,
+                run: |lab| {
+                    // In turn: the program dies before it writes, dies after the first table, or
+                    // does not die.
+                    subjects(lab.data)
+                        .try_for_each(|subject| store_halves(lab, subject, 1, subject % 3))?;
+                    tally(lab, read_halves)
+                },
             },
-        },
-        Deaths {
-            design: "two entities, one transaction",
-            run: |lab| {
-                lab.create_table("wide")?;
-                // The write is a single step: the program dies before it, or after it.
-                let change = |subject| {
-                    store(lab, subject, 0)?;
-                    if subject % 2 == 0 {
-                        return Ok(());
-                    }
-                    store(lab, subject, 1)
-                };
-                subjects(lab.data).try_for_each(change)?;
-                losses(lab, read)
+            TrialRun {
+                name: ADVISED,
+                build,
+                run: |lab| {
+                    // The write is a single step: the program dies before it, or after it.
+                    let mut written = subjects(lab.data).skip(1).step_by(2);
+                    written.try_for_each(|subject| store(lab, subject, 1))?;
+                    tally(lab, read)
+                },
             },
-        },
-    ],
+        ],
+    }],
     truth: |data| subjects(data).map(|subject| whole(subject, 0)).collect(),
     writes: |data| subjects(data).count(),
     questions: |data| subjects(data).count(),
-    sabotage: |lab| lab.write("wide", Write::Delete, row(0, 1, 0)),
+    rate: Rate::Page,
 };
 
 fn subjects(data: &Data) -> impl Iterator<Item = usize> + use<> {
@@ -108,10 +101,16 @@ fn row(subject: usize, number: usize, version: usize) -> Value {
     half(subject, number, version, &format!("{number:02}"))
 }
 
-fn create_halves(lab: &Lab) -> Result<(), Error> {
+fn build_halves(lab: &Lab) -> Result<(), Error> {
     HALVES
         .into_iter()
-        .try_for_each(|table| lab.create_table(table))
+        .try_for_each(|table| lab.create_table(table))?;
+    subjects(lab.data).try_for_each(|subject| store_halves(lab, subject, 0, 2))
+}
+
+fn build(lab: &Lab) -> Result<(), Error> {
+    lab.create_table("wide")?;
+    subjects(lab.data).try_for_each(|subject| store(lab, subject, 0))
 }
 
 /// Writes the first `steps` of the two halves.
@@ -148,20 +147,14 @@ fn whole(subject: usize, version: usize) -> String {
 }
 
 /// Counts the objects that are whole in neither version.
-fn losses(lab: &Lab, read: fn(&Lab, usize) -> Result<String, Error>) -> Result<Losses, Error> {
-    let mut losses = Losses {
-        half_done: 0,
-        objects: 0,
-    };
-    for subject in subjects(lab.data) {
-        let found = read(lab, subject)?;
-        let is_whole = [0, 1]
+fn tally(lab: &Lab, read: fn(&Lab, usize) -> Result<String, Error>) -> Result<Tally, Error> {
+    let lab = lab.verifying();
+    Tally::count(subjects(lab.data), |subject| {
+        let found = read(&lab, subject)?;
+        Ok([0, 1]
             .iter()
-            .any(|version| found == whole(subject, *version));
-        losses.objects += 1;
-        losses.half_done += usize::from(!is_whole);
-    }
-    Ok(losses)
+            .all(|version| found != whole(subject, *version)))
+    })
 }
 
 /// The values in the order of their properties: names have a fixed width.
