@@ -59,7 +59,7 @@ fn parsed(document: &str) -> Value {
 }
 
 /// The words of the lines of a shell script that start with `command`.
-fn lines_of<'a>(script: &str, command: &'a str) -> Vec<Vec<String>> {
+fn lines_of(script: &str, command: &str) -> Vec<Vec<String>> {
     let script = script.replace("\\\n", " ");
     let lines = script.lines().map(|line| {
         let (code, _) = line.split_once(" #").unwrap_or((line, ""));
