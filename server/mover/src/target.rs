@@ -62,13 +62,14 @@ pub fn connection_string(text: Option<&str>) -> (&'static str, String) {
 }
 
 /// The connection string of the development account of a server that has this port for Blob and the
-/// next two for Queue and Table.
+/// next two, which must exist, for Queue and Table.
 pub fn development_string(host: &str, port: u16) -> String {
     let host = match host.parse::<Ipv6Addr>() {
         Ok(address) => format!("[{address}]"),
         Err(_) => host.to_owned(),
     };
-    let endpoints = SERVICES.iter().zip(port..).map(|((title, _), port)| {
+    let endpoints = SERVICES.iter().map(|(title, usual)| {
+        let port = port + (usual - PORT_DEFAULT);
         format!("{title}Endpoint=http://{host}:{port}/{DEVELOPMENT_ACCOUNT};")
     });
     let endpoints: String = endpoints.collect();
