@@ -24,8 +24,9 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// Maximum outage before clients give up. Covers a kill, a restart and the replay of the log.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
 
-/// API version and expiry of the shared access signatures made here.
+/// API version of the shared access signatures made here, and the period of their access policies.
 const SAS_VERSION: &str = "2019-02-02";
+pub(super) const SAS_START: &str = "2000-01-01T00:00:00Z";
 pub(super) const SAS_EXPIRY: &str = "2099-01-01T00:00:00Z";
 
 /// The keys that a shared access signature permits.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::client::account::Service;
 use crate::client::answer::Answer;
 use crate::client::error::{Error, error_code, one_line};
-use crate::client::http::{Client, SAS_EXPIRY};
+use crate::client::http::{Client, SAS_EXPIRY, SAS_START};
 use crate::client::request::{Request, escape};
 
 /// An entity as JSON: annotations, keys and properties.
@@ -134,7 +134,7 @@ impl Client {
     pub(crate) fn set_table_policy(&self, table: &str, id: &str) -> Result<(), Error> {
         let body = format!(
             "<SignedIdentifiers><SignedIdentifier><Id>{id}</Id><AccessPolicy>\
-             <Expiry>{SAS_EXPIRY}</Expiry><Permission>r</Permission>\
+             <Start>{SAS_START}</Start><Expiry>{SAS_EXPIRY}</Expiry><Permission>r</Permission>\
              </AccessPolicy></SignedIdentifier></SignedIdentifiers>"
         );
         let set = Request::new(Service::Table, "PUT", format!("/{table}"));

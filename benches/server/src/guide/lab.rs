@@ -2,6 +2,7 @@
 //! it creates.
 
 use std::cell::RefCell;
+use std::thread;
 
 use lazurite_cost::PropertySize;
 use serde_json::{Value, json};
@@ -221,6 +222,22 @@ impl<'a> Lab<'a> {
             };
         }
     }
+}
+
+/// Runs `work` in as many programs at once, with the number of each. Returns the first error.
+pub(super) fn at_once(
+    programs: usize,
+    work: impl Fn(usize) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    thread::scope(|scope| {
+        let work = &work;
+        let all = (0..programs).map(|program| scope.spawn(move || work(program)));
+        let all: Vec<_> = all.collect();
+        let mut ended = all
+            .into_iter()
+            .map(|program| program.join().expect("a program does not panic"));
+        ended.try_for_each(|ended| ended)
+    })
 }
 
 /// The billed bytes of an entity in an answer.

@@ -1,12 +1,10 @@
 //! ETag contention: one to 64 writers of one counter, against a counter in shards.
 
-use std::thread;
-
 use serde_json::{Value, json};
 
 use crate::client::{Change, Client, Error, Write};
 use crate::guide::data::Data;
-use crate::guide::lab::{Lab, number};
+use crate::guide::lab::{Lab, at_once, number};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// The numbers of writers that count at once. The crowds count one after the other, each with a
@@ -89,17 +87,8 @@ fn build(lab: &Lab, shards: fn(usize) -> usize) -> Result<(), Error> {
 fn count(lab: &Lab, crowd: usize, shards: usize) -> Result<(), Error> {
     let (client, table) = (&lab.client, &lab.name("counters"));
     let increments = increments(lab.data) / crowd;
-    thread::scope(|scope| {
-        let write = |writer: usize| {
-            scope.spawn(move || {
-                (0..increments).try_for_each(|_| increment(client, table, crowd, writer % shards))
-            })
-        };
-        let writers: Vec<_> = (0..crowd).map(write).collect();
-        let mut ended = writers
-            .into_iter()
-            .map(|writer| writer.join().expect("a writer does not panic"));
-        ended.try_for_each(|ended| ended)
+    at_once(crowd, |writer| {
+        (0..increments).try_for_each(|_| increment(client, table, crowd, writer % shards))
     })
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Error, Write};
 use crate::guide::data::Data;
-use crate::guide::lab::{Lab, property};
+use crate::guide::lab::{Lab, TRANSACTION_MAX, at_once, property};
 use crate::guide::pattern::{
     Answers, Design, Harm, Measure, Pattern, Rate, Tally, Trial, TrialRun,
 };
@@ -14,6 +14,8 @@ const CUSTOMERS: usize = 100;
 const CUSTOMERS_ASKED: usize = 20;
 /// Number of orders of a customer.
 const ORDERS: usize = 30;
+/// Programs that store orders.
+const PROGRAMS: usize = 8;
 /// Number of lines of an order, of 12 characters each.
 const LINES: usize = 40;
 /// The orders that are changed together, and the range that is listed.
@@ -126,6 +128,7 @@ fn keyed([partition, row]: [String; 2]) -> Value {
     json!({ "PartitionKey": partition, "RowKey": row })
 }
 
+/// Several programs store the orders at the same time, as in a busy hour.
 fn build(lab: &Lab, keys: Keys) -> Result<(), Error> {
     lab.create_table("orders")?;
     let all = (0..customers(lab.data)).flat_map(|of| (0..ORDERS).map(move |order| (of, order)));
@@ -139,7 +142,15 @@ fn build(lab: &Lab, keys: Keys) -> Result<(), Error> {
         entity["Lines"] = "1 x article ".repeat(LINES).into();
         entity
     };
-    lab.insert_all("orders", all.map(entity).collect())
+    let orders: Vec<Value> = all.map(entity).collect();
+    let partitions = orders.chunk_by(|a, b| a["PartitionKey"] == b["PartitionKey"]);
+    let transactions = partitions.flat_map(|of| of.chunks(TRANSACTION_MAX));
+    let transactions: Vec<&[Value]> = transactions.collect();
+    let (client, table) = (&lab.client, lab.name("orders"));
+    at_once(PROGRAMS, |program| {
+        let mut some = transactions.iter().skip(program).step_by(PROGRAMS);
+        some.try_for_each(|orders| client.insert_together(&table, orders))
+    })
 }
 
 fn lose_one(lab: &Lab, keys: Keys) -> Result<(), Error> {

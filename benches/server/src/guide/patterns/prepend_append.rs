@@ -1,13 +1,11 @@
 //! Prepend/append anti-pattern: all writes to one partition, in the order of time, against writes
 //! spread over partitions.
 
-use std::thread;
-
 use serde_json::{Value, json};
 
 use crate::client::{Change, Error, Write};
 use crate::guide::data::Data;
-use crate::guide::lab::{Lab, number};
+use crate::guide::lab::{Lab, at_once, number};
 use crate::guide::pattern::{Answers, Design, Measure, Pattern, Rate};
 
 /// As many entities as the hosted service takes in one partition in three seconds.
@@ -63,20 +61,11 @@ fn entity(job: usize, partitions: usize) -> Value {
 fn build(lab: &Lab, partitions: usize) -> Result<(), Error> {
     lab.create_table("jobs")?;
     let (client, table, count) = (&lab.client, &lab.name("jobs"), count(lab.data));
-    thread::scope(|scope| {
-        let record = |writer: usize| {
-            scope.spawn(move || {
-                (writer..count).step_by(WRITERS).try_for_each(|job| {
-                    let change = Change::new(Write::Replace, entity(job, partitions));
-                    client.write_entity(table, &change)
-                })
-            })
-        };
-        let writers: Vec<_> = (0..WRITERS).map(record).collect();
-        let mut ended = writers
-            .into_iter()
-            .map(|writer| writer.join().expect("a writer does not panic"));
-        ended.try_for_each(|ended| ended)
+    at_once(WRITERS, |writer| {
+        (writer..count).step_by(WRITERS).try_for_each(|job| {
+            let change = Change::new(Write::Replace, entity(job, partitions));
+            client.write_entity(table, &change)
+        })
     })
 }
 
