@@ -56,7 +56,7 @@ fn edit_page(console: &Console, edit: &Edit) -> Html {
         } }
         @if rows.len() < edit.changes.len() { p.limits { "Showing " (rows.len()) " of " (edit.changes.len()) " rows." } }
     };
-    layout::page(console, "Tables", "Edit", content)
+    layout::page_in(console, &edit.account, "Tables", "Edit", content)
 }
 
 /// The rows for the properties that differ.
