@@ -37,8 +37,8 @@ pub struct CheckedDesign {
     pub tables: Vec<CheckedTable>,
     /// The hours of a day at which rates change; one if they are constant.
     pub hours: Vec<usize>,
-    /// The simulation of the load of all patterns: the first minute of each of these hours, in their
-    /// order.
+    /// The simulation of the load of all patterns: the first minute of each of these hours, in
+    /// their order.
     pub simulation: Simulation,
     /// The targets that the load exceeds, as sentences.
     pub over_targets: Vec<String>,
@@ -228,7 +228,7 @@ fn over_targets(
     if let Some((hour, over)) = worst(|second| second.over_partition) {
         let (number, entities) = simulation.hottest.unwrap_or_default();
         let name = partition_name(tables, number).unwrap_or_default();
-        // The hottest partition may be so at another hour than that of the worst minute.
+        // The partition may be at its busiest in another hour than the one that the sentence names.
         let busiest = if hour.is_some() {
             "at its busiest, "
         } else {

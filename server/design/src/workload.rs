@@ -94,8 +94,8 @@ pub struct Workload {
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Number of requests that were refused or failed, other than for the state of their entities. Of
-    /// the other figures, only `seconds` includes them.
+    /// Number of requests that were refused or failed, other than for the state of their entities.
+    /// Of the other figures, only `seconds` includes them.
     pub refused: u64,
     /// Number of writes whose keys the logs do not have. Of the other figures, only `seconds`
     /// includes them.
@@ -127,8 +127,8 @@ impl Workload {
 
     fn take(&mut self, record: &Recorded, second: usize) {
         let status = record.refused.unwrap_or(record.status);
-        // 404, 409 and 412 are ordinary answers of a table, which Azure bills. Source: Understanding
-        // Windows Azure Storage Billing.
+        // 404, 409 and 412 are ordinary answers of a table, which Azure bills. Source:
+        // Understanding Windows Azure Storage Billing.
         if status >= 400 && !matches!(status, 404 | 409 | 412) {
             self.refused += 1;
         } else if let Some(partition) = &record.partition_key

@@ -1,5 +1,5 @@
-//! Where the certificate authority of `--https` is: in the user's directory for settings. The program
-//! makes it, and commands name it if clients do not trust it.
+//! Where the certificate authority of `--https` is: in the user's directory for settings. The
+//! program makes it, and commands name it if clients do not trust it.
 
 use crate::platform;
 use std::path::PathBuf;
