@@ -51,7 +51,7 @@ pub struct CheckedTable {
     pub name: String,
     /// The partition with the highest load in a second, and this load in entities.
     pub hottest: Option<(String, f64)>,
-    /// The hour from which on that is; `None` if all rates are constant.
+    /// The hour in which this load begins; `None` if all rates are constant.
     pub hottest_hour: Option<usize>,
     /// The price of its space in a month.
     pub price_of_space: f64,

@@ -80,12 +80,12 @@ pub struct Pattern {
     pub table: String,
     /// The request.
     pub does: Does,
-    /// Of a query: `$filter`, in which `{Name}` is the value of a property of some entity.
+    /// For a query: `$filter`, in which `{Name}` is the value of a property of some entity.
     #[serde(default)]
     pub filter: String,
-    /// Of a query: `$top`, after which the application stops.
+    /// For a query: `$top`, after which the application stops.
     pub top: Option<u32>,
-    /// Of a transaction: its number of inserts, which follow each other in the table.
+    /// For a transaction: its number of inserts, which follow each other in the table.
     #[serde(default = "one")]
     pub entities: u32,
     /// Requests in a second.

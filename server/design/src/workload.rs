@@ -94,13 +94,13 @@ pub struct Workload {
     pub keyed: Vec<KeyedRequest>,
     /// Queries.
     pub queries: BTreeMap<Question, RecordedQuery>,
-    /// Number of requests that were refused or failed, other than for the state of their entities.
-    /// Of the other figures, only `seconds` includes them.
+    /// Number of requests that were refused or failed, unless the state of their entities was the
+    /// reason. Of the other figures, only `seconds` includes them.
     pub refused: u64,
     /// Number of writes whose keys the logs do not have. Of the other figures, only `seconds`
     /// includes them.
     pub nameless: u64,
-    /// Transactions of which logs do not say the table either.
+    /// Number of transactions for which the logs do not have the table either.
     pub tableless: u64,
 }
 

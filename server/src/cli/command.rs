@@ -545,7 +545,7 @@ pub enum StateAction {
     },
     /// Print the snapshots and the forks
     List,
-    /// Put a snapshot in the place of the store, whose contents are gone then
+    /// Put a snapshot in the place of the store and drop the present contents
     Restore {
         /// The snapshot
         #[arg(value_name = "NAME")]

@@ -194,7 +194,7 @@ fn stretch(choices: &mut Choices) -> Vec<Change> {
     keys.map(delete).collect()
 }
 
-/// One change; a third of those in longer batches are to a key that the batch has changed before.
+/// One change. If the batch has changed keys before, one change in three is to one of them.
 fn change(choices: &mut Choices, before: &[Change]) -> Change {
     let again = before.iter().filter_map(|change| {
         let key = change.key()?;

@@ -168,7 +168,7 @@ fn build(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("bins", bins(lab.data).collect())
 }
 
-/// As by a program that overwrites a bin with the number that it read long ago.
+/// Overwrites a bin, as a program does that has read its number long ago.
 fn sabotage(lab: &Lab) -> Result<(), Error> {
     lab.write("bins", Write::Replace, bin(WAREHOUSE, &name(0), PARTS - 1))
 }

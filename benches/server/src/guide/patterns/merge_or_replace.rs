@@ -109,7 +109,7 @@ fn build(lab: &Lab) -> Result<(), Error> {
     lab.insert_all("staff", staff.collect())
 }
 
-/// As by a writer that replaces an entity by some of its properties.
+/// Replaces an entity by some of its properties, as a careless writer does.
 fn sabotage(lab: &Lab) -> Result<(), Error> {
     let mut first = changed(lab.data).take(1);
     first.try_for_each(|one| lab.write("staff", Write::Replace, employee(one, DEPARTMENT, &one.id)))

@@ -32,7 +32,7 @@ pub(super) static PATTERN: Pattern = Pattern {
             },
             ask: |lab| ask(lab, &["contact"]),
             sabotage: |lab| {
-                // As by a writer that replaces the entity by the small part.
+                // What a writer does that replaces the entity by the small part.
                 lab.write("staff", Write::Replace, contact(lab.data.asked()[0]))
             },
         },
