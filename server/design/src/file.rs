@@ -181,7 +181,7 @@ impl Pattern {
         (count as u64, wanted / count)
     }
 
-    /// Whether it adds entities, with numbers after those of the existing ones.
+    /// Whether the pattern adds entities, with numbers after those of the existing ones.
     pub(crate) fn inserts(&self) -> bool {
         matches!(self.does, Does::Insert | Does::Transaction)
     }

@@ -259,7 +259,7 @@ pub enum Command {
         /// Most entities
         #[arg(long, value_name = "NUMBER", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
         top: u32,
-        /// How they are printed; json is one object a line
+        /// How the entities are printed; json is one object a line
         #[arg(long, value_enum, default_value_t = QueryFormat::Table)]
         format: QueryFormat,
         #[command(flatten)]
@@ -391,7 +391,7 @@ pub struct CopyArguments {
     /// Only these services
     #[arg(long, value_parser = values::service(), value_delimiter = ',', value_name = "SERVICES")]
     pub services: Vec<ServiceKind>,
-    /// Only these containers; of queues and tables then only those that are named
+    /// Only these containers; queues and tables then only if they are named
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub containers: Vec<String>,
     /// Only these queues
@@ -599,7 +599,7 @@ pub enum ShimAction {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Remove them
+    /// Remove the four commands
     Remove {
         /// Where (default: next to this program)
         #[arg(value_name = "DIR")]

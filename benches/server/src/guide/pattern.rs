@@ -127,7 +127,7 @@ impl Harm {
     }
 }
 
-/// The objects of a trial, and those that it harmed.
+/// How many objects a trial had, and how many of them it harmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) harmed: usize,

@@ -1,5 +1,6 @@
-//! Writer: writes batches over several keyspaces, small and large values, with or without locks on
-//! keys; values that wait for their batch, or that no batch takes.
+//! Writer: writes batches over several keyspaces, with small and large values, and with or without
+//! locks on the keys. Also writes large values ahead: a later batch takes some of them, no batch
+//! takes the others.
 
 use super::choose::{key, keyspace, number, range};
 use crate::access::unexpected;

@@ -41,7 +41,7 @@ pub struct Source {
 /// Whether a source in the request's own account may be read with the request's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credentials {
-    /// Yes, if they are the account key and the source has no credentials. For Copy Blob.
+    /// Yes, if the request has the account key and the source no credentials. For Copy Blob.
     Shared,
     /// No. The source must be public, or its URL or `x-ms-copy-source-authorization` must authorize
     /// the read.

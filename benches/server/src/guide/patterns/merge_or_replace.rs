@@ -125,7 +125,7 @@ fn read(lab: &Lab, one: &Employee) -> Result<(Entity, String), Error> {
 
 fn with_phone(mut entity: Entity) -> Value {
     entity.insert("Phone".into(), PHONE.into());
-    // The clients do not send these.
+    // Clients do not send these properties back.
     entity.retain(|name, _| !name.starts_with("odata.") && name != "Timestamp");
     Value::Object(entity)
 }
