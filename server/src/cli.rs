@@ -113,8 +113,8 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), help_heading = "Storage")]
     pub accounts: Option<String>,
 
-    /// The same from a file, one or several accounts a line, # for comments, so that no key is on a
-    /// command line; read again on SIGHUP
+    /// Read the accounts from a file, one or several accounts a line, # for comments, so that no
+    /// key is on a command line; read again on SIGHUP
     #[arg(
         long = "accounts-file",
         value_name = "FILE",

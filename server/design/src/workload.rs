@@ -72,8 +72,9 @@ impl RecordedQuery {
             .max(1)
     }
 
-    /// Pages that its client reads at least each time. Logs do not say how many entities came back:
-    /// then the requests of the record say when the client had enough.
+    /// Minimum number of pages that the client of the query reads each time. Logs do not say how
+    /// many entities came back; in their case, the number of requests shows how many pages the
+    /// client wanted.
     pub fn pages(&self) -> u64 {
         match self.returned {
             0 => self.requests.div_ceil(self.seconds.len().max(1) as u64),

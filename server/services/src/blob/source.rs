@@ -153,8 +153,8 @@ fn context_of(request: &Request, uri: &Uri) -> Result<Box<Context>> {
         system_now: outer.system_now,
         sas_now: outer.sas_now,
         peer: outer.peer,
-        // Not by the scheme of the URL, which the caller chose: the source is on this server, so
-        // nothing is sent to that URL.
+        // The scheme of the URL, which the caller chose, does not count: the source is on this
+        // server, so nothing is sent to that URL.
         secure: outer.secure,
         request_id: outer.request_id.clone(),
     };

@@ -285,8 +285,8 @@ fn handle(lab: &Lab, message: &Message, steps: u32) -> Result<(), Error> {
     if is_given_up || (found.is_some() && steps >= WORKER_STEPS) {
         return delete(lab, "events", message);
     }
-    // The worker has died, or leaves the event to another one. Makes the event visible now, instead
-    // of at the end of its visibility timeout.
+    // The worker has died, or leaves the event to another worker. Makes the event visible now,
+    // instead of at the end of its visibility timeout.
     lab.verifier()
         .hide_message(&lab.name("events"), &message.id, &message.pop_receipt, 0)
 }
