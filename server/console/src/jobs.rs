@@ -288,14 +288,11 @@ impl Job {
         let Some(ending) = self.ending.get() else {
             return format!("{} {} of {all} so far.", self.task.verbs.1, count(done));
         };
-        let mut report = match done == self.planned {
-            true => format!("{} {all} {}.", self.task.verbs.1, self.task.place),
-            false => format!(
-                "{} {} of {all} {}.",
-                self.task.verbs.1,
-                count(done),
-                self.task.place
-            ),
+        let (verb, place) = (self.task.verbs.1, &self.task.place);
+        let mut report = if done == self.planned {
+            format!("{verb} {all} {place}.")
+        } else {
+            format!("{verb} {} of {all} {place}.", count(done))
         };
         let left = self.planned.saturating_sub(done + failed);
         match ending {
@@ -404,3 +401,7 @@ async fn steps<I: Items>(
         }
     }
 }
+
+#[cfg(test)]
+#[path = "jobs_tests.rs"]
+mod tests;

@@ -236,6 +236,8 @@ if (live) {
     for (const [name, value] of new URLSearchParams(location.search)) address.searchParams.set(name, value);
     address.searchParams.set("after", after);
     source = new EventSource(address);
+    source.addEventListener("error", () => (state.textContent = " The server does not answer. Trying again."));
+    source.addEventListener("open", say);
     source.addEventListener("requests", (event) => {
       const { requests, missed: more, seen } = JSON.parse(event.data);
       after = event.lastEventId;
@@ -260,6 +262,16 @@ if (live) {
   });
   listen();
 }
+
+// Empty fields stay out of addresses, and so does a condition that has no property yet.
+document.addEventListener("submit", ({ target: form }) => {
+  if (form.method !== "get") return;
+  const isUnused = ({ name, type, value }) => name && type !== "submit" && (value === "" || (["joint", "o", "t", "v"].includes(name) && form.elements.p?.value.trim() === ""));
+  const unused = [...form.elements].filter(isUnused).filter((field) => !field.disabled);
+  for (const field of unused) field.disabled = true;
+  // The address is made after this event, and the page may come back from the history.
+  setTimeout(() => unused.forEach((field) => (field.disabled = false)));
+});
 
 // A file of text goes into its field.
 document.addEventListener("change", async (event) => {

@@ -118,7 +118,7 @@ pub async fn confirm(
             form.actions method="post" action=(links::path(&["blobs", &account, &container, "delete"], &[])) {
                 (layout::token(console))
                 button.danger { "Delete " (container) " and " @if !is_all { "more than " } (units::counted(blobs, "blob")) }
-                a.quiet.button href=(place.tree_path(&[])) { "Keep it" }
+                a.quiet.button href=(place.tree_path(&[])) { "Cancel" }
             }
         };
         Ok(layout::page_in(console, &account, "Blobs", &container, content))

@@ -100,10 +100,10 @@ pub fn section(
     html! {
         section {
             h2 { "Snapshots and versions" }
-            @if others.iter().all(|blob| blob.is_current) { p.empty { "None is kept." } } @else {
+            @if others.iter().all(|blob| blob.is_current) { p.empty { "No snapshots or versions yet." } } @else {
                 div.scroll tabindex="0" role="region" aria-label="Snapshots and versions" { table data-list {
                     caption.hidden { "Snapshots and versions, newest first" }
-                    thead { tr { th scope="col" { "Kind" } th scope="col" { "Time" } th.number scope="col" { "Size" } th scope="col" { "Last modified" } th scope="col" { "Acts" } } }
+                    thead { tr { th scope="col" { "Kind" } th scope="col" { "Time" } th.number scope="col" { "Size" } th scope="col" { "Last modified" } th scope="col" { "Actions" } } }
                     tbody { @for blob in newest_first.take(KEPT_SHOWN as usize) { (row(console, place, name, shown, blob)) } }
                 } }
                 p.limits { @if kept.len() > KEPT_SHOWN as usize { "Showing the first " (KEPT_SHOWN) ": there are more. " } "Restoring copies a snapshot or version over the present blob." }

@@ -238,11 +238,10 @@ fn entries(
 
 /// Why a list is empty.
 fn nothing(view: &View) -> &'static str {
-    match view.prefix.is_empty() {
-        true => {
-            "This container is empty. Upload files with the button above, or drop them on this page."
-        }
-        false => "No name begins with this prefix.",
+    if view.prefix.is_empty() {
+        "This container is empty. Upload files with the button above, or drop them on this page."
+    } else {
+        "No name begins with this prefix."
     }
 }
 

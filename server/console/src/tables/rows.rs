@@ -68,7 +68,7 @@ pub fn buttons(account: &str, table: &str) -> Markup {
                     button.quiet formaction=(path("convert")) form=(selection::FORM) { "Convert to this type" }
                 }
                 p.limits { "Converting writes each value as text and reads it as the new type: 30 becomes '30', and '007' becomes 7. A Double has 15 to 17 digits. A filter finds values of the type that it is written with." }
-                p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if nobody has changed one since this page was made." }
+                p.limits { "Rows of one partition are changed in one transaction, a hundred at a time: all of them or none, and only if no other client has changed one since this page was made." }
             }
         }
         (selection::button("copy", "Copy…", false))

@@ -10,8 +10,9 @@ function counter(page) {
   return {
     async click(target, options) {
       clicks += 1;
-      await target.click(options);
+      await target.scrollIntoViewIfNeeded();
       assert.equal(await page.evaluate(() => scrollY), 0, "the page had to scroll");
+      await target.click(options);
     },
     clicks: () => clicks,
   };
