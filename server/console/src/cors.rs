@@ -79,7 +79,7 @@ fn rules_form(console: &Console, service: ServiceKind, rules: &[CorsRule]) -> Ma
                 thead { tr { @for (_, _, title, _) in FIELDS { th scope="col" { (title) } } } }
                 tbody { @for index in 0..RULES_MAX { tr {
                     @for (name, _, title, example) in FIELDS {
-                        td { input name=(name) value=(value(index, name)) placeholder=[(index == rules.len()).then_some(example)] aria-label=(format!("{title} of rule {}", index + 1)) autocomplete="off" spellcheck="false"; }
+                        td { input name=(name) value=(value(index, name)) placeholder=(if index == rules.len() { example } else { title }) aria-label=(format!("{title} of rule {}", index + 1)) autocomplete="off" spellcheck="false"; }
                     }
                 } } }
             } }

@@ -92,14 +92,17 @@ pub fn rendered_with(markdown: &str, address: fn(&str) -> Option<String>) -> Str
 }
 
 /// Changes the addresses of links and pictures to those in the console. A link to a page outside
-/// the guide becomes plain text.
+/// the guide becomes plain text, and a picture its description.
 fn lead_to_the_console(events: &mut Vec<Event<'_>>, address: fn(&str) -> Option<String>) {
-    let mut is_left_out = false;
+    let (mut is_left_out, mut is_picture_left_out) = (false, false);
     events.retain_mut(|event| match event {
         Event::Start(Tag::Image { dest_url, .. }) => {
-            *dest_url = address(dest_url).unwrap_or_default().into();
-            true
+            let address = address(dest_url);
+            is_picture_left_out = address.is_none();
+            *dest_url = address.unwrap_or_default().into();
+            !is_picture_left_out
         }
+        Event::End(TagEnd::Image) => !std::mem::take(&mut is_picture_left_out),
         Event::Start(Tag::Link { dest_url, .. }) => {
             let address = address(dest_url);
             is_left_out = address.is_none();

@@ -213,7 +213,7 @@ fn policy_fields(kind: Kind, policies: &[StoredPolicy]) -> Markup {
             (Some(policy), _) => policy.permission.clone().unwrap_or_default(),
         };
         html! {
-            tr { @for (name, hint) in [("id", ""), ("start", "2026-12-01T00:00:00Z"), ("expiry", "2026-12-31T00:00:00Z"), ("permission", kind.letters())] {
+            tr { @for (name, hint) in [("id", "name of a policy"), ("start", "2026-12-01T00:00:00Z"), ("expiry", "2026-12-31T00:00:00Z"), ("permission", kind.letters())] {
                 td { input name=(name) value=(value(name)) placeholder=(hint) aria-label=(format!("{name} of policy {}", index + 1)) autocomplete="off" spellcheck="false"; }
             } }
         }
