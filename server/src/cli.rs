@@ -8,7 +8,7 @@ mod values;
 
 pub use command::{
     ClockAction, Command, CopyArguments, DesignAction, FaultsAction, Language, QueryFormat,
-    ResetArguments, ShimAction, StateAction, StoreArguments, WhatIfArguments,
+    ResetArguments, ServiceAction, ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 
 use crate::initial_resources::InitialResources;
@@ -20,9 +20,10 @@ use clap::{ArgAction, ArgMatches, CommandFactory, FromArgMatches, Parser, ValueE
 use lazurite_engine::Durability;
 use lazurite_mover::is_archive_name;
 use lazurite_protocol::accounts::Accounts;
+use lazurite_protocol::properties::cors;
 use lazurite_protocol::service_kind::ServiceKind;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The default port of the Blob service. The other services have the next two.
 const PORT_DEFAULT: u16 = 10_000;
@@ -512,6 +513,14 @@ impl fmt::Debug for Cli {
     }
 }
 
+/// The refusal of a certificate without a key, or with both forms of one.
+pub fn key_or_password(cert: &Path) -> String {
+    format!(
+        "--cert {} needs --key (PEM) or --pwd (PFX), and not both",
+        cert.display()
+    )
+}
+
 /// Parses the value of `--forks`.
 fn fork_source(text: &str) -> Result<ForkSource, String> {
     match text {
@@ -605,6 +614,12 @@ impl Cli {
         if self.cert.is_none() && protected {
             return Err("--key and --pwd belong to a certificate: name it with --cert".to_owned());
         }
+        let has_password = self.pwd.is_some() || self.pwd_file.is_some();
+        if let Some(cert) = &self.cert
+            && self.key.is_some() == has_password
+        {
+            return Err(key_or_password(cert));
+        }
         if self.console_password.as_deref() == Some("") {
             return Err("--console-password needs a password that is not empty".to_owned());
         }
@@ -615,6 +630,8 @@ impl Cli {
         if self.export_on_exit && !is_archive {
             return Err("--export-on-exit needs an --import that ends with .tar.zst".to_owned());
         }
+        self.listed_accounts()?;
+        cors::rule_at_start(&self.cors)?;
         self.check_ports(services)?;
         self.initial_resources().check()
     }
@@ -695,12 +712,18 @@ impl Cli {
             let accounts = Accounts::parse(&lines.collect::<Vec<_>>().join(";")).map_err(at)?;
             return Ok(accounts.path_style_only(self.path_style_only));
         }
-        let accounts = match self.accounts.as_deref().map(str::trim) {
-            None => Accounts::development(),
+        Ok(self
+            .listed_accounts()?
+            .path_style_only(self.path_style_only))
+    }
+
+    /// The accounts of `--accounts`, or the well-known one. The error is a sentence.
+    fn listed_accounts(&self) -> Result<Accounts, String> {
+        match self.accounts.as_deref().map(str::trim) {
+            None => Ok(Accounts::development()),
             Some(list) => Accounts::parse(list)
-                .map_err(|reason| format!("{}: {reason}", self.accounts_origin()))?,
-        };
-        Ok(accounts.path_style_only(self.path_style_only))
+                .map_err(|reason| format!("{}: {reason}", self.accounts_origin())),
+        }
     }
 
     /// The origin of `--accounts` for messages: a variable with the same text, or the command line.

@@ -322,6 +322,14 @@ pub enum Command {
         #[command(flatten)]
         store: StoreArguments,
     },
+    /// Start the server when you log in: with systemd on Linux, with launchd on macOS
+    ///
+    /// It is a service of the user, in the user's own directories, and needs no rights of an
+    /// administrator. Windows has none: see docs/install.md.
+    Service {
+        #[command(subcommand)]
+        action: ServiceAction,
+    },
     /// Make or remove the commands azurite, azurite-blob, azurite-queue and azurite-table
     ///
     /// They are links to this program. A file that is not such a link stays as it is, and the
@@ -586,6 +594,25 @@ pub enum StateAction {
         #[arg(value_name = "NAME")]
         name: String,
     },
+}
+
+/// An action of `lazurite service`.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ServiceAction {
+    /// Write the service and start it; one that is installed is replaced
+    Install {
+        /// Print the file and the commands, and change nothing
+        #[arg(long)]
+        print: bool,
+        /// Flags of the server, after --. Without --location, data is kept in the user's directory
+        /// for data: ~/.local/share/lazurite, or ~/Library/Application Support/lazurite
+        #[arg(last = true, value_name = "FLAGS")]
+        flags: Vec<String>,
+    },
+    /// Stop and remove the service. The data stays
+    Uninstall,
+    /// Say whether a service is installed and runs: the exit status is 0 if it runs
+    Status,
 }
 
 /// An action of `lazurite shim`.
