@@ -390,7 +390,9 @@ def tests(place: Place) -> bool:
     """Runs the tests of the crates. True if none failed."""
     is_well = True
     triple = targets.TARGETS[place.name].triple.upper().replace("-", "_")
-    settings = place.environment | {f"CARGO_TARGET_{triple}_RUNNER": " ".join(place.runner)} if place.runner else {}
+    settings = dict(place.environment)
+    if place.runner:
+        settings[f"CARGO_TARGET_{triple}_RUNNER"] = " ".join(place.runner)
     for crate, kinds in [(ENGINE, ["--lib", "--tests"]), *[(crate, ["--lib"]) for crate in CRATES]]:
         words = ["test", "-p", crate, *kinds, "--no-fail-fast"]
         done = targets.build(place.name, words, [], env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

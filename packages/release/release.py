@@ -1,6 +1,7 @@
 """One version, and the directory of its packages. Packages for several platforms may be made one after the other; those that name all
 platforms, as the main package of npm does, name the ones that lie there."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -41,11 +42,13 @@ class Release:
         elif tool is None:
             sys.exit("objcopy is not there, which takes debug information out of the program: install binutils")
         else:
+            # That of Rust finds its library by this.
+            settings = os.environ | {"LD_LIBRARY_PATH": str(targets.sysroot() / "lib")}
             if not self.is_quick:
-                run(tool, "--only-keep-debug", binary, debug)
-            run(tool, "--strip-all", binary, program)
+                run(tool, "--only-keep-debug", binary, debug, env=settings)
+            run(tool, "--strip-all", binary, program, env=settings)
             if not self.is_quick:
-                run(tool, f"--add-gnu-debuglink={debug.name}", program.name, cwd=place)
+                run(tool, f"--add-gnu-debuglink={debug.name}", program.name, cwd=place, env=settings)
         program.chmod(0o755)
         return read(program)
 

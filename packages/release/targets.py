@@ -7,6 +7,7 @@ same version).
 
 import os
 import platform as machines
+import re
 import shutil
 import subprocess
 import sys
@@ -52,8 +53,8 @@ TARGETS = {
         environment={"WINEDEBUG": "-all"},
         suffix=".exe",
     ),
-    "darwin-arm64": Target("aarch64-apple-darwin", zig="aarch64-macos"),
-    "darwin-x64": Target("x86_64-apple-darwin", zig="x86_64-macos"),
+    "darwin-arm64": Target("aarch64-apple-darwin", zig="aarch64-macos.11.0"),
+    "darwin-x64": Target("x86_64-apple-darwin", zig="x86_64-macos.11.0"),
 }
 
 
@@ -86,6 +87,8 @@ def build(name: str, words: "list[str]", rustflags: "list[str]", **options: obje
         if target.zig:
             # Rust's own files for the start of a program are not there, and zig has some.
             rustflags = [*rustflags, "-Clink-self-contained=no"]
+        if name.startswith("darwin"):
+            rustflags = [*rustflags, f"-Clink-arg=-F{frameworks()}"]
     environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join([*os.environ.get("RUSTFLAGS", "").split(), *rustflags])
     return subprocess.run(command, cwd=ROOT, env=environment | options.pop("env", {}), **options)
 
@@ -156,6 +159,26 @@ def zig_commands(target: Target) -> "tuple[str, str]":
         made.chmod(0o755)
         made.rename(path)
     return str(compiler), str(archiver)
+
+
+# The frameworks of macOS that the program uses, and the crates that declare their symbols.
+FRAMEWORKS = {"Security": "security-framework-sys", "CoreFoundation": "core-foundation-sys"}
+
+
+def frameworks() -> Path:
+    """Stand-ins for the frameworks, which zig has not: for the linker, they export what the crates declare."""
+    home = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    for name, crate in FRAMEWORKS.items():
+        code = "".join(path.read_text() for path in sorted(home.glob(f"registry/src/*/{crate}-*/src/**/*.rs")))
+        symbols = sorted(set(re.findall(r"\b(?:fn|static) (k?[A-Z]\w+)\s*[(:]", code)))
+        place = ROOT / f"target/zig/frameworks/{name}.framework"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{name}.tbd").write_text(
+            "--- !tapi-tbd\ntbd-version: 4\ntargets: [x86_64-macos, arm64-macos]\n"
+            f"install-name: '/System/Library/Frameworks/{name}.framework/Versions/A/{name}'\nexports:\n"
+            f"  - targets: [x86_64-macos, arm64-macos]\n    symbols: [{', '.join(f'_{symbol}' for symbol in symbols)}]\n...\n"
+        )
+    return ROOT / "target/zig/frameworks"
 
 
 def zig_command() -> str:

@@ -269,6 +269,32 @@ fn packages_are_refused_of_a_file_that_is_no_program() {
     assert_eq!(fs::read_dir(out.path()).unwrap().count(), 0);
 }
 
+/// Runs some checks of the script that tries programs for other platforms, on the one for this
+/// machine.
+#[test]
+fn checks_of_other_platforms_pass_on_this_one() {
+    if skips_clients() {
+        return;
+    }
+    let machine = if cfg!(target_arch = "aarch64") {
+        "linux-arm64"
+    } else {
+        "linux-x64"
+    };
+    let program = env!("CARGO_BIN_EXE_lazurite");
+    let mut checks = Command::new("python3");
+    checks.arg(Path::new(ROOT).join("packages/try_targets.py"));
+    checks.args([machine, "--binary", program, "--host-binary", program]);
+    checks.args(["--only", "starts,answers,files", "--clients"]);
+    let output = run(checks.arg(python()));
+    assert_eq!(
+        text(&output).matches(": ok: ").count(),
+        3,
+        "{}",
+        text(&output)
+    );
+}
+
 /// Makes packages of a program, in a directory.
 fn package(kinds: &[&str], program: &Path, out: &Path) -> Output {
     let mut command = Command::new("python3");
