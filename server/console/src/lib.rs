@@ -6,8 +6,8 @@
 //! the mover. [`cookbook`] has the pages of the guide, for the console and for `lazurite guide`.
 //!
 //! Imports point one way: the router, in this file and in the `mod.rs` of each folder, imports
-//! pages; pages import parts; no part imports a page. A section of a page that has a file of its own
-//! is a part, too.
+//! pages; pages import parts; no part imports a page. A section of a page that has a file of its
+//! own is a part, too.
 //!
 //! Pages share these parts:
 //! - `context.rs` has the state that each page receives.

@@ -166,7 +166,7 @@ impl Done {
         }
     }
 
-    /// The write that the query of a page names. Other words are ignored, because a link on any
+    /// The write that the parameter `done` names; `None` for any other word, because a link on any
     /// page can lead here.
     pub fn of(visit: &Visit) -> Option<Done> {
         let word = visit.parameter("done");

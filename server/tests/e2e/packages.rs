@@ -349,7 +349,8 @@ pub(crate) fn run_if_there(command: &mut Command) -> Option<Output> {
     Some(run(command))
 }
 
-/// The package with this name, made from the tested program on first use.
+/// The path of the package whose file name begins with `start` and ends with `end`. The first call
+/// makes all packages, from the tested program.
 pub(crate) fn made(start: &str, end: &str) -> PathBuf {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     let directory = MADE.get_or_init(|| {

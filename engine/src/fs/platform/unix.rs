@@ -75,7 +75,7 @@ pub(in crate::fs) fn open_directory(path: &Path) -> io::Result<Option<File>> {
     File::open(path).map(Some)
 }
 
-/// Space of the file system that `path` lies on.
+/// Space of the file system that holds `path`.
 pub(in crate::fs) fn space(path: &Path) -> Option<Space> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some(Space {
