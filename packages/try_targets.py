@@ -2,7 +2,7 @@
 without a C library (musl).
 
     packages/try_targets.py [PLATFORM]... [--binary PROGRAM] [--host-binary PROGRAM] [--only CHECK,...] [--tests] [--work WORK]
-        [--clients VENV]
+        [--clients VENV] [--requests N]
 
 PLATFORM is windows-x64, linux-arm64, linux-x64-musl or linux-arm64-musl; all of them by default, and linux-x64 is this machine itself.
 Prints one line for each check, and ends with 1 if one failed. --binary uses a program that is built already, for one platform;
@@ -103,6 +103,7 @@ class Run:
     clients: Path
     # The program for this machine.
     host: "Run | None" = None
+    requests: int = same_answers.COUNT
 
     @property
     def environment(self) -> "dict[str, str]":
@@ -335,7 +336,7 @@ def answers(run: Run) -> str:
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
     with run.server(directories[0]) as there, run.host.server(directories[1]) as here:
-        statuses, different = same_answers.compare(here.port_file, there.port_file, SEED)
+        statuses, different = same_answers.compare(here.port_file, there.port_file, SEED, run.requests)
     assert not different, "\n\n".join(different)
     shown = ", ".join(f"{count} with {hundreds}" for hundreds, count in statuses.items())
     return f"the same to {sum(statuses.values())} requests as on this machine, but for ids, times and ETags: {shown}"
@@ -423,6 +424,7 @@ def main() -> None:
     parser.add_argument("--tests", action="store_true")
     parser.add_argument("--work", type=Path)
     parser.add_argument("--clients", type=Path)
+    parser.add_argument("--requests", type=int, default=same_answers.COUNT, help="of the check `answers`")
     arguments = parser.parse_args()
     unknown = set(arguments.platforms) - {*PLATFORMS, targets.host()}
     if unknown or (arguments.binary and len(arguments.platforms) != 1):
@@ -442,7 +444,7 @@ def main() -> None:
             work.mkdir(parents=True, exist_ok=True)
             there = place(name, work)
             program = (arguments.binary or built(name)).resolve()
-            is_well &= check(Run(there, program, work, clients, host), arguments.only)
+            is_well &= check(Run(there, program, work, clients, host, arguments.requests), arguments.only)
             if arguments.tests:
                 is_well &= tests(there)
     sys.exit(0 if is_well else 1)

@@ -285,11 +285,11 @@ fn checks_of_other_platforms_pass_on_this_one() {
     let mut checks = Command::new("python3");
     checks.arg(Path::new(ROOT).join("packages/try_targets.py"));
     checks.args([machine, "--binary", program, "--host-binary", program]);
-    checks.args(["--only", "starts,answers,files", "--clients"]);
-    let output = run(checks.arg(python()));
+    checks.args(["--requests", "100", "--only", "starts,answers"]);
+    let output = run(checks.arg("--clients").arg(python()));
     assert_eq!(
         text(&output).matches(": ok: ").count(),
-        3,
+        2,
         "{}",
         text(&output)
     );
