@@ -14,6 +14,8 @@ document.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (form.dataset.sending) return;
   form.dataset.sending = "yes";
+  // The note is about the write before this one.
+  for (const note of all("main > .note")) note.remove();
   const values = new URLSearchParams(new FormData(form, button));
   const action = button?.getAttribute("formaction") ?? form.getAttribute("action") ?? location.href;
   const headers = { accept: "text/html", "x-lazurite-token": token };

@@ -38,7 +38,6 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
         prefix: &prefix,
         marker: &marker,
         maxresults: Some(QUEUES_SHOWN),
-        ..ListQueues::default()
     };
     let (services, stored) = console.at(account)?;
     let service = &services.queues;

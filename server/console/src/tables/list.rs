@@ -41,7 +41,6 @@ fn listed(console: &Console, visit: &Visit, account: &str) -> Result<Listed> {
         filter: filter.as_deref(),
         continuation: Some(from.as_str()).filter(|from| !from.is_empty()),
         top: Some(TABLES_SHOWN),
-        ..TableQuery::default()
     };
     let (services, stored) = console.at(account)?;
     let service = &services.tables;
