@@ -712,7 +712,7 @@ pub struct CopyArguments {
     /// Only these services
     #[arg(long, value_parser = values::service(), value_delimiter = ',', value_name = "SERVICES")]
     pub services: Vec<ServiceKind>,
-    /// Only these containers; of queues and tables then only those that are named
+    /// Only these containers; queues and tables then only if they are named
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub containers: Vec<String>,
     /// Only these queues
@@ -816,7 +816,7 @@ pub enum DesignAction {
 /// An action of `lazurite clock`.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ClockAction {
-    /// Print the time, the distance from the machine's clock, and whether the clock stands
+    /// Print the time, the distance from the machine's clock, and whether the clock is frozen
     Show,
     /// Move the clock forward
     Advance {
@@ -938,7 +938,7 @@ pub enum ShimAction {
         #[arg(value_name = "DIR")]
         directory: Option<PathBuf>,
     },
-    /// Remove them
+    /// Remove the four commands
     Remove {
         /// Where (default: next to this program)
         #[arg(value_name = "DIR")]
