@@ -4,11 +4,14 @@
 mod command;
 #[cfg(test)]
 mod flag_tests;
+mod help;
 mod values;
 
 pub use command::{
-    ClockAction, Command, CopyArguments, DesignAction, FaultsAction, Language, QueryFormat,
-    ResetArguments, ServiceAction, ShimAction, StateAction, StoreArguments, WhatIfArguments,
+    ClockAction, Command, CopyArguments, CopyPathsArguments, CreateArguments, CreateKind,
+    DeleteArguments, DeleteKind, DesignAction, EntityAction, EntityPutArguments, FaultsAction,
+    GetArguments, Language, PutArguments, QueryFormat, ResetArguments, RmArguments, ServiceAction,
+    ShimAction, StateAction, StoreArguments, WhatIfArguments,
 };
 
 use crate::initial_resources::InitialResources;
@@ -43,7 +46,8 @@ const DISK_QUOTA_MAX: u64 = 1 << 40;
     args_override_self = true,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    after_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (`lazurite shim install` makes \
+    after_help = "`lazurite COMMAND -h` explains a command, `lazurite --help` every flag.",
+    after_long_help = "Started under the name azurite, azurite-blob, azurite-queue or azurite-table (`lazurite shim install` makes \
                   these), it serves what that name says.\n\nEvery flag can be set in the environment: --blobPort as \
                   LAZURITE_BLOB_PORT or AZURITE_BLOB_PORT, --silent as LAZURITE_SILENT=1. A flag on the command line counts more; \
                   of a flag given twice, the last counts.\n\nExamples:\n  lazurite                              all three \
@@ -577,7 +581,7 @@ impl Cli {
     /// The parser of the command line. It takes `-1` as a value, so that the refusal names the flag
     /// and the values that it takes.
     pub fn parser() -> clap::Command {
-        Cli::command().mut_args(|arg| {
+        help::grouped(Cli::command()).mut_args(|arg| {
             let takes_values = arg.get_action().takes_values();
             arg.allow_negative_numbers(takes_values)
         })

@@ -4,9 +4,11 @@
 //! names the program behaves as they expect; flags mean the same under every name.
 
 use crate::cli::Cli;
+use crate::output;
 use clap::builder::{BoolishValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, CommandFactory};
+use lazurite_base::terminal::print_line;
 use lazurite_protocol::service_kind::ServiceKind;
 use std::path::Path;
 
@@ -72,14 +74,14 @@ impl Program {
         match parsed {
             Ok(cli) => cli,
             Err(error) if error.kind() == ErrorKind::DisplayVersion => {
-                println!("{}", self.version());
+                print_line(self.version());
                 std::process::exit(0)
             }
             Err(error) => {
                 let _ = error.print();
                 let words: Vec<_> = std::env::args().collect();
                 if let Some(advice) = advice(&words, error.kind()) {
-                    eprintln!("\n{advice}");
+                    output::say(format!("\n{advice}"));
                 }
                 std::process::exit(error.exit_code())
             }

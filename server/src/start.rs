@@ -294,7 +294,7 @@ async fn fill(
     done.extend(adoption::adopt(cli, app, threads).await?);
     let import = async |name, path: Option<&PathBuf>, is_carried| {
         let Some(path) = path.cloned() else {
-            return Ok::<_, String>(None);
+            return Ok::<_, String>(Vec::new());
         };
         let mark = (!cli.in_memory).then(|| cli.location.join(format!(".{name}-begun")));
         let flag = Flag {
@@ -303,8 +303,11 @@ async fn fill(
             mark,
             is_carried,
         };
+        let begun = format!("{name}: imported {}", flag.path.display());
         let sentences = seed::seed(app, threads, flag).await?;
-        Ok(Some(format!("{name}: {}", sentences.join("; "))))
+        let sentences = sentences.into_iter();
+        let lines = sentences.map(|sentence| format!("{name}: {sentence}"));
+        Ok(std::iter::once(begun).chain(lines).collect())
     };
     let is_there = |path: &&PathBuf| {
         let there = path.try_exists();
