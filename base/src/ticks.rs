@@ -44,7 +44,8 @@ impl Ticks {
         })
     }
 
-    /// The time as a `SystemTime`; the first one of a system that has none before 1601.
+    /// The time as a `SystemTime`. On a system whose clock begins in 1601 (Windows), an earlier
+    /// time becomes the first one that the system has.
     pub fn to_system(self) -> SystemTime {
         let duration = |ticks: u64| {
             let rest = ticks % Ticks::PER_SECOND * NANOSECONDS as u64;

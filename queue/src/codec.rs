@@ -5,14 +5,14 @@
 //! count (4) and its items; an option is `00`, or `01` and the value. After the version byte:
 //!
 //! ```text
-//! queue          id 16, metadata (list of name, value), policies (list of id, start, expiry, permission; the last
-//!                three optional, times as ticks 8)
-//! counter        messages 8, last assigned sequence 8 (0 in the cell of removed messages)
-//! delivery       inserted at 8, expires at 8, dequeue count 4
-//! message        visible at 8, expires at 8, receipt 8
-//! text           UTF-8 to the end
-//! expiry         nothing
-//! properties     the server's bytes, without a version byte of ours
+//! queue        id 16, metadata (list of name, value), policies (list of id, start, expiry,
+//!              permission; the last three optional, times as ticks 8)
+//! counter      messages 8, last assigned sequence 8 (0 in the cell of removed messages)
+//! delivery     inserted at 8, expires at 8, dequeue count 4
+//! message      visible at 8, expires at 8, receipt 8
+//! text         UTF-8 to the end
+//! expiry       nothing
+//! properties   the server's bytes, without a version byte of ours
 //! ```
 //!
 //! Decoding a malformed value returns `Corrupt`; it never panics and never guesses.

@@ -86,7 +86,7 @@ pub struct Cli {
     #[arg(long = "inMemoryPersistence", help_heading = "Storage")]
     pub in_memory: bool,
 
-    /// Keep what is overwritten or deleted of blobs as versions
+    /// Keep overwritten and deleted states of blobs as versions
     #[arg(long = "blob-versioning", help_heading = "Storage")]
     pub blob_versioning: bool,
 
@@ -113,8 +113,8 @@ pub struct Cli {
     #[arg(long, value_name = "LIST", value_parser = NonEmptyStringValueParser::new(), help_heading = "Storage")]
     pub accounts: Option<String>,
 
-    /// The same from a file, one or several accounts a line, # for comments, so that no key is on a
-    /// command line; read again on SIGHUP
+    /// Read the accounts from a file, one or several accounts a line, # for comments, so that no
+    /// key is on a command line; read again on SIGHUP
     #[arg(
         long = "accounts-file",
         value_name = "FILE",
@@ -389,7 +389,7 @@ pub struct Cli {
     #[arg(long = "requests-kept", value_name = "NUMBER", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(0..=100_000), help_heading = "Console")]
     pub requests_kept: u32,
 
-    /// Most memory for them, in megabytes
+    /// Most memory for the kept requests, in megabytes
     #[arg(long = "requests-megabytes", value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Console")]
     pub requests_megabytes: u32,
 
@@ -533,10 +533,10 @@ pub enum TlsVersion {
 /// Values of `--durability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DurabilityFlag {
-    /// Acknowledged once with the operating system: kill -9 loses nothing, a power cut at most the
-    /// last 250 ms
+    /// Acknowledged when the operating system has the write: kill -9 loses nothing, a power cut at
+    /// most the last 250 ms
     Process,
-    /// Acknowledged once on the disk: a power cut loses nothing
+    /// Acknowledged when the write is on the disk: a power cut loses nothing
     Disk,
 }
 

@@ -6,11 +6,12 @@
 //! | row | version `01`, Timestamp u64, then properties to the end: name text, tag u8, value |
 //! | table | version `01`, table id u64, name text |
 //! | number of the catalog | u64, without a version |
-//! | ACL | version `01`, then policies to the end: id text, start, expiry, permission; optional ones: `00`, or `01` and value |
+//! | ACL | version `01`, then policies to the end: id text, start?, expiry?, permission? |
 //!
-//! Integers are little-endian. A text or a binary is its length as a LEB128 varint, then its bytes.
-//! An instant is its ticks since 1601 as u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double
-//! f64, 5 false and 6 true (no bytes), 7 DateTime u64, 8 Guid 16 bytes in text order, 9 Binary.
+//! A field that ends in `?` is `00`, or `01` and the value. Integers are little-endian. A text or a
+//! binary is its length as a LEB128 varint, then its bytes. An instant is its ticks since 1601 as
+//! u64. Tags: 1 String, 2 Int32 i32, 3 Int64 i64, 4 Double f64, 5 false and 6 true (no bytes), 7
+//! DateTime u64, 8 Guid 16 bytes in text order, 9 Binary.
 
 use crate::datetime::DateTime;
 use crate::error::{Error, Result};

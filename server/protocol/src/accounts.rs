@@ -22,7 +22,7 @@ const KEY_BYTES_MIN: usize = 16;
 const NAME_CHARACTERS_MAX: usize = 63;
 
 /// Separates account and fork in a name that addresses a fork.
-const FORK_SEPARATOR: &str = "--";
+pub const FORK_SEPARATOR: &str = "--";
 /// The suffix of a name that addresses the read-only secondary of an account.
 pub const SECONDARY: &str = "-secondary";
 /// Maximum length of a fork's name. A label of a host name has at most 63 characters, which leaves

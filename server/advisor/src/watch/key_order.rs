@@ -38,8 +38,8 @@ impl Directions {
     }
 }
 
-/// The lowest and the highest key so far. Keys between them have no direction. In repeated rounds
-/// over the same devices, most keys are greater than the one before, but between the two.
+/// The lowest and the highest key so far. A key between them has no direction. So repeated rounds
+/// over the same devices have none, although most of their keys are greater than the one before.
 #[derive(Debug)]
 struct Ends<K>(Option<(K, K)>);
 

@@ -139,7 +139,7 @@ impl Faults {
         has_targets.then(|| self.all_targets())
     }
 
-    /// The targets, even if none is set.
+    /// The targets, which may be empty.
     pub fn all_targets(&self) -> Arc<Targets> {
         let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
         targets.clone()
